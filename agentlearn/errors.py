@@ -56,7 +56,7 @@ class AgentlearnError(Exception):
         return self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.code))
+        return (type(self), (self.message,), {"code": self.code})
 
 
 FILES_NEEDED = 1024
@@ -66,7 +66,11 @@ FILES_NEEDED = 1024
 def words_of_failed_start(error: OSError) -> str:
     """Return why a process could not be started and what to do about it, as the end of a sentence."""
     if error.errno not in errno.errorcode:  # uvloop reports -1 where it ran out of open files
-        error = _refusal_of_a_pipe() or error
+        try:
+            for end in os.pipe():
+                os.close(end)
+        except OSError as refusal:  # why the machine opens no pipe now
+            error = refusal
     match error.errno:
         case errno.EMFILE:
             return f"{error}; raise the limit on open files (ulimit -n) to {FILES_NEEDED:,} or more"
@@ -74,16 +78,6 @@ def words_of_failed_start(error: OSError) -> str:
             return f"{error}; raise the limit on processes (ulimit -u) or close other programs"
         case _:
             return str(error)
-
-
-def _refusal_of_a_pipe() -> OSError | None:
-    """Return why the machine opens no pipe now; None when it does."""
-    try:
-        for end in os.pipe():
-            os.close(end)
-    except OSError as error:
-        return error
-    return None
 
 
 def only_stops(error: BaseException | None) -> bool:
@@ -111,10 +105,6 @@ def root_cause(error: BaseException) -> BaseException:
         return error
     leaves = [root_cause(one) for one in error.exceptions]
     return next((leaf for leaf in leaves if isinstance(leaf, AgentlearnError)), leaves[0])
-
-
-def _rebuild(kind: type[AgentlearnError], message: str, code: str) -> AgentlearnError:
-    return kind(message, code=code)
 
 
 class ConfigError(AgentlearnError):

@@ -37,7 +37,14 @@ def missing_learn_of(feature: str, error: ImportError) -> MissingExtra | None:
 
 
 def _missing() -> list[str]:
-    return [name for name in LEARN_MODULES if not _installed(name)]
+    missing = list[str]()
+    for name in LEARN_MODULES:
+        try:
+            if find_spec(name) is None:
+                missing.append(name)
+        except (ImportError, ValueError):  # another program hides the package
+            missing.append(name)
+    return missing
 
 
 def _missing_learn(feature: str, missing: Sequence[str]) -> MissingExtra:
@@ -45,10 +52,3 @@ def _missing_learn(feature: str, missing: Sequence[str]) -> MissingExtra:
     return MissingExtra(
         f"{feature} needs packages that are not installed ({', '.join(missing[:_SHOWN])}{more}): {INSTALL_LEARN}"
     )
-
-
-def _installed(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except (ImportError, ValueError):  # another program hides the package
-        return False

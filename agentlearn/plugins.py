@@ -41,24 +41,13 @@ class _CommandGroup(NamedTuple):
     commands: dict[str, CommandEntry]
 
 
-def _group(name: str, words: str, modules: dict[str, dict[str, str]]) -> _CommandGroup:
-    """modules: for each module of `agentlearn.cli`, what each of its commands is for."""
-    return _CommandGroup(
-        words,
-        {
-            one: CommandEntry(f"agentlearn.cli.{module}:{name}_{one}", help_)
-            for module, commands in modules.items()
-            for one, help_ in commands.items()
-        },
-    )
-
-
 COMMANDS = {
     "learn": CommandEntry("agentlearn.cli.learn:learn", "Learn lessons from rollouts and measure them."),
     "train": CommandEntry("agentlearn.cli.train:train", "Train a local model's weights on rollouts (gradient GRPO)."),
     "solve": CommandEntry("agentlearn.cli.solve:solve", "Solve one problem and show each step."),
     "doctor": CommandEntry("agentlearn.cli.setup:doctor", "Check what works here, and print how to fix what does not."),
     "trace": CommandEntry("agentlearn.cli.runs:trace", "Show one rollout, step by step."),
+    "view": CommandEntry("agentlearn.cli.view:view", "Look at runs, attempts and lessons in a browser."),
     "init": CommandEntry("agentlearn.cli.setup:init", "Write a recipe to start from."),
     "--install-completion": CommandEntry(
         "agentlearn.cli.setup:install_completion", "Install completion for your shell."
@@ -127,7 +116,14 @@ _STORE = {
     "import": "Import rollouts of other programs.",
 }
 GROUPS = {
-    name: _group(name, words, modules)
+    name: _CommandGroup(
+        words,
+        {
+            one: CommandEntry(f"agentlearn.cli.{module}:{name}_{one}", help_)
+            for module, commands in modules.items()
+            for one, help_ in commands.items()
+        },
+    )
     for name, words, modules in (
         ("runs", "List and show past runs.", {"runs": _RUNS}),
         (
@@ -173,7 +169,7 @@ class Refusal(NamedTuple):
     """Whether nobody is kept from using the name, because it is agentlearn's own."""
 
 
-class Announced(NamedTuple):
+class _Announced(NamedTuple):
     """The plug-ins of one group."""
 
     usable: dict[str, Plugin]
@@ -186,7 +182,7 @@ class Announced(NamedTuple):
         return self.usable.get(name)
 
 
-class PluginFault(NamedTuple):
+class _PluginFault(NamedTuple):
     """An error that the code of another package raised."""
 
     plugin: Plugin
@@ -200,16 +196,12 @@ _loaded: dict[str, tuple[Plugin, str]] = {}
 """The plug-ins of other packages that this process has loaded, by the name of their module, and what each is."""
 
 
-def _nothing(_name: str) -> bool:
-    return False
-
-
 def is_command(name: str) -> bool:
     """Whether a name is one of agentlearn's own commands, or no name but an option."""
     return not name.strip() or name.startswith("-") or name.casefold() in _RESERVED
 
 
-def announced(group: str, *, reserved: Callable[[str], bool] = _nothing) -> Announced:
+def announced(group: str, *, reserved: Callable[[str], bool] | None = None) -> _Announced:
     """Return the plug-ins of a group, agentlearn's own and those of other packages.
 
     reserved: whether a name belongs to agentlearn or to a known service. Own names are always reserved.
@@ -222,7 +214,7 @@ def announced(group: str, *, reserved: Callable[[str], bool] = _nothing) -> Anno
     for one in found:
         if one.own:
             continue
-        if one.name.casefold() in own or reserved(one.name):
+        if one.name.casefold() in own or (reserved is not None and reserved(one.name)):
             why = f"the package {one.package!r} announces {one.name!r}, a name that agentlearn reserves; it is ignored"
             refused.append(Refusal(one.name, f"{why}, and its author must choose another name", harmless=True))
         else:
@@ -233,7 +225,7 @@ def announced(group: str, *, reserved: Callable[[str], bool] = _nothing) -> Anno
         else:
             packages = " and ".join(repr(one.package) for one in several)
             refused.append(Refusal(name, f"the packages {packages} both announce {name!r}; uninstall one of them"))
-    return Announced(usable, tuple(refused))
+    return _Announced(usable, tuple(refused))
 
 
 def every_plugin(group: str) -> Iterator[Plugin]:
@@ -292,7 +284,7 @@ def loaded_packages() -> tuple[str, ...]:
     return tuple(sorted({plugin.package for plugin, _ in _loaded.values()}))
 
 
-def fault_of(error: BaseException) -> PluginFault | None:
+def fault_of(error: BaseException) -> _PluginFault | None:
     """Return which loaded plug-in of another package raised the error; None when none did.
 
     The error is of the innermost function that belongs to such a package or to agentlearn.
@@ -301,7 +293,7 @@ def fault_of(error: BaseException) -> PluginFault | None:
     for frame, line in traceback.walk_tb(error.__traceback__):
         root = _root(str(frame.f_globals.get("__name__", "")))
         if root in _loaded:
-            found = PluginFault(*_loaded[root], place=f"{frame.f_code.co_filename}:{line}")
+            found = _PluginFault(*_loaded[root], place=f"{frame.f_code.co_filename}:{line}")
         elif root.startswith(_OWN_MODULES):
             found = None
     return found
@@ -355,15 +347,13 @@ def _packages() -> tuple[tuple[str, tuple[EntryPoint, ...] | str], ...]:
 
     The folders on the path are read again when one of them, or the path, has changed.
     """
-    return _packages_in(tuple((folder, _changed_at(folder)) for folder in sys.path), tuple(map(id, sys.meta_path)))
-
-
-def _changed_at(folder: str) -> int:
-    """Return when a folder last gained or lost an entry, or when a file was last changed; 0 if there is none."""
-    try:
-        return Path(folder).stat().st_mtime_ns
-    except (OSError, ValueError):
-        return 0
+    changed = list[tuple[str, int]]()  # when each folder last gained or lost an entry, or a file was last changed
+    for folder in sys.path:
+        try:
+            changed.append((folder, Path(folder).stat().st_mtime_ns))
+        except (OSError, ValueError):
+            changed.append((folder, 0))
+    return _packages_in(tuple(changed), tuple(map(id, sys.meta_path)))
 
 
 @lru_cache(maxsize=1)

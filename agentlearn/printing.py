@@ -63,7 +63,7 @@ def ask_line(question: str) -> str:
         return ""
 
 
-class GuardedStream:
+class _GuardedStream:
     """A text stream that writes escapes for what a terminal would obey. Rich's consoles write past it."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -94,14 +94,14 @@ def unguarded(stream: TextIO) -> TextIO:
 def guard_streams() -> None:
     """Guard stdout and stderr of this process, and write each warning of Python as one line."""
     os.environ.setdefault("PYTHON_COLORS", "0")  # else Python colours tracebacks, and the guard would show its codes
-    warnings.formatwarning = _warning_line
+
+    def warning_line(message: Warning | str, kind: type[Warning], file: str, line: int, _: str | None = None) -> str:
+        return visible_line(f"{file}:{line}: {kind.__name__}: {message}", MAX_LINE) + "\n"
+
+    warnings.formatwarning = warning_line
     for name in ("stdout", "stderr"):
-        stream: TextIO | GuardedStream | None = getattr(sys, name)
-        if stream is not None and not isinstance(stream, GuardedStream):
+        stream: TextIO | _GuardedStream | None = getattr(sys, name)
+        if stream is not None and not isinstance(stream, _GuardedStream):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-            setattr(sys, name, GuardedStream(stream))
-
-
-def _warning_line(message: Warning | str, kind: type[Warning], file: str, line: int, _code: str | None = None) -> str:
-    return visible_line(f"{file}:{line}: {kind.__name__}: {message}", MAX_LINE) + "\n"
+            setattr(sys, name, _GuardedStream(stream))

@@ -21,13 +21,13 @@ _ENDING = ".reward.jsonl"
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "pytest.Collector | None":
     """Collect a file of examples."""
-    return RewardFile.from_parent(parent, path=file_path) if file_path.name.endswith(_ENDING) else None
+    return _RewardFile.from_parent(parent, path=file_path) if file_path.name.endswith(_ENDING) else None
 
 
-class RewardFile(pytest.File):
+class _RewardFile(pytest.File):
     """A file of examples of one reward."""
 
-    def collect(self) -> "Iterator[RewardExample]":
+    def collect(self) -> "Iterator[_RewardExample]":
         """Yield a test for each example. Raises CollectError with the line and what to correct."""
         import json
 
@@ -45,7 +45,7 @@ class RewardFile(pytest.File):
             elif not isinstance(given, dict) or not {"output", "score"} <= set(cast("dict[str, Any]", given)):
                 raise self.CollectError(f"{place} has no 'output' or no 'score'; give both")
             else:
-                yield RewardExample.from_parent(self, name=f"line {number}", reward=reward, given=given)
+                yield _RewardExample.from_parent(self, name=f"line {number}", reward=reward, given=given)
 
     def _reward(self, given: Any, place: str) -> Any:
         from agentlearn.domain.custom import find_reward, load_object
@@ -66,7 +66,7 @@ class RewardFile(pytest.File):
         return reward
 
 
-class RewardExample(pytest.Item):
+class _RewardExample(pytest.Item):
     """One example: an output and the reward that it must get."""
 
     def __init__(self, *, reward: Any, given: dict[str, Any], **keywords: Any) -> None:

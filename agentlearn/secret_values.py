@@ -5,7 +5,7 @@ values themselves, because keys have no common form. Nothing here is ever writte
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 HIDDEN = "[secret]"
@@ -38,20 +38,16 @@ def know_secret(value: str) -> None:
 def know_environment(variables: Mapping[str, str]) -> None:
     """Leave out the values of environment variables that hold keys, tokens, passwords, and addresses of proxies."""
     for name, value in variables.items():
-        for secret in _secrets_in(name, value):
-            know_secret(secret)
-
-
-def _secrets_in(name: str, value: str) -> Iterator[str]:
-    if _VARIABLES.search(name.upper()):
-        yield value.strip()
-    elif name == _HEADERS:
-        yield from (one.partition("=")[2].strip() for one in value.split(","))
-    elif name.lower() in _PROXIES:
-        try:
-            yield urlsplit(value).password or ""
-        except ValueError:
-            yield value
+        if _VARIABLES.search(name.upper()):
+            know_secret(value.strip())
+        elif name == _HEADERS:
+            for one in value.split(","):
+                know_secret(one.partition("=")[2].strip())
+        elif name.lower() in _PROXIES:
+            try:
+                know_secret(urlsplit(value).password or "")
+            except ValueError:
+                know_secret(value)
 
 
 def without_secrets(text: str) -> str:

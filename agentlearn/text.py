@@ -177,7 +177,12 @@ def _columns(text: str) -> int:
 
 def visible_json(text: str) -> str:
     """JSON with JSON's own escape for each character that a terminal would obey or not show."""
-    return written_out(text, _json_escape)
+
+    def escape(character: str) -> str:
+        units = character.encode("utf-16-be", "surrogatepass").hex()
+        return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+    return written_out(text, escape)
 
 
 def written_out(text: str, escape: Callable[[str], str]) -> str:
@@ -187,27 +192,22 @@ def written_out(text: str, escape: Callable[[str], str]) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    text = _MAYBE_MARKS.sub(lambda run: _few_marks(run[0], escape), text)
+
+    def few_marks(run: re.Match[str]) -> str:
+        """The characters of a run, with an escape for each mark that follows too many others."""
+        written: list[str] = []
+        marks = 0
+        for one in run[0]:
+            marks = marks + 1 if category(one) in {"Mn", "Me"} else 0
+            written.append(one if marks <= _MAX_MARKS else escape(one))
+        return "".join(written)
+
+    text = _MAYBE_MARKS.sub(few_marks, text)
     return _ESCAPED.sub(lambda found: escape(found[0]), text)
-
-
-def _few_marks(run: str, escape: Callable[[str], str]) -> str:
-    """The characters of a run, with an escape for each mark that follows too many others."""
-    written: list[str] = []
-    marks = 0
-    for one in run:
-        marks = marks + 1 if category(one) in {"Mn", "Me"} else 0
-        written.append(one if marks <= _MAX_MARKS else escape(one))
-    return "".join(written)
 
 
 def _python_escape(character: str) -> str:
     return ascii(character)[1:-1]
-
-
-def _json_escape(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def estimated_tokens(text: str) -> int:

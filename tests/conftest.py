@@ -1,6 +1,9 @@
 """Guards that hold for every test: loopback only, a clean environment, nothing left running."""
 
+import asyncio
+import contextlib
 import gc
+import inspect
 import logging
 import os
 import re
@@ -62,6 +65,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return bool(ALL_SLOW.search(collection_path.read_text(encoding="utf-8"))) or None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Serve the simulated world in this process, except for the tests of the world itself."""
+    with contextlib.suppress(ModuleNotFoundError):  # the core install is tested without it
+        from tests.support.world_here import serve_worlds_here
+
+        serve_worlds_here("/demo/" not in item.nodeid)
+
+
 def pytest_collection_finish() -> None:
     """Collect garbage again, but rarely: a full collection walks through all that the tests import.
 
@@ -69,6 +81,16 @@ def pytest_collection_finish() -> None:
     """
     gc.set_threshold(20_000, 10, 50)
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function; one that takes longer than ten minutes hangs."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**given), timeout=600))
+    return True
 
 
 @pytest.fixture(autouse=True)

@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from agentlearn.answers.match import OTHER_VALUE, SAME_VALUE, Match, different, equal, unclear
+from agentlearn.answers.match import OTHER_VALUE, SAME_VALUE, Match
 from agentlearn.answers.question import QuestionHints
-from agentlearn.answers.times import parse_dates
-from agentlearn.answers.units import case_changes_unit
+from agentlearn.answers.times import Day
+from agentlearn.answers.units import MeasureUnit
 
 _VERSION = re.compile(
     r"(?P<name>(?:[a-z][\w+#.-]* ){0,3}?)(?P<mark>(?:version|release|ver\.?|rel\.?|build|revision) ?|)"
@@ -64,7 +64,7 @@ _POSTAL = re.compile(r"(?=.*\d)(?=.*[^\W\d_]{2})(?=\S+ \S)[^/\\_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseVersion:
+class _ReleaseVersion:
     """A version of software: `3.10` is not `3.1`."""
 
     name: str
@@ -75,50 +75,16 @@ class ReleaseVersion:
     marked: bool
     """Whether it can only be a version: `v3.1`, `release 3.1`, `3.1.4`."""
 
-
-def _parse_version(text: str) -> ReleaseVersion | None:
-    """Return the version that a text names; None for any other text. text: in lower case."""
-    found = _VERSION.fullmatch(_LED_IN.sub("", text, count=1)) if len(text) <= 80 else None
-    if found is None or _NOT_A_NAME & set(found["name"].split()):
-        return None
-    parts = tuple(int(one) for one in found["parts"].split("."))
-    shaped = len(parts) > 2 and not (_THOUSANDS.fullmatch(found["parts"]) or _DAY.fullmatch(found["parts"]))
-    marked = bool(found["mark"] or found["letter"]) or shaped
-    return ReleaseVersion(found["name"].strip(), parts, found["suffix"].strip(" .-"), marked)
-
-
-def compare_versions(one: str, other: str, hints: QuestionHints) -> Match | None:
-    """Compare two versions part by part; None if they are none. `3` and `3.0`, or `3.1` and `3.1.4`, are unclear.
-
-    The texts are in lower case. A name that only the answer (first) has must occur in the question.
-    """
-    answer, gold = _parse_version(one), _parse_version(other)
-    if answer is None or gold is None or not (hints.asks("version") or answer.marked or gold.marked):
-        return None
-    if parse_dates(one) or parse_dates(other):
-        return None
-    if answer.name and answer.name != gold.name and (gold.name or answer.name not in hints.text):
-        return unclear("a version of something else")
-    shared = min(len(answer.parts), len(gold.parts))
-    if answer.parts[:shared] != gold.parts[:shared]:
-        return different("another version")
-    if len(answer.parts) != len(gold.parts):
-        return unclear("a version with more or fewer parts")
-    if answer.suffix == gold.suffix:
-        return SAME_VALUE
-    early = any(_BEFORE_RELEASE.fullmatch(one) for one in (answer.suffix, gold.suffix))
-    return OTHER_VALUE if early else unclear("a version with another addition")
-
-
-def compare_phones(answer: str, gold: str, hints: QuestionHints) -> Match | None:
-    """Compare two telephone numbers; None if one is none. A number with and without area code is unclear."""
-    if not (hints.asks("phone") and _PHONE.fullmatch(answer) and _PHONE.fullmatch(gold)):
-        return None
-    one, other = (re.sub(r"^00(?=[1-9])|\D", "", text) for text in (answer, gold))
-    if one == other:
-        return SAME_VALUE
-    short, long = sorted((one.lstrip("0"), other.lstrip("0")), key=len)
-    return unclear("has more or fewer digits") if long.endswith(short[-6:]) else OTHER_VALUE
+    @classmethod
+    def read(cls, text: str) -> "_ReleaseVersion | None":
+        """Return the version that a text names; None for any other text. text: in lower case."""
+        found = _VERSION.fullmatch(_LED_IN.sub("", text, count=1)) if len(text) <= 80 else None
+        if found is None or _NOT_A_NAME & set(found["name"].split()):
+            return None
+        parts = tuple(int(one) for one in found["parts"].split("."))
+        shaped = len(parts) > 2 and not (_THOUSANDS.fullmatch(found["parts"]) or _DAY.fullmatch(found["parts"]))
+        marked = bool(found["mark"] or found["letter"]) or shaped
+        return cls(found["name"].strip(), parts, found["suffix"].strip(" .-"), marked)
 
 
 def is_flag(text: str) -> bool:
@@ -126,103 +92,153 @@ def is_flag(text: str) -> bool:
     return bool(_FLAG.fullmatch(text))
 
 
-def compare_codes(answer: str, gold: str, hints: QuestionHints) -> Match | None:
-    """Compare two flags, addresses, codes, keys or names of code; None if they are not both of one kind.
+@dataclass(frozen=True, slots=True)
+class CodeComparator:
+    """Compares two names of which each character counts, as answers to one question."""
 
-    The order of the keys in `Ctrl+P` does not matter, nor `()` or `$` at a name that the question asks for, nor commas
-    and short forms such as `St.` in a postal address. A short and a long flag, or one with and without a value, may be
-    the same option.
-    """
-    one, other = answer.casefold(), gold.casefold()
+    hints: QuestionHints
 
-    def both(kind: re.Pattern[str]) -> bool:
-        return bool(kind.fullmatch(answer) and kind.fullmatch(gold))
+    def versions(self, one: str, other: str) -> Match | None:
+        """Compare two versions part by part; None if they are none. `3` and `3.0`, or `3.1` and `3.1.4`, are unclear.
 
-    if both(_FLAG):
-        related = (
-            answer.startswith("--") != gold.startswith("--")
-            or answer.split("=", maxsplit=1)[0] == gold.split("=", maxsplit=1)[0]
-        )
-        return SAME_VALUE if answer == gold else unclear("another spelling of a flag") if related else OTHER_VALUE
-    if both(_MAIL):
-        return SAME_VALUE if one == other else OTHER_VALUE
-    texts = (answer, gold)
-    if any(map(_WEB.fullmatch, texts)) and all(_WEB.fullmatch(text) or _BARE_WEB.fullmatch(text) for text in texts):
-        bare = (re.sub(r"^(?:https?://)?(?:www\.)?", "", text, flags=re.IGNORECASE).partition("/") for text in texts)
-        hosts = {f"{host.casefold()}{slash}{path}".rstrip("/") for host, slash, path in bare}
-        if len(hosts) == 1:
+        The texts are in lower case. A name that only the answer (first) has must occur in the question.
+        """
+        answer, gold = _ReleaseVersion.read(one), _ReleaseVersion.read(other)
+        if answer is None or gold is None or not (self.hints.asks("version") or answer.marked or gold.marked):
+            return None
+        if Day.readings(one) or Day.readings(other):
+            return None
+        if answer.name and answer.name != gold.name and (gold.name or answer.name not in self.hints.text):
+            return Match.unclear("a version of something else")
+        shared = min(len(answer.parts), len(gold.parts))
+        if answer.parts[:shared] != gold.parts[:shared]:
+            return Match.different("another version")
+        if len(answer.parts) != len(gold.parts):
+            return Match.unclear("a version with more or fewer parts")
+        if answer.suffix == gold.suffix:
             return SAME_VALUE
-    elif both(_MIXED_CODE):
-        letters, others = (re.sub(r"[\W\d_]", "", text) for text in (one, other))
-        digits, wanted = (re.sub(r"\D", " ", text).split() for text in (one, other))
-        near = any(a != b and (a.endswith(b) or b.endswith(a)) for a, b in zip(digits, wanted, strict=False))
-        if letters == others and len(digits) == len(wanted) and digits != wanted and not near:
+        early = any(_BEFORE_RELEASE.fullmatch(one) for one in (answer.suffix, gold.suffix))
+        return OTHER_VALUE if early else Match.unclear("a version with another addition")
+
+    def phones(self, answer: str, gold: str) -> Match | None:
+        """Compare two telephone numbers; None if one is none. A number with and without area code is unclear."""
+        if not (self.hints.asks("phone") and _PHONE.fullmatch(answer) and _PHONE.fullmatch(gold)):
+            return None
+        one, other = (re.sub(r"^00(?=[1-9])|\D", "", text) for text in (answer, gold))
+        if one == other:
+            return SAME_VALUE
+        short, long = sorted((one.lstrip("0"), other.lstrip("0")), key=len)
+        return Match.unclear("has more or fewer digits") if long.endswith(short[-6:]) else OTHER_VALUE
+
+    def codes(self, answer: str, gold: str) -> Match | None:
+        """Compare two flags, addresses, codes, keys or names of code; None if they are not both of one kind.
+
+        The order of the keys in `Ctrl+P` does not matter, nor `()` or `$` at a name that the question asks for, nor
+        commas and short forms such as `St.` in a postal address. A short and a long flag, or one with and without a
+        value, may be the same option.
+        """
+        one, other = answer.casefold(), gold.casefold()
+
+        def both(kind: re.Pattern[str]) -> bool:
+            return bool(kind.fullmatch(answer) and kind.fullmatch(gold))
+
+        if both(_FLAG):
+            related = (
+                answer.startswith("--") != gold.startswith("--")
+                or answer.split("=", maxsplit=1)[0] == gold.split("=", maxsplit=1)[0]
+            )
+            return (
+                SAME_VALUE
+                if answer == gold
+                else Match.unclear("another spelling of a flag")
+                if related
+                else OTHER_VALUE
+            )
+        if both(_MAIL):
+            return SAME_VALUE if one == other else OTHER_VALUE
+        texts = (answer, gold)
+        if any(map(_WEB.fullmatch, texts)) and all(_WEB.fullmatch(text) or _BARE_WEB.fullmatch(text) for text in texts):
+            bare = (
+                re.sub(r"^(?:https?://)?(?:www\.)?", "", text, flags=re.IGNORECASE).partition("/") for text in texts
+            )
+            hosts = {f"{host.casefold()}{slash}{path}".rstrip("/") for host, slash, path in bare}
+            if len(hosts) == 1:
+                return SAME_VALUE
+        elif both(_MIXED_CODE):
+            letters, others = (re.sub(r"[\W\d_]", "", text) for text in (one, other))
+            digits, wanted = (re.sub(r"\D", " ", text).split() for text in (one, other))
+            near = any(a != b and (a.endswith(b) or b.endswith(a)) for a, b in zip(digits, wanted, strict=False))
+            if letters == others and len(digits) == len(wanted) and digits != wanted and not near:
+                return OTHER_VALUE
+        if self.hints.asks("identifier"):
+            plain, wanted = (re.sub(r"[ .-]", "", text) for text in (one, other))
+            alike = plain.isalnum() and wanted.isalnum() and len(plain) == len(wanted)
+            if alike and re.search(r"\d", plain) and re.search(r"\d", wanted):
+                return SAME_VALUE if plain == wanted else OTHER_VALUE
+        if (
+            self.hints.text
+            and one != other
+            and any(kind.fullmatch(one) and kind.fullmatch(other) for kind in _LITERALS)
+        ):
             return OTHER_VALUE
-    if hints.asks("identifier"):
-        plain, wanted = (re.sub(r"[ .-]", "", text) for text in (one, other))
-        alike = plain.isalnum() and wanted.isalnum() and len(plain) == len(wanted)
-        if alike and re.search(r"\d", plain) and re.search(r"\d", wanted):
-            return SAME_VALUE if plain == wanted else OTHER_VALUE
-    if hints.text and one != other and any(kind.fullmatch(one) and kind.fullmatch(other) for kind in _LITERALS):
-        return OTHER_VALUE
-    if match := _compare_chords(answer, gold) or _compare_flag_forms(answer, gold, hints):
-        return match
-    if hints.asks("code") and not hints.asks("choice"):
-        for name, bare in (texts, texts[::-1]):
-            if (dressed := _DRESSED_NAME.fullmatch(name)) and _BARE_NAME.fullmatch(bare):
-                return SAME_VALUE if bare in dressed.groups() else None
-    if not (hints.asks("address") and _POSTAL.fullmatch(one) and _POSTAL.fullmatch(other)):
-        return None
-    parts, wanted = ([_SHORT_FORMS.get(part, part) for part in re.findall(r"[\w'-]+", text)] for text in (one, other))
-    return SAME_VALUE if parts == wanted else None
+        if match := self._chords(answer, gold) or self._flag_forms(answer, gold):
+            return match
+        if self.hints.asks("code") and not self.hints.asks("choice"):
+            for name, bare in (texts, texts[::-1]):
+                if (dressed := _DRESSED_NAME.fullmatch(name)) and _BARE_NAME.fullmatch(bare):
+                    return SAME_VALUE if bare in dressed.groups() else None
+        if not (self.hints.asks("address") and _POSTAL.fullmatch(one) and _POSTAL.fullmatch(other)):
+            return None
+        parts, wanted = (
+            [_SHORT_FORMS.get(part, part) for part in re.findall(r"[\w'-]+", text)] for text in (one, other)
+        )
+        return SAME_VALUE if parts == wanted else None
 
+    @staticmethod
+    def _chords(answer: str, gold: str) -> Match | None:
+        def chord(text: str) -> tuple[frozenset[str], str] | None:
+            *held, key = _PLUS.split(text) if not text.endswith("+") else [text]
+            names = [_MODIFIERS.get(one.casefold(), "") for one in held]
+            return (frozenset(names), key) if held and all(names) and key and " " not in key else None
 
-def _compare_chords(answer: str, gold: str) -> Match | None:
-    def chord(text: str) -> tuple[frozenset[str], str] | None:
-        *held, key = _PLUS.split(text) if not text.endswith("+") else [text]
-        names = [_MODIFIERS.get(one.casefold(), "") for one in held]
-        return (frozenset(names), key) if held and all(names) and key and " " not in key else None
+        one, other = chord(answer), chord(gold)
+        if one is None or other is None:
+            return None
+        if one == other:
+            return SAME_VALUE
+        same_letter = one[0] == other[0] and one[1].casefold() == other[1].casefold()
+        return Match.unclear("the same keys in another case") if same_letter else OTHER_VALUE
 
-    one, other = chord(answer), chord(gold)
-    if one is None or other is None:
-        return None
-    if one == other:
-        return SAME_VALUE
-    same_letter = one[0] == other[0] and one[1].casefold() == other[1].casefold()
-    return unclear("the same keys in another case") if same_letter else OTHER_VALUE
+    def _flag_forms(self, answer: str, gold: str) -> Match | None:
+        """Compare an answer with a flag that the expected answer gives in its short and its long form."""
 
+        def forms(text: str) -> frozenset[str]:
+            """Return the one or two forms of a flag that a text consists of; empty for any other text."""
+            parts = [one.strip("`'\" ") for one in _BETWEEN_FLAGS.split(text)]
+            short, long = (sum(bool(form.fullmatch(one)) for one in parts) for form in (_SHORT_FLAG, _LONG_FLAG))
+            return frozenset(parts) if short + long == len(parts) and short < 2 and long < 2 else frozenset()
 
-def _compare_flag_forms(answer: str, gold: str, hints: QuestionHints) -> Match | None:
-    """Compare an answer with a flag that the expected answer gives in its short and its long form."""
+        given, wanted = forms(answer), forms(gold)
+        if not given or len(wanted) < 2 or (self.hints.asks("listed") and not self.hints.asks("code")):
+            return None
+        if given == wanted:
+            return SAME_VALUE
+        if given < wanted:
+            return None if _ASKS_SEVERAL.search(self.hints.text) else Match.equal("one form of the same flag")
+        return None if given & wanted else OTHER_VALUE
 
-    def forms(text: str) -> frozenset[str]:
-        """Return the one or two forms of a flag that a text consists of; empty for any other text."""
-        parts = [one.strip("`'\" ") for one in _BETWEEN_FLAGS.split(text)]
-        short, long = (sum(bool(form.fullmatch(one)) for one in parts) for form in (_SHORT_FLAG, _LONG_FLAG))
-        return frozenset(parts) if short + long == len(parts) and short < 2 and long < 2 else frozenset()
-
-    given, wanted = forms(answer), forms(gold)
-    if not given or len(wanted) < 2 or (hints.asks("listed") and not hints.asks("code")):
-        return None
-    if given == wanted:
-        return SAME_VALUE
-    if given < wanted:
-        return None if _ASKS_SEVERAL.search(hints.text) else equal("one form of the same flag")
-    return None if given & wanted else OTHER_VALUE
-
-
-def compare_case(answer: str, gold: str, hints: QuestionHints) -> Match:
-    """Compare two texts that differ only in case. Case counts in flags, paths, identifiers and symbols of units."""
-    one, other = answer.split(), gold.split()
-    pairs = zip(one, other, strict=True) if len(one) == len(other) else ()
-    for at, (word, wanted) in enumerate(pairs):
-        if word == wanted:
-            continue
-        if _CASED_TOKEN.fullmatch(word) or _CASED_TOKEN.fullmatch(wanted):
-            return different("the same letters in another case")
-        stuck = _DIGITS_WITH_UNIT.match(word)
-        is_unit = at > 0 and _DIGITS_WITH_UNIT.fullmatch(one[at - 1]) and case_changes_unit(word, wanted)
-        is_stuck = stuck and case_changes_unit(word[stuck.end() :], wanted[stuck.end() :])
-        if (hints.asks("code") and len(one) == 1) or is_unit or is_stuck:
-            return unclear("the same letters in another case")
-    return equal("the same words")
+    def case(self, answer: str, gold: str) -> Match:
+        """Compare two texts that differ only in case. Case counts in flags, paths, identifiers and symbols of units."""
+        one, other = answer.split(), gold.split()
+        pairs = zip(one, other, strict=True) if len(one) == len(other) else ()
+        for at, (word, wanted) in enumerate(pairs):
+            if word == wanted:
+                continue
+            if _CASED_TOKEN.fullmatch(word) or _CASED_TOKEN.fullmatch(wanted):
+                return Match.different("the same letters in another case")
+            stuck = _DIGITS_WITH_UNIT.match(word)
+            is_unit = at > 0 and _DIGITS_WITH_UNIT.fullmatch(one[at - 1]) and MeasureUnit.case_matters(word, wanted)
+            is_stuck = stuck and MeasureUnit.case_matters(word[stuck.end() :], wanted[stuck.end() :])
+            if (self.hints.asks("code") and len(one) == 1) or is_unit or is_stuck:
+                return Match.unclear("the same letters in another case")
+        return Match.equal("the same words")

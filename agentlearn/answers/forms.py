@@ -219,3 +219,14 @@ def has_letters(*forms: Form) -> bool:
         or (isinstance(form, SameValues) and has_letters(*form.values))
         for form in forms
     )
+
+
+def as_interval(form: Form) -> Form:
+    """Return two values in round brackets as an open interval; any other form as it is."""
+    match form:
+        case Readings(forms=(Tuple() | RealInterval() as usual, *_)):
+            return as_interval(usual)
+        case Tuple(items=(low, high)):
+            return RealInterval(low, high, (False, False))
+        case _:
+            return form

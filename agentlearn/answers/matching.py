@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentlearn.answers.answer_text import normal_lines, normal_text, without_citation
-from agentlearn.answers.codes import compare_case, is_flag
-from agentlearn.answers.match import Match, different, equal, unclear
+from agentlearn.answers.codes import CodeComparator, is_flag
+from agentlearn.answers.match import Match
 from agentlearn.answers.numbers import MAGNITUDES, leading_number, parse_number
-from agentlearn.answers.question import NO_HINTS, QuestionHints, read_question
-from agentlearn.answers.times import parse_calendar_name, parse_dates, parse_time
-from agentlearn.answers.units import known_unit
-from agentlearn.answers.values import YES, compare_values, is_value
+from agentlearn.answers.question import NO_HINTS, QuestionHints
+from agentlearn.answers.times import ClockTime, Day, calendar_name
+from agentlearn.answers.units import MeasureUnit
+from agentlearn.answers.values import YES, ValueComparator, is_value
 
-_OTHER_WORDS = unclear("says it in other words, or something else")
-_SAME_WORDS = equal("the same words")
+_OTHER_WORDS = Match.unclear("says it in other words, or something else")
+_SAME_WORDS = Match.equal("the same words")
 
 _MAX_ITEMS = 40
 _AND = re.compile(r",? (?:and|&) ")
@@ -34,9 +34,9 @@ _FIRST = re.compile(r"\s*first(?:ly)?:? ", re.IGNORECASE)
 _THEN = re.compile(r"\s*(?:and )?(?:then|next|after that|afterwards|finally|lastly|secondly|thirdly):? ", re.IGNORECASE)
 _FROM_TO = re.compile(r"from (?P<start>(?:(?! to ).)+) to (?P<end>(?:(?! to ).)+)", re.IGNORECASE)
 _OR = re.compile(r",? or ")
-_SAME_LIST, _OTHER_LIST = equal("the same list"), different("another list")
+_SAME_LIST, _OTHER_LIST = Match.equal("the same list"), Match.different("another list")
 _OTHER_ORDER = "the same list in another order"
-_ORDER = {"no": _SAME_LIST, "possible": unclear(_OTHER_ORDER), "yes": different(_OTHER_ORDER)}
+_ORDER = {"no": _SAME_LIST, "possible": Match.unclear(_OTHER_ORDER), "yes": Match.different(_OTHER_ORDER)}
 """By whether a question asks for an order: the result for the same list in another order."""
 
 _TITLE = re.compile(
@@ -93,7 +93,7 @@ def match_answers(answer: str, gold: str, question: str = "") -> Match:
     The answer may omit the unit of the expected answer. A unit that only the answer has must fit the question.
     question: text of the task.
     """
-    comparator = _AnswerComparator(read_question(question))
+    comparator = _AnswerComparator(QuestionHints.of(question))
     match = comparator.compare(answer, gold)
     plain = without_citation(answer)
     return match if match.status == "equal" or plain == answer else comparator.compare(plain, gold)
@@ -108,7 +108,7 @@ def answer_match_key(answer: str) -> str | None:
 
     def canonical(text: str) -> str:
         folded = normal_text(text)
-        if readings := parse_dates(folded):
+        if readings := Day.readings(folded):
             return str(readings[0]) if len(readings) == 1 else folded
         number = parse_number(text)
         if number is None or len(number.readings) > 1:
@@ -133,7 +133,7 @@ class _AnswerComparator:
         if match := self._plainly(one, other) or self._lists(answer, gold) or self._alternatives(one, other):
             return match
         if self.hints.asks("person", "place") and _plain_name(one) == _plain_name(other):
-            return equal("the same name")
+            return Match.equal("the same name")
         return self._asked_parts(one, other) or _OTHER_WORDS
 
     def _item(self, answer: str, gold: str) -> Match:
@@ -144,9 +144,9 @@ class _AnswerComparator:
         """Compare two texts as values, then as words; None if nothing is known."""
         if answer == gold:
             return _SAME_WORDS
-        if match := compare_values(answer, gold, self.hints):
+        if match := ValueComparator(self.hints).compare(answer, gold):
             return match
-        return compare_case(answer, gold, self.hints) if normal_text(answer) == normal_text(gold) else None
+        return CodeComparator(self.hints).case(answer, gold) if normal_text(answer) == normal_text(gold) else None
 
     def _asked_parts(self, answer: str, gold: str) -> Match | None:
         """Compare what is left without titles, remarks and words of the question; None if nothing can be left out."""
@@ -193,7 +193,7 @@ class _AnswerComparator:
         if not matches and self.hints.asks("listed") and _STRONG.search(gold):
             sides = [self._unmatched(*pair)[:2] for pair in pairs]
             if any(left and not extra for left, extra in sides):
-                return different("lacks a part of the list")
+                return Match.different("lacks a part of the list")
         if matches:
             return min(matches, key=lambda match: ("equal", "unclear", "different").index(match.status))
         if bool(ways) == bool(wanted_ways):
@@ -226,8 +226,8 @@ class _AnswerComparator:
             return None
         statuses = {self._item(option, gold).status for option in options}
         if statuses == {"equal"}:
-            return equal("the same value")
-        return different("offers several values") if "unclear" not in statuses else None
+            return Match.equal("the same value")
+        return Match.different("offers several values") if "unclear" not in statuses else None
 
     def _asked_part(self, text: str) -> str:
         """Return the part of an answer that the question asks for; the text itself if nothing surely is superfluous.
@@ -257,10 +257,10 @@ class _AnswerComparator:
         if not is_value(kept):
             if holds_digit:
                 return text
-        elif known_unit(remark) is not None or remark.casefold() in MAGNITUDES:
+        elif MeasureUnit.named(remark) is not None or remark.casefold() in MAGNITUDES:
             return text
         elif (holds_digit or leading_number(remark.casefold()) is not None) and not is_harmless:
-            match = compare_values(kept, remark, NO_HINTS)
+            match = ValueComparator(NO_HINTS).compare(kept, remark)
             if match is None or match.status != "equal":
                 return text
         remark = remark.strip()
@@ -284,11 +284,17 @@ class _AnswerComparator:
 
         def is_removable(word: str, before: str) -> bool:
             core = _core(word)
-            if not core or core in _NEVER_REMOVED or known_unit(core) or core in MAGNITUDES or leading_number(core):
+            if (
+                not core
+                or core in _NEVER_REMOVED
+                or MeasureUnit.named(core)
+                or core in MAGNITUDES
+                or leading_number(core)
+            ):
                 return False
             if any(letter.isdigit() for letter in core):
                 return core in asked and _core(before) in {"in", "of", "on", "at", "year"}
-            return not parse_calendar_name(core) and (core in asked or core in _STOP)
+            return not calendar_name(core) and (core in asked or core in _STOP)
 
         words = text.split(" ")
         start, end = 0, len(words)
@@ -309,10 +315,10 @@ class _AnswerComparator:
         rest = text[found.end() :] if found else text
         if self.hints.text.startswith("by ") and is_value(text.removeprefix("by ")):
             return text.removeprefix("by ")
-        if self.hints.asks("ends") and (parse_dates(last := _LAST.sub("", text).casefold()) or parse_time(last)):
+        if self.hints.asks("ends") and (Day.readings(last := _LAST.sub("", text).casefold()) or ClockTime.read(last)):
             return _LAST.sub("", text)
         folded = rest.casefold()
-        is_day = parse_dates(folded) or parse_calendar_name(folded) or re.fullmatch(r"[12]\d{3}", rest)
+        is_day = Day.readings(folded) or calendar_name(folded) or re.fullmatch(r"[12]\d{3}", rest)
         if is_day or (is_value(rest) and not parse_number(rest)):
             return rest
         return rest if found and self.hints.asks("place") and "year" not in found[0].casefold() else text

@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from agentlearn.answers.answer_text import plainly_set
-from agentlearn.answers.units import NO_UNIT, MeasureUnit, known_unit, parse_unit
+from agentlearn.answers.units import NO_UNIT, MeasureUnit
 
 _ONES = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
@@ -64,7 +64,7 @@ _ORDINAL_DIGITS = re.compile(r"(?P<digits>\d{1,12})(?:st|nd|rd|th)\b ?")
 
 
 @dataclass(frozen=True, slots=True)
-class WordNumber:
+class _WordNumber:
     """The number that the first words of a text name."""
 
     value: Fraction
@@ -102,20 +102,20 @@ class _Sum:
         return _Sum(self.total + whole, group * large - whole, large)
 
 
-def leading_number(text: str) -> WordNumber | None:
+def leading_number(text: str) -> _WordNumber | None:
     """Return the number that the first words of a text name; None if it begins with no such words.
 
     text: in lower case. `half a million euros` gives 500,000 and `euros`; `two thirds` is a fraction, but `three
     quarters` counts quarters, unless it is `three quarters of`. None if a second number follows the first.
     """
     if found := _HALF_MORE.fullmatch(text):
-        return WordNumber(Fraction(3, 2), ordinal=False, rest=f"{found['noun']}s")
+        return _WordNumber(Fraction(3, 2), ordinal=False, rest=f"{found['noun']}s")
     if found := _FRACTION.fullmatch(text):
         top = SMALL_NUMBERS.get(found["top"] or "one")
         counts_quarters = found["part"] == "quarter" and not found["of"]
         plural = bool(found["plural"]) or found["part"] == "halves"
         if top is not None and (top == 1) != plural and not counts_quarters:
-            return WordNumber(Fraction(top, PARTS[found["part"]]), ordinal=False, rest=found["rest"] or "")
+            return _WordNumber(Fraction(top, PARTS[found["part"]]), ordinal=False, rest=found["rest"] or "")
     words = _WORD.findall(text)
     used, ordinal, sum_ = 0, False, _Sum(started=False)
     while used < len(words) and not ordinal:
@@ -141,7 +141,7 @@ def leading_number(text: str) -> WordNumber | None:
         and (_cardinal(after[0]) in SMALL_NUMBERS or after[0] in LARGE_NUMBERS or after[0][0].isdigit())
     ):
         return None
-    return WordNumber(sum_.total + sum_.group, ordinal, " ".join(rest))
+    return _WordNumber(sum_.total + sum_.group, ordinal, " ".join(rest))
 
 
 _MAX_CHARACTERS = 80
@@ -216,11 +216,11 @@ def parse_number(text: str) -> NumberWithUnit | None:
         return _in_words(text) if len(text) <= 4 * _MAX_CHARACTERS else None
     if number := _in_digits(text):
         return number
-    if (mixed := _MIXED.fullmatch(text)) and (unit := parse_unit(mixed["rest"].strip())) is not None:
+    if (mixed := _MIXED.fullmatch(text)) and (unit := MeasureUnit.read(mixed["rest"].strip())) is not None:
         return NumberWithUnit((int(mixed["whole"]) + Fraction(int(mixed["top"]), int(mixed["bottom"])),), unit)
     if found := _HOURS_AND_MINUTES.fullmatch(text):
         minutes = Fraction(int(found["hours"]) * 60 + int(found["minutes"]))
-        return NumberWithUnit((minutes,), known_unit("min") or NO_UNIT, Fraction(1))
+        return NumberWithUnit((minutes,), MeasureUnit.named("min") or NO_UNIT, Fraction(1))
     return _in_several_units(text) or _in_words(text)
 
 
@@ -229,16 +229,16 @@ def _in_digits(text: str) -> NumberWithUnit | None:
     if found is None or (found["sign"] and found["inner"]):
         return None
     if ordinal := _ORDINAL_DIGITS.match(text.casefold()):
-        unit = parse_unit(text.casefold()[ordinal.end() :])
+        unit = MeasureUnit.read(text.casefold()[ordinal.end() :])
         return None if unit is None else NumberWithUnit((Fraction(ordinal[1]),), unit, Fraction(1), ordinal=True)
     before, after, digits = found["before"].strip(), found["after"].strip(), found["digits"]
     word, _, behind = after.partition(" ")
-    is_money = bool(before) or ((named := known_unit(behind)) is not None and named.money)
+    is_money = bool(before) or ((named := MeasureUnit.named(behind)) is not None and named.money)
     letters = _MONEY_MAGNITUDES if is_money else {}
     if times := MAGNITUDES.get(word.casefold()) or letters.get(word.casefold()):
         after = behind.removeprefix("of ")
-    unit = parse_unit(before or after)
-    if unit is None or (before and not unit.money) or (before and after and parse_unit(after) != unit):
+    unit = MeasureUnit.read(before or after)
+    if unit is None or (before and not unit.money) or (before and after and MeasureUnit.read(after) != unit):
         return None
     if unit.noun and found["after"][:1].isalpha():
         return None
@@ -270,7 +270,7 @@ def _in_several_units(text: str) -> NumberWithUnit | None:
     if len(found) < 2 or "".join(part[0] for part in found) != text:
         return None
     feet = found[0][2].casefold() in {"ft", "foot", "feet"}
-    units = [known_unit("inch" if feet and part[2] == "in" else part[2]) for part in found]
+    units = [MeasureUnit.named("inch" if feet and part[2] == "in" else part[2]) for part in found]
     known = [unit for unit in units if unit is not None]
     if len(known) < len(units) or any(a.dimension != b.dimension or a.size <= b.size for a, b in pairwise(known)):
         return None
@@ -281,13 +281,13 @@ def _in_several_units(text: str) -> NumberWithUnit | None:
 def _in_words(text: str) -> NumberWithUnit | None:
     """Return a number in words, such as `two dozen eggs` or `the third`."""
     if text.casefold() in _ONE_OF:
-        unit = parse_unit(text)
+        unit = MeasureUnit.read(text)
         return unit and NumberWithUnit((Fraction(1),), unit, Fraction(1))
     found = _NUMBER_WORDS.fullmatch(text.casefold())
     number = leading_number(found["words"]) if found else None
     if found is None or number is None or (number.ordinal and found["sign"]):
         return None
-    unit = parse_unit(number.rest.removeprefix("a ").removeprefix("an ").removeprefix("of "))
+    unit = MeasureUnit.read(number.rest.removeprefix("a ").removeprefix("an ").removeprefix("of "))
     value = -number.value if found["sign"] else number.value
     return None if unit is None else NumberWithUnit((value,), unit, Fraction(1), number.ordinal)
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Literal
 
 from agentlearn.answers.answer_text import normal_text
-from agentlearn.answers.units import PERCENT, MeasureUnit, known_unit
+from agentlearn.answers.units import PERCENT, MeasureUnit
 
 Asked = Literal[
     "version", "amount", "time", "when", "year", "percent", "fraction", "least", "most", "numbered", "identifier",
@@ -90,31 +90,31 @@ class QuestionHints:
         """Return whether the question asks for something of one of the kinds."""
         return not self.kinds.isdisjoint(kinds)
 
+    @classmethod
+    @lru_cache(maxsize=512)
+    def of(cls, question: str) -> "QuestionHints":
+        """Return what a question asks for."""
+        text = normal_text(question)
+        kinds: set[Asked] = {kind for kind, pattern in _KINDS.items() if pattern.search(text)}
+        if {"version", "amount"} <= kinds:
+            kinds.remove("amount")
+            if re.match(r"how (?:much|many|long)", text):
+                kinds.remove("version")
+        units: set[MeasureUnit] = set()
+        cased = normal_text(question, fold=False)
+        for match in _UNIT_AFTER.finditer(cased):
+            for name in dict.fromkeys((match["one"], re.split(r"[ -]", match["one"])[0])):
+                alone = _UNIT_ENDS.match(cased, match.start("one") + len(name))
+                unit = MeasureUnit.named(name)
+                if unit is not None and unit != PERCENT and (alone or len(name) > 2):
+                    units.add(unit)
+                    break
+        words = re.findall(r"[€$£¥₹]|[\w$^°]+", text)
+        # Single letters are usually words, not units: `a` question, player `s`.
+        names = (one for one in [*words, *map(" ".join, pairwise(words))] if len(one) > 1 or one in "€$£¥₹")
+        named = {unit for unit in map(MeasureUnit.named, names) if unit is not None and unit != PERCENT}
+        order = "yes" if _ORDERED.search(text) else "possible" if _MAYBE_ORDERED.search(text) else "no"
+        return cls(text, frozenset(kinds), order, frozenset(units), frozenset(units | named))
 
-@lru_cache(maxsize=512)
-def read_question(question: str) -> QuestionHints:
-    """Return what a question asks for."""
-    text = normal_text(question)
-    kinds: set[Asked] = {kind for kind, pattern in _KINDS.items() if pattern.search(text)}
-    if {"version", "amount"} <= kinds:
-        kinds.remove("amount")
-        if re.match(r"how (?:much|many|long)", text):
-            kinds.remove("version")
-    units: set[MeasureUnit] = set()
-    cased = normal_text(question, fold=False)
-    for match in _UNIT_AFTER.finditer(cased):
-        for name in dict.fromkeys((match["one"], re.split(r"[ -]", match["one"])[0])):
-            alone = _UNIT_ENDS.match(cased, match.start("one") + len(name))
-            unit = known_unit(name)
-            if unit is not None and unit != PERCENT and (alone or len(name) > 2):
-                units.add(unit)
-                break
-    words = re.findall(r"[€$£¥₹]|[\w$^°]+", text)
-    # Single letters are usually words, not units: `a` question, player `s`.
-    names = (one for one in [*words, *map(" ".join, pairwise(words))] if len(one) > 1 or one in "€$£¥₹")
-    named = {unit for unit in map(known_unit, names) if unit is not None and unit != PERCENT}
-    order = "yes" if _ORDERED.search(text) else "possible" if _MAYBE_ORDERED.search(text) else "no"
-    return QuestionHints(text, frozenset(kinds), order, frozenset(units), frozenset(units | named))
 
-
-NO_HINTS = read_question("")
+NO_HINTS = QuestionHints.of("")

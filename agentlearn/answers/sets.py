@@ -16,17 +16,17 @@ from agentlearn.answers.forms import (
     Set,
     Tuple,
     Union,
+    as_interval,
     has_letters,
     node_of,
 )
-from agentlearn.answers.match import Match, all_of, any_of, decided, different, equal, matched, unclear
-from agentlearn.answers.parts import as_interval
+from agentlearn.answers.match import Match
 from agentlearn.answers.syntax import Node
 
 MAX_ITEMS = 100
 """Most items of two collections that are matched one by one; longer collections must hold plain numbers."""
 _EXACTLY = "compared as exact numbers"
-_UNLIKE = different("they are of different kinds")
+_UNLIKE = Match.different("they are of different kinds")
 _Values = Set | Listing | Tuple
 
 
@@ -50,7 +50,7 @@ class CollectionComparator:
             for form in (answer, gold)
         ]
         if listed[0] != listed[1]:
-            return unclear("inequalities in a list may be meant together or one by one")
+            return Match.unclear("inequalities in a list may be meant together or one by one")
         match answer, gold:
             case Matrix(), Matrix():
                 return self._matrices(answer, gold)
@@ -66,68 +66,68 @@ class CollectionComparator:
                 if (_names(answer) or _names(gold)) and max(len(answer.items), len(gold.items)) <= MAX_ITEMS:
                     return self._named(answer, gold)
                 found = self._unordered(Listing(answer.items), Listing(gold.items))
-                return unclear("only one of them is in order") if found.status == "equal" else found
+                return Match.unclear("only one of them is in order") if found.status == "equal" else found
             case (RealInterval() as region, Set() | Listing() as values) | (
                 Set() | Listing() as values,
                 RealInterval() as region,
             ) if region.closed == (True, True):
                 ends = self._unordered(Set((region.low, region.high)), Set(values.items))
-                return _UNLIKE if ends.status == "different" else unclear("square brackets may hold a list")
+                return _UNLIKE if ends.status == "different" else Match.unclear("square brackets may hold a list")
             case _:
                 return self._regions(as_interval(answer), as_interval(gold))
 
     def in_order(self, left: Sequence[Form], right: Sequence[Form]) -> Match:
         """Compare two sequences of forms part by part."""
         if len(left) != len(right):
-            return different("the number of parts differs")
+            return Match.different("the number of parts differs")
         matches = (self.compare(one, other) for one, other in zip(left, right, strict=True))
-        return all_of(matches, "compared part by part")
+        return Match.all_of(matches, "compared part by part")
 
     def _scalar(self, form: Number | Formula | Infinity, other: Form) -> Match:
         """Different, or undecided when the scalar may be the collection's only value or stand for several values."""
         match other:
             case Listing(items=(Number() as whole, Number() as decimals)) if _is_decimal(form, whole, decimals):
-                return unclear("a comma may be a decimal sign")
+                return Match.unclear("a comma may be a decimal sign")
             case Set(items=(single,)) | Listing(items=(single,)) | Matrix(rows=((single,),)):
                 inner = self.compare(single, form)
-                return inner if inner.status != "equal" else unclear("only one of them is in brackets")
+                return inner if inner.status != "equal" else Match.unclear("only one of them is in brackets")
             case Set(items=(_, *_) as items) | Listing(items=items) if not has_letters(form):
-                every = all_of((self.compare(item, form) for item in items), "compared one by one")
-                return every if every.status != "equal" else unclear("one value is given several times")
+                every = Match.all_of((self.compare(item, form) for item in items), "compared one by one")
+                return every if every.status != "equal" else Match.unclear("one value is given several times")
             case _ if not has_letters(form):
                 return _UNLIKE
             case Union() | RealInterval():
-                return unclear("only one of them is an interval")
+                return Match.unclear("only one of them is an interval")
             case _:
-                return unclear("one of them may stand for several values")
+                return Match.unclear("one of them may stand for several values")
 
     def _unordered(self, answer: Set | Listing, gold: Set | Listing) -> Match:
         """Compare values in any order; undecided when lists give the same values a different number of times."""
         one, other = ([item.value for item in form.items if isinstance(item, Number)] for form in (answer, gold))
         if len(one) == len(answer.items) and len(other) == len(gold.items):
             if set(one) != set(other):
-                return different(_EXACTLY)
+                return Match.different(_EXACTLY)
             same = sorted(one) == sorted(other) or not (isinstance(answer, Listing) and isinstance(gold, Listing))
-            return equal(_EXACTLY) if same else unclear("the same values are given, not equally often")
+            return Match.equal(_EXACTLY) if same else Match.unclear("the same values are given, not equally often")
         if max(len(answer.items), len(gold.items)) > MAX_ITEMS:
-            return unclear(f"there are more than {MAX_ITEMS} parts")
+            return Match.unclear(f"there are more than {MAX_ITEMS} parts")
         return self._named(answer, gold) if _names(answer) or _names(gold) else self._as_sets(answer, gold)
 
     def _as_sets(self, answer: _Values, gold: _Values) -> Match:
         if len(answer.items) == len(gold.items):
-            found = matched(answer.items, gold.items, self.compare, "compared as sets")
+            found = Match.paired(answer.items, gold.items, self.compare, "compared as sets")
             if found.status != "different":
                 return found
         no_equal = "a part has no equal on the other side"
-        covered = all_of(
+        covered = Match.all_of(
             (
-                *(any_of((self.compare(item, one) for one in gold.items), no_equal) for item in answer.items),
-                *(any_of((self.compare(one, item) for one in answer.items), no_equal) for item in gold.items),
+                *(Match.any_of((self.compare(item, one) for one in gold.items), no_equal) for item in answer.items),
+                *(Match.any_of((self.compare(one, item) for one in answer.items), no_equal) for item in gold.items),
             ),
             "compared as sets",
         )
         if covered.status == "equal" and (isinstance(answer, Listing) or isinstance(gold, Listing)):
-            return unclear("the same values are given, not equally often")
+            return Match.unclear("the same values are given, not equally often")
         return covered
 
     def _named(self, answer: _Values, gold: _Values) -> Match:
@@ -136,7 +136,7 @@ class CollectionComparator:
         if mine and theirs and set(mine) == set(theirs):
             values = dict(zip(theirs, gold.items, strict=True))
             pairs = [(item, values[name]) for name, item in zip(mine, answer.items, strict=True)]
-            return all_of((self.compare(one, other) for one, other in pairs), "compared by their names")
+            return Match.all_of((self.compare(one, other) for one, other in pairs), "compared by their names")
         if mine and theirs:
             return self._as_sets(answer, gold)
         bare, names = (gold, mine) if mine else (answer, theirs)
@@ -146,7 +146,7 @@ class CollectionComparator:
             if found.status in {"equal", "open"}:
                 return found
         found = self._as_sets(Listing(answer.items), Listing(gold.items))
-        return unclear("only one of them says which value is which") if found.status == "equal" else found
+        return Match.unclear("only one of them says which value is which") if found.status == "equal" else found
 
     def _matrices(self, answer: Matrix, gold: Matrix) -> Match:
         """Compare entry by entry; a row and a column with the same entries are undecided."""
@@ -154,9 +154,9 @@ class CollectionComparator:
         if shapes[0] == shapes[1]:
             return self.in_order(_cells(answer), _cells(gold))
         if 1 not in shapes[0] or shapes[0] != shapes[1][::-1]:
-            return different("the shapes differ")
+            return Match.different("the shapes differ")
         flat = self.in_order(_cells(answer), _cells(gold))
-        return flat if flat.status != "equal" else unclear("one is a row, the other a column")
+        return flat if flat.status != "equal" else Match.unclear("one is a row, the other a column")
 
     def _matrix_and_sequence(self, form: Matrix, other: Form, *, is_answer: bool) -> Match:
         """Compare a matrix with a list of its entries in one row or column, or with a list of its rows."""
@@ -166,13 +166,13 @@ class CollectionComparator:
         if is_flat or len(entries) != len(cells):
             return _UNLIKE
         found = self.in_order(*((cells, entries) if is_answer else (entries, cells)))
-        return unclear("only one of them is a matrix") if found.status == "equal" else found
+        return Match.unclear("only one of them is a matrix") if found.status == "equal" else found
 
     def _regions(self, answer: Form, gold: Form) -> Match:
         """Compare intervals, sets of points and unions of both."""
         variables = {form.variable for form in (answer, gold) if isinstance(form, RealInterval) and form.variable}
         if len(variables) > 1:
-            return unclear("the inequalities are about different letters")
+            return Match.unclear("the inequalities are about different letters")
         left, right = _pieces(answer), _pieces(gold)
         if left is None or right is None:
             return _UNLIKE
@@ -182,11 +182,11 @@ class CollectionComparator:
 
         def intervals(one: RealInterval, other: RealInterval) -> Match:
             ends = (self.compare(one.low, other.low), self.compare(one.high, other.high))
-            found = all_of(ends, "compared as intervals")
+            found = Match.all_of(ends, "compared as intervals")
             is_open = found.status == "equal" and one.closed != other.closed
-            return different("an end is open on one side") if is_open else found
+            return Match.different("an end is open on one side") if is_open else found
 
-        by_parts = matched(left, right, intervals, "compared as intervals")
+        by_parts = Match.paired(left, right, intervals, "compared as intervals")
         return by_parts if by_parts.status == "equal" or len(left) == 1 else whole
 
     def _covering(self, left: Sequence[RealInterval], right: Sequence[RealInterval]) -> Match:
@@ -196,7 +196,7 @@ class CollectionComparator:
         values = [end.value for end in finite if isinstance(end, Number)]
         nodes = [node for end in finite if (node := node_of(end)) is not None]
         if len(nodes) < len(finite):
-            return unclear("an end of an interval is not a number")
+            return Match.unclear("an end of an interval is not a number")
         places = {value: at for at, value in enumerate(sorted(set(values)), 1)}
         all_plain = len(values) == len(finite)
         ordered = [places[value] for value in values] if all_plain else self.ordered(nodes)
@@ -215,7 +215,7 @@ class CollectionComparator:
             return points
 
         split = 2 * len(left)
-        return decided(covered(left, ranks[:split]) == covered(right, ranks[split:]), "compared as intervals")
+        return Match.decided(covered(left, ranks[:split]) == covered(right, ranks[split:]), "compared as intervals")
 
 
 def _is_decimal(form: Form, whole: Number, decimals: Number) -> bool:

@@ -60,6 +60,58 @@ class MeasureUnit:
         litres = 1_000 if exponent == 3 else 1
         return MeasureUnit(f"{self.name}^{exponent}", {2: "area", 3: "volume"}[exponent], self.size**exponent * litres)
 
+    @classmethod
+    def named(cls, text: str) -> "MeasureUnit | None":
+        """Return the unit of measure or money, or percent, that a text names. Case matters for symbols such as `mW`."""
+        if text in _SYMBOLS:
+            return _SYMBOLS[text]
+        if text in _NOT_IN_LOWER_CASE:
+            return None
+        name, mark, exponent = text.casefold().partition("^")
+        if (unit := _NAMES.get(text.casefold())) is not None or not mark:
+            return unit
+        base = _NAMES.get(name)
+        return base.power(int(exponent)) if base is not None and exponent.isdecimal() else None
+
+    @classmethod
+    def read(cls, text: str) -> "MeasureUnit | None":
+        """Return the unit that a text names; `NO_UNIT` for an empty text; None if it is not a unit or short noun."""
+        if not text:
+            return NO_UNIT
+        if unit := cls.named(text):
+            return unit
+        folded = text.casefold()
+        is_noun = _NOUN.fullmatch(folded) and not _NO_NOUN & set(re.split(r"[ -]", folded))
+        return cls(folded) if is_noun else None
+
+    def inexact(self, other: "MeasureUnit") -> bool:
+        """Whether amounts in two units may be one amount, although no factor says so: months and days, °C and °F."""
+        names = {self.name, other.name}
+        return (
+            (self.money and other.money and self != other and names != {"cent", "usd"})
+            or names == {"gbp", "pound"}
+            or frozenset({self.dimension, other.dimension}) in _INEXACT
+        )
+
+    def convertible(self, other: "MeasureUnit") -> bool:
+        """Whether two units measure the same thing, so that their sizes convert one to the other."""
+        kinds = {self.dimension, other.dimension}
+        return len(kinds) == 1 or kinds == {"bits", "bytes"}
+
+    def celsius(self, degrees: Fraction) -> Fraction:
+        """Return a temperature of this unit, degrees Celsius or Fahrenheit, in degrees Celsius."""
+        return (degrees - 32) * 5 / 9 if self.dimension == "fahrenheit" else degrees
+
+    def sizes(self) -> frozenset[Fraction]:
+        """Return the sizes of all units of the same dimension."""
+        return frozenset(unit.size for unit in _NAMES.values() if unit.dimension == self.dimension)
+
+    @classmethod
+    def case_matters(cls, one: str, other: str) -> bool:
+        """Return whether two spellings that differ only in case may be two units, such as `mW` and `MW`."""
+        unit = cls.named(one)
+        return unit != cls.named(other) or (unit is None and one.casefold() in _CASE_CHANGES_THE_UNIT)
+
 
 def _tables() -> tuple[dict[str, MeasureUnit], dict[str, MeasureUnit]]:
     """Return the units by lower-case name, and by symbol in its case."""
@@ -76,58 +128,3 @@ def _tables() -> tuple[dict[str, MeasureUnit], dict[str, MeasureUnit]]:
 _NAMES, _SYMBOLS = _tables()
 NO_UNIT: Final = MeasureUnit("")
 PERCENT: Final = _NAMES["%"]
-
-
-def known_unit(text: str) -> MeasureUnit | None:
-    """Return the unit of measure or money, or percent, that a text names. Case matters for symbols such as `mW`."""
-    if text in _SYMBOLS:
-        return _SYMBOLS[text]
-    if text in _NOT_IN_LOWER_CASE:
-        return None
-    name, mark, exponent = text.casefold().partition("^")
-    if (unit := _NAMES.get(text.casefold())) is not None or not mark:
-        return unit
-    base = _NAMES.get(name)
-    return base.power(int(exponent)) if base is not None and exponent.isdecimal() else None
-
-
-def parse_unit(text: str) -> MeasureUnit | None:
-    """Return the unit that a text names; `NO_UNIT` for an empty text; None if it is not a unit or short noun."""
-    if not text:
-        return NO_UNIT
-    if unit := known_unit(text):
-        return unit
-    folded = text.casefold()
-    is_noun = _NOUN.fullmatch(folded) and not _NO_NOUN & set(re.split(r"[ -]", folded))
-    return MeasureUnit(folded) if is_noun else None
-
-
-def inexact(one: MeasureUnit, other: MeasureUnit) -> bool:
-    """Whether amounts in two units may be one amount, although no factor says so: months and days, °C and °F."""
-    money = one.money and other.money and one != other and {one.name, other.name} != {"cent", "usd"}
-    return (
-        money or {one.name, other.name} == {"gbp", "pound"} or frozenset({one.dimension, other.dimension}) in _INEXACT
-    )
-
-
-def convertible(one: MeasureUnit, other: MeasureUnit) -> bool:
-    """Whether two units measure the same thing, so that their sizes convert one to the other."""
-    kinds = {one.dimension, other.dimension}
-    return len(kinds) == 1 or kinds == {"bits", "bytes"}
-
-
-def in_celsius(degrees: Fraction, unit: MeasureUnit) -> Fraction:
-    """Return a temperature in degrees Celsius, given one in these or in degrees Fahrenheit."""
-    return (degrees - 32) * 5 / 9 if unit.dimension == "fahrenheit" else degrees
-
-
-def sizes(dimension: str) -> frozenset[Fraction]:
-    """Return the sizes of all units of a dimension."""
-    return frozenset(unit.size for unit in _NAMES.values() if unit.dimension == dimension)
-
-
-def case_changes_unit(one: str, other: str) -> bool:
-    """Return whether two spellings that differ only in case may be two units, such as `mW` and `MW`."""
-    if known_unit(one) != known_unit(other):
-        return True
-    return known_unit(one) is None and one.casefold() in _CASE_CHANGES_THE_UNIT

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from agentlearn.answers.codes import compare_codes, compare_phones, compare_versions
-from agentlearn.answers.match import OTHER_VALUE, SAME_VALUE, SEVERAL_READINGS, Match, different, unclear
+from agentlearn.answers.codes import CodeComparator
+from agentlearn.answers.match import OTHER_VALUE, SAME_VALUE, SEVERAL_READINGS, Match
 from agentlearn.answers.numbers import NumberWithUnit, parse_number
 from agentlearn.answers.question import NO_HINTS, QuestionHints
-from agentlearn.answers.times import compare_dates, compare_times, parse_calendar_name, parse_dates, parse_time
-from agentlearn.answers.units import NO_UNIT, PERCENT, convertible, in_celsius, inexact, sizes
+from agentlearn.answers.times import ClockTime, Day, calendar_name
+from agentlearn.answers.units import NO_UNIT, PERCENT
 
 _BOUND_BEFORE = {
     ">=": r"at (?:the )?(?:very )?least|not? (?:less|fewer|lower|under) than|(?:an? )?minimum(?: of)?|min\.?|≥|>=",
@@ -56,33 +56,28 @@ _NUMERAL = re.compile(r"(?<![\w.,:/-])\d+(?:[.,:]\d+)*(?![\w:/-])")
 _MAX_TEMPLATE = 200
 _NEAR = Fraction(1, 10)
 _DOTTED_ZERO = re.compile(r"\d+[.,]\d*[1-9]0+")
-_NOT_EXACT = unclear("in a unit that cannot be converted exactly")
+_NOT_EXACT = Match.unclear("in a unit that cannot be converted exactly")
 
 
 def is_value(text: str) -> bool:
     """Return whether a text is a date, time or number, and not just words."""
     folded = text.casefold()
-    return bool(parse_dates(folded) or parse_time(folded) or parse_number(text))
-
-
-def compare_values(answer: str, gold: str, hints: QuestionHints) -> Match | None:
-    """Compare two texts as values of one kind; None if they are not. The texts are in the case of their writers."""
-    return _ValueComparator(hints).compare(answer, gold)
+    return bool(Day.readings(folded) or ClockTime.read(folded) or parse_number(text))
 
 
 @dataclass(frozen=True, slots=True)
-class _ValueComparator:
+class ValueComparator:
     """Compares two texts as answers to one question."""
 
     hints: QuestionHints
 
     def compare(self, answer: str, gold: str) -> Match | None:
         """Compare two texts as values of one kind; None if they are not. The texts are in the case of their writers."""
-        one, other = answer.casefold(), gold.casefold()
+        one, other, codes = answer.casefold(), gold.casefold(), CodeComparator(self.hints)
         if match := (
             self._bounds(answer, gold)
-            or compare_versions(one, other, self.hints)
-            or compare_phones(one, other, self.hints)
+            or codes.versions(one, other)
+            or codes.phones(one, other)
             or self._words(one, other)
         ):
             return match
@@ -91,7 +86,7 @@ class _ValueComparator:
             return readings[0] if len({match.status for match in readings}) == 1 else SEVERAL_READINGS
         return (
             self._days(one, other)
-            or compare_codes(answer, gold, self.hints)
+            or codes.codes(answer, gold)
             or self._numbers(answer, gold)
             or self._ranges(answer, gold)
             or self._templates(one, other)
@@ -116,12 +111,12 @@ class _ValueComparator:
             if one[0] == other[0]:
                 return match
             if one[0][0] != other[0][0]:
-                return different("a limit in the other direction")
-            return unclear("a limit that may or may not include its end")
+                return Match.different("a limit in the other direction")
+            return Match.unclear("a limit that may or may not include its end")
         relation = (one or other or "")[0]
         if (relation == ">=" and self.hints.asks("least")) or (relation == "<=" and self.hints.asks("most")):
             return match
-        return None if match.status == "different" else unclear("a limit, not a value")
+        return None if match.status == "different" else Match.unclear("a limit, not a value")
 
     def _words(self, answer: str, gold: str) -> Match | None:
         """Compare yes and no, texts of which one is negated, letters of choices, weekdays, months."""
@@ -145,21 +140,21 @@ class _ValueComparator:
             if short and len(long) == len(short) + 1:
                 at = next((at for at, word in enumerate(short) if word != long[at]), len(short))
                 if long[at] in {"not", "non", "never"} and long[at + 1 :] == short[at:]:
-                    return different("says the opposite")
+                    return Match.different("says the opposite")
         if self.hints.text.startswith("how many") and answer in _NONE and gold in _NONE:
             return SAME_VALUE
         if len(answer) == len(gold) == 1 and answer.isalpha() and gold.isalpha() and answer != gold:
             return OTHER_VALUE
-        names = parse_calendar_name(answer), parse_calendar_name(gold)
+        names = calendar_name(answer), calendar_name(gold)
         if names[0] is None or names[1] is None or names[0][0] != names[1][0]:
             return None
         return SAME_VALUE if names[0] == names[1] else OTHER_VALUE
 
     def _times(self, answer: str, gold: str) -> Match | None:
-        one, other = parse_time(answer), parse_time(gold)
+        one, other = ClockTime.read(answer), ClockTime.read(gold)
         if one is None or other is None or not (self.hints.asks("time") or one.sure or other.sure):
             return None
-        return compare_times(one, other)
+        return ClockTime.compare(one, other)
 
     def _pairs(self, answer: str, gold: str) -> Match | None:
         """Compare two pairs of whole numbers, such as scores, ratios and spans of years: `3-2`, `2024-25`."""
@@ -175,12 +170,12 @@ class _ValueComparator:
         given, wanted = pair(one), pair(other)
         if given == wanted:
             return SAME_VALUE
-        return unclear("in another order") if given == wanted[::-1] else OTHER_VALUE
+        return Match.unclear("in another order") if given == wanted[::-1] else OTHER_VALUE
 
     def _days(self, answer: str, gold: str) -> Match | None:
-        one, other = parse_dates(answer), parse_dates(gold)
+        one, other = Day.readings(answer), Day.readings(gold)
         if one and other:
-            return compare_dates(one, other)
+            return Day.compare(one, other)
         dates, text = (one, gold) if one else (other, answer)
         if not dates or not re.fullmatch(r"[12]\d{3}", text):
             return None
@@ -189,24 +184,24 @@ class _ValueComparator:
             return SAME_VALUE
         if known and int(text) not in known and self.hints.asks("when"):
             return OTHER_VALUE
-        return unclear("names more or fewer parts of the date")
+        return Match.unclear("names more or fewer parts of the date")
 
     def _numbers(self, answer: str, gold: str) -> Match | None:
         one, other = parse_number(answer), parse_number(gold)
-        if one is None or other is None or parse_dates(answer.casefold()) or parse_dates(gold.casefold()):
+        if one is None or other is None or Day.readings(answer.casefold()) or Day.readings(gold.casefold()):
             return None
         match = self.amounts(one, other)
         is_fraction, is_wanted = (bool(re.search(r"\d/\d", text)) for text in (answer, gold))
         if one.text and (one.text, one.unit) == (other.text, other.unit) and is_fraction != is_wanted:
-            return unclear("may be out of a largest number")
+            return Match.unclear("may be out of a largest number")
         written = answer == gold or (one.text == other.text and one.text)
         if (
             self.hints.asks("time")
             and not self.hints.asks("amount")
             and not written
-            and (parse_time(answer) or parse_time(gold))
+            and (ClockTime.read(answer) or ClockTime.read(gold))
         ):
-            return unclear("may be a time of day")
+            return Match.unclear("may be a time of day")
         return match
 
     def _ranges(self, answer: str, gold: str) -> Match | None:
@@ -222,7 +217,7 @@ class _ValueComparator:
         if statuses == {"equal"}:
             return SAME_VALUE
         if one["start"] == other["end"] and one["end"] == other["start"]:
-            return unclear("in another order")
+            return Match.unclear("in another order")
         return OTHER_VALUE if "different" in statuses and not {None, "unclear"} & statuses else None
 
     def _templates(self, answer: str, gold: str) -> Match | None:
@@ -236,7 +231,7 @@ class _ValueComparator:
             a, b = parse_number(one), parse_number(other)
             # `3` and `3.10` may be one version
             apart = not one.startswith(other) and not other.startswith(one)
-            if a and b and apart and _ValueComparator(NO_HINTS).amounts(a, b).status == "different":
+            if a and b and apart and ValueComparator(NO_HINTS).amounts(a, b).status == "different":
                 return OTHER_VALUE
         return None
 
@@ -246,13 +241,13 @@ class _ValueComparator:
         match, unit, wanted = _same_readings(answer, gold), answer.unit, gold.unit
         if "share" in {unit.dimension, wanted.dimension}:
             match = _same_readings(_in_base_units(answer), _in_base_units(gold))
-            return match if unit == wanted or match.status == "equal" else unclear("a share, or not in per cent")
+            return match if unit == wanted or match.status == "equal" else Match.unclear("a share, or not in per cent")
         if unit.known and wanted.known:
             return match if unit == wanted else self._measures(answer, gold, match)
         is_place = answer.ordinal != gold.ordinal
         if unit.noun or wanted.noun:
             if not is_place and (unit.known or wanted.known):
-                return unclear(f"{unit.name or 'no unit'!r}, not {wanted.name or 'no unit'!r}")
+                return Match.unclear(f"{unit.name or 'no unit'!r}, not {wanted.name or 'no unit'!r}")
             if not is_place:
                 return self._counts([one.name for one in (unit, wanted) if one.noun], match)
         elif unit.known or wanted.known:
@@ -260,12 +255,12 @@ class _ValueComparator:
         elif not self.hints.text.startswith("how many"):
             is_place = False
         if is_place:
-            return unclear("a place in an order, not a number")
+            return Match.unclear("a place in an order, not a number")
         versions = (
             match.status == "equal" and self.hints.text and not self.hints.asks("amount") and answer.text != gold.text
         )
         if versions and any(_DOTTED_ZERO.fullmatch(one.text) for one in (answer, gold)):
-            return unclear("may be more than a number")  # a version, time or section: `3.10` and `3.1`
+            return Match.unclear("may be more than a number")  # a version, time or section: `3.10` and `3.1`
         return match
 
     def _with_asked_unit(self, number: NumberWithUnit) -> NumberWithUnit:
@@ -283,16 +278,16 @@ class _ValueComparator:
     def _measures(self, answer: NumberWithUnit, gold: NumberWithUnit, as_written: Match) -> Match:
         """Compare two numbers in different units of measure or money."""
         kinds = {answer.unit.dimension, gold.unit.dimension}
-        others = different(f"in {answer.unit.name!r}, not in {gold.unit.name!r}")
+        others = Match.different(f"in {answer.unit.name!r}, not in {gold.unit.name!r}")
         one, other = _in_base_units(answer), _in_base_units(gold)
-        if not inexact(answer.unit, gold.unit):
-            if not convertible(answer.unit, gold.unit):
+        if not answer.unit.inexact(gold.unit):
+            if not answer.unit.convertible(gold.unit):
                 return others
             match = _same_readings(one, other)
             near = any(abs(a - b) <= _NEAR * max(abs(a), abs(b)) for a in one.readings for b in other.readings)
-            return unclear("near it, in another unit") if match.status == "different" and near else match
+            return Match.unclear("near it, in another unit") if match.status == "different" and near else match
         if kinds == {"money"}:
-            return others if set(answer.readings) & set(gold.readings) else unclear(others.reason)
+            return others if set(answer.readings) & set(gold.readings) else Match.unclear(others.reason)
         if "money" in kinds:  # `pound`
             return as_written
         if "months" in kinds:  # a month has 28 to 31 days
@@ -302,7 +297,7 @@ class _ValueComparator:
             return _NOT_EXACT if any(low <= day <= high for day in days for low, high in spans) else OTHER_VALUE
         if kinds & {"angle", "kelvin"}:
             return _NOT_EXACT
-        celsius = [[in_celsius(value, number.unit) for value in number.readings] for number in (answer, gold)]
+        celsius = [[number.unit.celsius(value) for value in number.readings] for number in (answer, gold)]
         if celsius[0] == celsius[1]:
             return SAME_VALUE
         return _NOT_EXACT if any(abs(a - b) <= 1 for a in celsius[0] for b in celsius[1]) else OTHER_VALUE
@@ -311,13 +306,13 @@ class _ValueComparator:
         """Compare a number with a unit of measure and one without."""
         unit = answer.unit if answer.unit.known else gold.unit
         if match.status == "equal" and answer.unit.known and self.hints.named and unit not in self.hints.named:
-            return unclear(f"in {unit.name!r}, and the expected answer has no unit")
+            return Match.unclear(f"in {unit.name!r}, and the expected answer has no unit")
         if match.status != "different" or unit.money:
             return match
         ratios = {one / other for one in answer.readings for other in gold.readings if one and other}
-        factors = {unit.size / size for size in sizes(unit.dimension)}
+        factors = {unit.size / size for size in unit.sizes()}
         may_be = any(ratio in factors or 1 / ratio in factors for ratio in ratios)
-        return unclear("may be in another unit") if may_be else match
+        return Match.unclear("may be in another unit") if may_be else match
 
     def _counts(self, names: Sequence[str], match: Match) -> Match:
         """Compare two numbers of which at least one has a noun for what is counted."""
@@ -333,7 +328,7 @@ class _ValueComparator:
             return match
         if all(re.search(rf"(?<!\w){re.escape(one)}", self.hints.text) for name in names for one in stems(name)):
             return match
-        return unclear(f"counts {' and '.join(map(repr, names))}")
+        return Match.unclear(f"counts {' and '.join(map(repr, names))}")
 
 
 def _same_readings(answer: NumberWithUnit, gold: NumberWithUnit) -> Match:
@@ -345,7 +340,7 @@ def _same_readings(answer: NumberWithUnit, gold: NumberWithUnit) -> Match:
     if answer.step is not None and gold.step is not None and answer.step != gold.step:
         half = max(answer.step, gold.step) / 2
         if any(abs(one - other) <= half for one in answer.readings for other in gold.readings):
-            return unclear("rounded in another way")
+            return Match.unclear("rounded in another way")
     return OTHER_VALUE
 
 

@@ -20,7 +20,7 @@ import struct
 import sys
 from typing import Any, BinaryIO
 
-from agentlearn.answers.match import Match, unclear
+from agentlearn.answers.match import Match
 
 MEMORY_BYTES = 1_500_000_000
 OUT_OF_TIME = signal.SIGPROF
@@ -42,9 +42,9 @@ def compare_texts(answer: str, gold: str, algebra: Any) -> Match:
     try:
         return FormComparator(algebra).compare(form_of(answer), parse_answer(gold))
     except MemoryError:
-        return unclear("the comparison took too much memory")
+        return Match.unclear("the comparison took too much memory")
     except Exception as broken:  # noqa: BLE001  mpmath and sympy raise whatever they meet, and none of it judges
-        return unclear(f"the comparison broke with {type(broken).__name__}")
+        return Match.unclear(f"the comparison broke with {type(broken).__name__}")
 
 
 def _answer_requests(stream: BinaryIO) -> None:

@@ -19,7 +19,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from agentlearn.answers.match import Match, unclear
+from agentlearn.answers.match import Match
 from agentlearn.answers.verifier import MAX_FRAME_BYTES, frame
 from agentlearn.types.value import Value
 
@@ -67,20 +67,20 @@ class AlgebraWorkers:
         """Whether the answer states what the gold states; undecided when it takes too long or the worker fails."""
         texts = {"answer": answer, "gold": gold}
         if len(json.dumps(texts)) > MAX_FRAME_BYTES - MAX_NUMBER_BYTES:
-            return unclear("the texts are too long for algebra")
+            return Match.unclear("the texts are too long for algebra")
         with contextlib.suppress(_WorkerEnded):
             return await self._ask(texts)
         try:
             return await self._ask(texts)
         except _WorkerEnded as ended:
-            return unclear(f"algebra {ended}")
+            return Match.unclear(f"algebra {ended}")
 
     async def _ask(self, texts: dict[str, str]) -> Match:
         """Return the quick worker's result, or else the slow one's. Raises _WorkerEnded."""
         found = await self._quick.ask(texts, self._quick_s)
         if found is None and self._limit_s > self._quick_s:
             found = await self._slow.ask(texts, self._limit_s - self._quick_s)
-        return found or unclear(f"the comparison took more than {self._limit_s:g} CPU seconds")
+        return found or Match.unclear(f"the comparison took more than {self._limit_s:g} CPU seconds")
 
     async def fork_server(self) -> "_ForkServer":
         """Return the running fork server. Raises _WorkerEnded when it cannot be started."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from agentlearn.cli.ending import UNREAD, Ending, ending_of, report_ending, show_traceback_if_asked
+from agentlearn.cli.ending import DEBUG, UNREAD, Ending, ending_of, print_traceback, report_ending
 from agentlearn.cli.output import console, restart_output
 from agentlearn.cli.stop_signals import nobody_reads
 from agentlearn.errors import ConfigError
@@ -63,7 +63,7 @@ def build(arguments: Sequence[str] = ()) -> App:
 def _add_plugin(app: App, plugin: Plugin, *, called: bool) -> None:
     """Add a command of a package. Another package's is loaded only when it is called, so that it can harm no other."""
     if not called and not plugin.own:
-        app.command(_not_called, name=plugin.name, help=f"A command of the package {plugin.package!r}.")
+        app.command(lambda: None, name=plugin.name, help=f"A command of the package {plugin.package!r}.")
         return
     try:
         found = load(plugin, "command")
@@ -83,10 +83,6 @@ def _add_plugin(app: App, plugin: Plugin, *, called: bool) -> None:
         )
 
 
-def _not_called() -> None:
-    """Stands for a command in the list of commands."""
-
-
 def _add(app: App, name: str, command: CommandEntry) -> None:
     app.command(command.function, name=name, help=command.help, help_epilogue="")
 
@@ -94,13 +90,20 @@ def _add(app: App, name: str, command: CommandEntry) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status. With `--json`, an error is also one JSON object on stdout."""
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # pydantic-ai would print an advertisement between our lines
-    warnings.showwarning = _show_warning
+
+    def show_warning(message: Warning | str, *_: object, **__: object) -> None:  # without its place in the code
+        console(to_stderr=True).print(f"warning: {' '.join(str(message).split())}")
+
+    warnings.showwarning = show_warning
     json = "--json" in arguments
     restart_output(arguments)
     try:
         app = build(arguments)
         app.console = console(wrap=True)
-        app(_with_command(arguments), exit_on_error=False, print_error=False, result_action="return_value")
+        named = list(arguments)
+        if named and named[0] in _ALONE and set(named[1:]) <= {"--json"}:
+            named.insert(1, _ALONE[named[0]])
+        app(named, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return report_ending(Ending("usage", " ".join(str(error).split()), 2), json=json)
     except BaseException as error:
@@ -108,18 +111,7 @@ def run(arguments: Sequence[str]) -> int:
             return report_ending(Ending("output_closed", "", UNREAD).with_notes_of(error), json=json)
         if (ending := ending_of(error)) is None:
             raise
-        show_traceback_if_asked(error)
+        if os.environ.get(DEBUG, "").casefold() == "debug":
+            print_traceback(error)
         return report_ending(ending, json=json)
     return 0
-
-
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning of a package in one line, without its place in the code."""
-    console(to_stderr=True).print(f"warning: {' '.join(str(message).split())}")
-
-
-def _with_command(arguments: Sequence[str]) -> list[str]:
-    """The arguments, with the command that a group runs when none is named."""
-    group, *options = arguments or ("",)
-    alone = group in _ALONE and all(one == "--json" for one in options)
-    return [group, _ALONE[group], *options] if alone else list(arguments)

@@ -5,13 +5,12 @@ from collections.abc import Container, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-from agentlearn.config import LAB, SIMULATED_MODEL, LearnSettings, RunSettings, is_lab
-from agentlearn.domain.demo import lab_models
+from agentlearn.config import SIMULATED_MODEL, LearnSettings, RunSettings
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.learning.costs import estimate, plan, refuse_unpriced
 from agentlearn.learning.open_run import domain_of
 from agentlearn.learning.subject import agent_of
-from agentlearn.models.endpoint import check_endpoint, is_paid, is_simulated
+from agentlearn.models.endpoint import check_endpoint, is_paid
 from agentlearn.printing import ask_line, print_line
 
 
@@ -90,21 +89,6 @@ def recording_words(folder: Path) -> str:
     trace = next((one for one in sorted(files) if one.name == TRACE), None)
     replay = f"; replay one with  playwright show-trace {trace}" if trace else ""
     return f"{len(files)} files, {size_bytes / 1e6:,.1f} MB, in {folder}{replay}"
-
-
-def limits_note(model: str, question: str) -> str | None:
-    """Return what to know about a shipped model's answer to a question; None for a model that does not ship."""
-    if is_simulated(model):
-        return f"{model} is simulated: it answers only problems that agentlearn itself generates"
-    if not is_lab(model):
-        return None
-    lab = lab_models().get(model.removeprefix("local:").removeprefix(LAB))
-    if lab is None:
-        return f"{model} is a lab model: it answers only problems like those it was trained on"
-    known = f"{model} knows only the {lab.families} families of problems that it was trained on"
-    if lab.knows(question):
-        return f"{known}; this is one of them, but its answer may still be wrong"
-    return f"{known}, and this is none of them: its answer means nothing; choose another model with --model"
 
 
 EXAMPLE_MODEL = "http://localhost:8000/v1#MODEL"

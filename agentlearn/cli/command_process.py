@@ -23,67 +23,48 @@ def run_command(arguments: Sequence[str]) -> NoReturn:
         _open_missing_streams()
         status = _status(arguments)
     except KeyboardInterrupt:  # before the command began, or while its end was printed
-        from agentlearn.printing import print_line
-
-        with suppress(OSError, ValueError):
-            print_line("agentlearn: interrupted", to_stderr=True)
-        status = SIGNALS.status
-    except SystemExit as end:
-        status = _chosen_status(end)
+        status = _said("agentlearn: interrupted", SIGNALS.status)
+    except SystemExit as end:  # a command chose its status, perhaps with a message
+        status = (end.code or 0) if isinstance(end.code, int | None) else _said(str(end.code), 1)
     except BaseException as error:  # noqa: BLE001  an error in agentlearn itself
-        status = _status_of_bug(error)
+        if SIGNALS.first is not None:  # or caused by a signal: some imports turn it into another error
+            with suppress(OSError):
+                os.write(2, b"agentlearn: interrupted\n")
+            status = SIGNALS.status
+        else:
+            from agentlearn.cli.ending import report_bug
+
+            status = report_bug(error)
     _leave(status)
+
+
+def _said(line: str, status: int) -> int:
+    """Print a line on stderr, and return the status."""
+    from agentlearn.printing import print_line
+
+    with suppress(OSError, ValueError):
+        print_line(line, to_stderr=True)
+    return status
 
 
 def _status(arguments: Sequence[str]) -> int:
     from agentlearn.plugins import tolerate_unreadable_packages
 
     tolerate_unreadable_packages()
+    from agentlearn.errors import MissingExtra
+    from agentlearn.installed import require_learn
     from agentlearn.printing import guard_streams
 
     guard_streams()
-    if (status := _without_learn(arguments)) is not None:
-        return status
-    from agentlearn.cli.app import run
-
-    return run(arguments)
-
-
-def _without_learn(arguments: Sequence[str]) -> int | None:
-    """Return the exit status where the extra `learn`, which every command needs, is not installed; None where it is."""
-    from agentlearn.errors import MissingExtra
-    from agentlearn.installed import require_learn
-
     try:
         require_learn("the command agentlearn")
     except MissingExtra as missing:
         from agentlearn.cli.ending import Ending, report_ending
 
-        ending = Ending(missing.code, missing.message, missing.exit_status)
-        return report_ending(ending, json="--json" in arguments)
-    return None
+        return report_ending(Ending(missing.code, missing.message, missing.exit_status), json="--json" in arguments)
+    from agentlearn.cli.app import run
 
-
-def _chosen_status(end: SystemExit) -> int:
-    """Return the exit status that a command chose. Print its message, if it ends with one."""
-    if end.code is None or isinstance(end.code, int):
-        return end.code or 0
-    from agentlearn.printing import print_line
-
-    with suppress(OSError, ValueError):
-        print_line(str(end.code), to_stderr=True)
-    return 1
-
-
-def _status_of_bug(error: BaseException) -> int:
-    """Report an error in agentlearn itself, unless a signal caused it: some imports turn it into another error."""
-    if SIGNALS.first is not None:
-        with suppress(OSError):
-            os.write(2, b"agentlearn: interrupted\n")
-        return SIGNALS.status
-    from agentlearn.cli.ending import report_bug
-
-    return report_bug(error)
+    return run(arguments)
 
 
 def _open_missing_streams() -> None:

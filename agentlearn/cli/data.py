@@ -1,7 +1,7 @@
 """`agentlearn data`."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from agentlearn.cli.interrupt import run_async
 from agentlearn.cli.options import JsonOption
-from agentlearn.cli.output import console, print_json
+from agentlearn.cli.output import print_result
 from agentlearn.config import TASK_FILES, TaskOptions
 from agentlearn.data import parse_columns
 from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, AnswerRules, DataReport, check_source
@@ -55,14 +55,18 @@ def data_check(
         raise DataError(f"a share of {test_share!r} cannot be held out; give one from 0 to below 1", code="bad_share")
     if limit is not None and limit < 1:
         raise DataError(f"a limit of {limit!r} rows leaves nothing to check; give at least 1", code="bad_limit")
-    judging = _judging_domain(source, domain, reward)
+    if domain is not None and reward is not None:
+        raise ConfigError(
+            f"the domain {domain!r} and the reward {reward!r} cannot both judge; give one of --domain and --reward",
+            code="two_judges",
+        )
+    chosen = reward or (default_reward(source) if domain is None else None)
+    judging = load_domain(domain or "math") if chosen is None else custom_tasks(name_for(source), chosen)
     if columns is not None:
         judging = judging.with_columns(parse_columns(columns))
+
     report = run_async(lambda: _check(judging, source, test_share, limit))
-    if json:
-        print_json({**report.model_dump(mode="json"), "sound": report.sound})
-    else:
-        _print(report)
+    print_result({**report.model_dump(mode="json"), "sound": report.sound}, _lines(report), json=json)
     if not report.sound:
         count = report.unusable
         what = f"{count:,} of {report.rows:,} rows cannot be used" if count else "it holds no task"
@@ -89,38 +93,23 @@ def data_split(
 
     chosen = Columns(chosen=None if columns is None else parse_columns(columns))
     parts = split_source(source, parse_parts(into), seed=seed, columns=chosen, out=out)
-    if json:
-        print_json({"source": source, "seed": seed, "parts": [{**asdict(one), "file": str(one.file)} for one in parts]})
-        return
     width = max(len(one.name) for one in parts)
-    for one in parts:
-        console().print(f"  {one.name.ljust(width)}  {one.rows:,} rows in {one.groups:,} groups   {one.file}")
-
-
-def _judging_domain(source: str, domain: str | None, reward: str | None) -> Domain:
-    """The domain that judges the answers: the named one, or custom tasks with a reward as in `learn`."""
-    if domain is not None and reward is not None:
-        raise ConfigError(
-            f"the domain {domain!r} and the reward {reward!r} cannot both judge; give one of --domain and --reward",
-            code="two_judges",
-        )
-    chosen = reward or (default_reward(source) if domain is None else None)
-    return load_domain(domain or "math") if chosen is None else custom_tasks(name_for(source), chosen)
+    lines = [f"  {one.name.ljust(width)}  {one.rows:,} rows in {one.groups:,} groups   {one.file}" for one in parts]
+    plain = [{**asdict(one), "file": str(one.file)} for one in parts]
+    print_result({"source": source, "seed": seed, "parts": plain}, lines, json=json)
 
 
 async def _check(domain: Domain, source: str, test_share: float, limit: int | None) -> DataReport:
     """The report. It is made in a thread, which asks the domain in this event loop, where its services run."""
     loop = asyncio.get_running_loop()
     async with domain.running() as opened:
-
-        def accepts(task: Task) -> str:
-            return asyncio.run_coroutine_threadsafe(refusal(opened, task), loop).result()
-
-        judged = judged_by(opened, source, accepts)
+        judged = _judged_by(
+            opened, source, lambda task: asyncio.run_coroutine_threadsafe(_refusal(opened, task), loop).result()
+        )
         return await asyncio.to_thread(check_source, source, judged, test_share=test_share, limit=limit)
 
 
-def judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> AnswerRules:
+def _judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> AnswerRules:
     """What the check needs to know of a domain."""
     return AnswerRules(
         domain=domain.name,
@@ -134,7 +123,7 @@ def judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> An
     )
 
 
-async def refusal(domain: Domain, task: Task) -> str:
+async def _refusal(domain: Domain, task: Task) -> str:
     """Why the verifier rejects the expected answer of a task; empty when it accepts it, or when asking costs money."""
     if task.answer is None or domain.uses_judge:
         return ""
@@ -159,39 +148,39 @@ async def refusal(domain: Domain, task: Task) -> str:
     return f"the verifier does not accept the expected answer {task.answer!r} ({verdict.reason or verdict.status})"
 
 
-def _print(report: DataReport) -> None:
-    def line(label: str, words: str) -> None:
-        console().print(f"  {label.ljust(_LABEL)}{words}")
+def _lines(report: DataReport) -> Iterator[str]:
+    def line(label: str, words: str) -> str:
+        return f"  {label.ljust(_LABEL)}{words}"
 
-    line("source", f"{report.source}, {report.rows:,} rows")
-    line("columns", ", ".join(f"{what} from {name!r}" for what, name in report.columns.items()) or "none recognised")
+    def counts(counted: dict[str, int]) -> str:
+        shown = ", ".join(f"{name} {count:,}" for name, count in list(counted.items())[:_FAMILIES])
+        left = len(counted) - _FAMILIES
+        return (f"{shown}, and {left:,} more" if left > 0 else shown) or "none"
+
+    columns = ", ".join(f"{what} from {name!r}" for what, name in report.columns.items())
+    yield line("source", f"{report.source}, {report.rows:,} rows")
+    yield line("columns", columns or "none recognised")
     if report.ignored:
-        line("", f"not read: {', '.join(map(repr, report.ignored))}")
+        yield line("", f"not read: {', '.join(map(repr, report.ignored))}")
     if report.passed_over:
         names, more = report.passed_over[:_FILES], len(report.passed_over) - _FILES
-        line("files", f"not read: {', '.join(map(repr, names))}{f' and {more:,} more' if more > 0 else ''}")
-    line(
+        yield line("files", f"not read: {', '.join(map(repr, names))}{f' and {more:,} more' if more > 0 else ''}")
+    yield line(
         "tasks",
         f"{report.usable:,} usable, {report.repeated:,} repeated, {report.near_copies:,} near-copies,"
         f" {report.refused:,} refused, {report.unreadable:,} whose answer the verifier cannot read,"
         f" {report.unverifiable:,} whose answer it rejects",
     )
     for one in report.reasons[:_REASONS]:
-        line("", f"{one.count:,}: {one.example}")
+        yield line("", f"{one.count:,}: {one.example}")
     if left := report.reasons[_REASONS:]:
-        line("", f"{sum(one.count for one in left):,} for {len(left):,} more reasons; --json lists them all")
-    line("answers", _counts(report.kinds))
+        yield line("", f"{sum(one.count for one in left):,} for {len(left):,} more reasons; --json lists them all")
+    yield line("answers", counts(report.kinds))
     if report.families:
-        line("families", _counts(report.families))
-    line("split", f"{report.train:,} to learn from, {report.test:,} held out")
+        yield line("families", counts(report.families))
+    yield line("split", f"{report.train:,} to learn from, {report.test:,} held out")
     if report.detectable is not None:
         alone = f"; {report.detectable_all:.2f} if all were held out" if report.detectable_all is not None else ""
         smallest = f"true differences of {report.detectable:.2f} or more"
-        line("detects", f"{smallest}, with {ROLLOUTS} rollouts per task{alone}")
-        line("", f"assumed: {ASSUMPTIONS}")
-
-
-def _counts(counted: dict[str, int]) -> str:
-    shown = ", ".join(f"{name} {count:,}" for name, count in list(counted.items())[:_FAMILIES])
-    left = len(counted) - _FAMILIES
-    return (f"{shown}, and {left:,} more" if left > 0 else shown) or "none"
+        yield line("detects", f"{smallest}, with {ROLLOUTS} rollouts per task{alone}")
+        yield line("", f"assumed: {ASSUMPTIONS}")

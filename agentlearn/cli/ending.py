@@ -43,7 +43,7 @@ _BAD_PATHS = {
 """Next step for paths that no file can have, by the number of the error."""
 _MAX_PATH = 120
 """Most characters of a path in a sentence."""
-_DEBUG = "AGENTLEARN_LOG"
+DEBUG = "AGENTLEARN_LOG"
 """Environment variable: with the value `debug`, every error is printed with its traceback."""
 _OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EROFS, errno.EIO}
 """Errors that are the machine's, also in the code of another package."""
@@ -68,14 +68,13 @@ class Ending(NamedTuple):
 
 def ending_of(error: BaseException) -> Ending | None:
     """Return how a command ends that raised this error; None for an error in agentlearn itself."""
-    found = _ending(root_cause(error))
+    cause, stopped = root_cause(error), SIGNALS.first is not None
+    found = (None if stopped else _plugin_ending(cause)) or _own_ending(cause, stopped=stopped)
     return None if found is None else found.with_notes_of(error)
 
 
-def _ending(error: BaseException) -> Ending | None:
-    stopped = SIGNALS.first is not None
-    if not stopped and (faulty := _plugin_ending(error)) is not None:
-        return faulty
+def _own_ending(error: BaseException, *, stopped: bool) -> Ending | None:
+    """Return the ending for an error that no other package raised. stopped: whether a signal has arrived."""
     match error:
         case SystemExit():
             return None
@@ -87,24 +86,19 @@ def _ending(error: BaseException) -> Ending | None:
             return Ending("interrupted", _STORED if hasattr(error, "__notes__") else _INTERRUPTED, SIGNALS.status)
         case _ if stopped:  # what fails after a signal fails because of it
             return Ending("interrupted", _INTERRUPTED, SIGNALS.status)
-        case OSError() if error.errno in _NEXT_STEPS:
-            code, next_step = _NEXT_STEPS[error.errno]
-            return Ending(code, f"the machine refused{_where(error)}: {error.strerror or error}; {next_step}", 1)
-        case OSError() if error.errno in _BAD_PATHS:
-            next_step = _BAD_PATHS[error.errno]
-            return Ending("bad_path", f"the machine refused{_where(error)}: {error.strerror}; {next_step}", 2)
+        case OSError() if error.errno in _NEXT_STEPS or error.errno in _BAD_PATHS:
+            path, where = str(error.filename), ""
+            if error.filename is not None:
+                whole = len(path) <= _MAX_PATH
+                where = f" {path!r}" if whole else f" {path[:_MAX_PATH]!r}… ({len(path):,} characters)"
+            bad_path = ("bad_path", _BAD_PATHS.get(error.errno or 0, ""))
+            code, next_step = _NEXT_STEPS.get(error.errno or 0, bad_path)
+            words = f"the machine refused{where}: {error.strerror or error}; {next_step}"
+            return Ending(code, words, 2 if code == "bad_path" else 1)
         case ValueError() if str(error).startswith("embedded null"):
             return Ending("bad_path", "a path or an argument holds a NUL character; leave it out", 2)
         case _:
             return None
-
-
-def _where(error: OSError) -> str:
-    """Return the path that the error is about, shortened, for a sentence."""
-    if error.filename is None:
-        return ""
-    path = str(error.filename)
-    return f" {path!r}" if len(path) <= _MAX_PATH else f" {path[:_MAX_PATH]!r}… ({len(path):,} characters)"
 
 
 def _plugin_ending(error: BaseException) -> Ending | None:
@@ -119,18 +113,12 @@ def _plugin_ending(error: BaseException) -> Ending | None:
     return Ending(
         "plugin_failed",
         f"the {fault.kind} {plugin.name!r} of the package {plugin.package!r} failed: {cause_words(error)}"
-        f" ({fault.place}); correct it or tell its authors, {_DEBUG}=debug shows the traceback",
+        f" ({fault.place}); correct it or tell its authors, {DEBUG}=debug shows the traceback",
         1,
     )
 
 
-def show_traceback_if_asked(error: BaseException) -> None:
-    """Print the traceback of an error that is reported in one sentence, where the user asked for it."""
-    if os.environ.get(_DEBUG, "").casefold() == "debug":
-        _print_traceback(error)
-
-
-def _print_traceback(error: BaseException) -> None:
+def print_traceback(error: BaseException) -> None:
     """Print the traceback on stderr, without the notes, which are printed last."""
     import traceback
 
@@ -143,7 +131,7 @@ def _print_traceback(error: BaseException) -> None:
 
 def report_bug(error: BaseException) -> int:
     """Print an error in agentlearn itself, where to report it, and the notes as the last lines. Return the status."""
-    _print_traceback(error)
+    print_traceback(error)
     others = " and ".join(repr(name) for name in loaded_packages())
     whose = f"agentlearn, or of the package {others}," if others else "agentlearn"
     line = f"this is a bug of {whose} and not of yours; please report it with the lines above: {_ISSUES}"

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from agentlearn.cli.stop_signals import END_S, SIGNALS, SLOW_END_S, nothing_to_say
 from agentlearn.errors import Interrupted, StopSignal
-from agentlearn.learning.own_loop import run_in_own_loop
+from agentlearn.learning.without_loop import run_in_own_loop
 
 R = TypeVar("R")
 

@@ -15,8 +15,9 @@ from agentlearn.cli.options import (
     YesOption,
     setting_options,
 )
-from agentlearn.cli.output import console, print_json, print_plan, show_logs
+from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
 from agentlearn.config import DEFAULT_STORE, LearnSettings, learn_settings
+from agentlearn.config.command_words import command_words
 from agentlearn.domain.base import is_source
 from agentlearn.domain.chosen_settings import LEARN_OPTION_NAMES, GivenSettings, learn_fields
 from agentlearn.errors import ConfigError
@@ -54,11 +55,8 @@ def learn(
         folder, given = _folder_of_sessions(given)
     settings, run, fields = _settings(what, tasks, resume, given)
     show_logs(log)
-    if dry_run and folder is not None:
-        _show_sessions(folder, json=json)
-        return
     if dry_run:
-        _show_plan(settings, json=json)
+        _show_plan(settings, folder, json=json)
         return
     from agentlearn.cli.ask import ask_before_spending, recording_words, require_model
     from agentlearn.cli.interrupt import run_to_end
@@ -87,6 +85,7 @@ def learn(
         report = run_to_end(lambda: run_learning(settings, progress, resume=run), progress)
     page, problem = page_at_the_end(settings.store, report.run)
     progress.line(*(("note", problem) if page is None else ("report", str(page))))
+    progress.line("view", command_words("view", report.run, store=settings.store))
     if settings.record is not None:
         progress.line("recorded", recording_words(settings.record))
     if json:
@@ -120,17 +119,6 @@ def _announce_sessions(folder: Path, fields: Mapping[str, Any]) -> None:
         )
     found = survey(folder)
     print_line(f"{found.questions} questions about {found.attempts} attempts come before the lessons", to_stderr=True)
-
-
-def _show_sessions(folder: Path, *, json: bool) -> None:
-    from agentlearn.recorder.sessions import survey
-
-    found = survey(folder)
-    if json:
-        print_json(found)
-        return
-    for line in (*found.lines(), f"questions to a model: {found.questions}, before lessons are written"):
-        console().print(line)
 
 
 def _settings(
@@ -179,16 +167,21 @@ def _settings(
     return learn_settings(fields), None, fields
 
 
-def _show_plan(settings: LearnSettings, *, json: bool) -> None:
+def _show_plan(settings: LearnSettings, folder: Path | None, *, json: bool) -> None:
+    """Print what the run will do. folder: of sessions to learn from, which are only counted; None: none."""
     from agentlearn.learning.costs import plan
     from agentlearn.learning.open_run import domain_of
 
+    if folder is not None:
+        from agentlearn.recorder.sessions import survey
+
+        found = survey(folder)
+        questions = f"questions to a model: {found.questions}, before lessons are written"
+        print_result(found, (*found.lines(), questions), json=json)
+        return
     if settings.from_store:
         raise ConfigError(
             "a dry run cannot estimate a run over stored rollouts; leave out --dry-run", code="contradiction"
         )
     planned = plan(settings, domain_of(settings, imports_reward=False))
-    if json:
-        print_json(planned)
-        return
-    print_plan(planned.lines())
+    print_result(planned, plan_lines(planned.lines()), json=json)

@@ -1,28 +1,29 @@
 """`agentlearn library list`, `show`, `import` and `export`. They work while a run holds the store."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from agentlearn.cli.interrupt import run_async
 from agentlearn.cli.options import GivenSettings, JsonOption, LibraryReference, StoreOption, setting_options
-from agentlearn.cli.output import console, print_json
+from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE, RetrievalOptions, given_settings
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError
 from agentlearn.library.formats import Form
 from agentlearn.text import block, visible_line
 from agentlearn.types.experience import Library, estimated_tokens
-from agentlearn.types.ranking import ChosenLessons, RankedLesson
+from agentlearn.types.ids import ExperienceId
+from agentlearn.types.ranking import ChosenLessons
 from agentlearn.views.figure import count_words
 
 if TYPE_CHECKING:
-    from agentlearn.library import LibraryStore
     from agentlearn.library.import_lessons import ImportedLessons
+    from agentlearn.views.lesson_origins import LessonOrigin
 
 OriginsOption = Annotated[
     bool, Parameter(negative="", show_default=False, help="Show the run, tasks and proposal that made each lesson.")
@@ -33,17 +34,17 @@ QueryOption = Annotated[str | None, Parameter(help="A task in words: show which 
 
 def library_list(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """List libraries with their current versions."""
-    found = _library_store(store).list()
-    if json:
-        print_json({"libraries": [_as_json(asdict(one)) for one in found]})
-        return
-    out = console()
-    if not found:
-        out.print(f"there are no libraries in {store}; start with: agentlearn learn math")
+    from agentlearn.library import LibraryStore
+
+    libraries = LibraryStore(store / "libraries")
+    found = libraries.list()
+    lines = [] if found else [f"there are no libraries in {store}; start with: agentlearn learn math"]
     for one in found:
         size = f"{count_words(one.lessons, 'lesson')}, {count_words(one.tokens, 'token')}"
-        pinned = "  pinned" if _library_store(store).history(one.name).state.pinned else ""
-        out.print(f"{one.name}@{one.version[:8]}  {size}  {one.at:%Y-%m-%d %H:%M}{pinned}")
+        pinned = "  pinned" if libraries.history(one.name).state.pinned else ""
+        lines.append(f"{one.name}@{one.version[:8]}  {size}  {one.at:%Y-%m-%d %H:%M}{pinned}")
+    document = {"libraries": [{**asdict(one), "at": one.at.isoformat()} for one in found]}
+    print_result(document, lines, json=json)
 
 
 @setting_options(RetrievalOptions)
@@ -62,70 +63,56 @@ def library_show(
     With --query TEXT: the lessons that an agent would be shown for this task, best first.
     """
     from agentlearn.learning.lessons.start import library_caution
-    from agentlearn.views.lesson_origins import (
-        find_library,
-        lesson_origins,
-        origin_lines,
-        origins_json,
-        replaced_lessons,
-    )
+    from agentlearn.library.retrieval import Retriever
+    from agentlearn.views.lesson_origins import find_library, lesson_origins, origins_json, replaced_lessons
 
     found = find_library(store, reference)
     library = found.library
-    chosen = None
-    if query is not None:
-        chosen = _chosen_for(library, query, given_settings(RetrievalOptions, given.over()), store)
-    made = lesson_origins(store, library) if origins else {}
-    if json:
-        document = {"version": library.version, "published": found.published, **library.model_dump(mode="json")}
-        document |= {"tokens": {one.id: estimated_tokens(one.lesson) for one in library.experiences}}
-        document |= {"origins": origins_json(made)} if origins else {}
-        print_json(document | ({} if chosen is None else {"query": _query_json(chosen)}))
-        return
-    out = console()
+    made = lesson_origins(store, library) if origins else None
+    document = {"version": library.version, "published": found.published, **library.model_dump(mode="json")}
+    document |= {"tokens": {one.id: estimated_tokens(one.lesson) for one in library.experiences}}
+    document |= {} if made is None else {"origins": origins_json(made)}
+    if query is None:
+        replaced = {} if made is None else replaced_lessons(store, library)
+        lines = [*_lesson_lines(library, made, replaced, reference)]
+        if found.published and not reference.endswith(".json") and "/" not in reference and "@" not in reference[:1]:
+            lines.append(f"view: {command_words('view', reference, store=store)}")
+    else:
+        options = given_settings(RetrievalOptions, given.over())
+        chosen = asyncio.run(Retriever.in_store(options.retrieval, store).choose(library, query))
+        ranked = [asdict(one) for one in chosen.ranked]
+        document |= {"query": {"lessons": chosen.lessons, "ranked": ranked, "note": chosen.note}}
+        lines = _query_lines(library, chosen)
     size = f"{count_words(len(library), 'lesson')}, {count_words(library.tokens, 'token')} (estimated)"
     state = "" if found.published else "  not published; to use it, write it to a file with library export"
-    out.print(f"{reference}  version {library.version[:8]}  {size}{state}")
-    if caution := library_caution(reference, library):
-        out.print(caution)
-    if chosen is not None:
-        for line in _query_lines(library, chosen):
-            out.print(line)
-        return
-    replaced = replaced_lessons(store, library) if origins else {}
+    head = [f"{reference}  version {library.version[:8]}  {size}{state}"]
+    caution = library_caution(reference, library)
+    print_result(document, (*head, *([caution] if caution else []), *lines), json=json)
+
+
+def _lesson_lines(
+    library: Library,
+    made: "Mapping[ExperienceId, Sequence[LessonOrigin]] | None",
+    replaced: "Mapping[ExperienceId, str]",
+    reference: str,
+) -> Iterator[str]:
+    """The lessons as text, each with what made it where that is given, then those that are withheld."""
+    from agentlearn.views.lesson_origins import origin_lines
+
     for number, one in enumerate(library.experiences, start=1):
-        cost = estimated_tokens(one.lesson)
-        out.print(block(visible_line(one.lesson), f"[G{number}] ", "      "))
-        out.print(
-            f"      {one.id[:12]}  {one.origin.kind}  {cost} tokens{'  ' + ' '.join(one.tags) if one.tags else ''}"
-        )
-        if origins:
+        tags = f"  {' '.join(one.tags)}" if one.tags else ""
+        yield block(visible_line(one.lesson), f"[G{number}] ", "      ")
+        yield f"      {one.id[:12]}  {one.origin.kind}  {estimated_tokens(one.lesson)} tokens{tags}"
+        if made is not None:
             for line in origin_lines(one, made.get(one.id, ()), replaced, reference=reference):
-                out.print(f"      {line}")
+                yield f"      {line}"
     for one in library.withheld:
-        out.print(block(visible_line(one.experience.lesson), f"[{one.status}] ", "      "))
-        out.print(f"      {one.experience.id[:12]}  {one.reason or 'no reason is stored'}")
-
-
-def _library_store(store: Path) -> "LibraryStore":
-    from agentlearn.library import LibraryStore
-
-    return LibraryStore(store / "libraries")
-
-
-def _as_json(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value.isoformat() if hasattr(value, "isoformat") else value for key, value in row.items()}
-
-
-def _chosen_for(library: Library, query: str, options: RetrievalOptions, store: Path) -> ChosenLessons:
-    """The lessons that an agent would be shown for a task."""
-    from agentlearn.library.retrieval import Retriever
-
-    return asyncio.run(Retriever.in_store(options.retrieval, store).choose(library, query))
+        yield block(visible_line(one.experience.lesson), f"[{one.status}] ", "      ")
+        yield f"      {one.experience.id[:12]}  {one.reason or 'no reason is stored'}"
 
 
 def _query_lines(library: Library, chosen: ChosenLessons) -> Iterator[str]:
-    """The chosen lessons as text, best first, with rank, score and cost."""
+    """The lessons that an agent would be shown for a task as text, best first, with rank, score and cost."""
     shown = library.render(chosen=chosen.lessons).labels
     tokens = sum(estimated_tokens(library.by_id[lesson].lesson) for lesson in shown.values())
     yield f"shown for this task: {len(shown)} of {len(library)} lessons, {tokens} tokens (estimated)"
@@ -136,21 +123,13 @@ def _query_lines(library: Library, chosen: ChosenLessons) -> Iterator[str]:
     labels = {lesson: label for label, lesson in shown.items()}
     for one in chosen.ranked:
         lesson = library.by_id[one.lesson].lesson
+        words = "no word in common" if one.word_rank is None else f"rank {one.word_rank} by words"
+        near = "" if one.embedding_rank is None else f", rank {one.embedding_rank} by embeddings"
+        why = f"score {one.score:.4g}  {words}{near}"
+        if not one.score:
+            why = "nothing matches; the first lessons of the library fill the places"
         yield f"{one.rank:>3}. [{labels[one.lesson]}] {lesson}"
-        yield f"      {_why(one)}  {estimated_tokens(lesson)} tokens"
-
-
-def _query_json(chosen: ChosenLessons) -> dict[str, Any]:
-    """The choice for JSON output."""
-    return {"lessons": chosen.lessons, "ranked": [asdict(one) for one in chosen.ranked], "note": chosen.note}
-
-
-def _why(one: RankedLesson) -> str:
-    if not one.score:
-        return "nothing matches; the first lessons of the library fill the places"
-    words = "no word in common" if one.word_rank is None else f"rank {one.word_rank} by words"
-    near = "" if one.embedding_rank is None else f", rank {one.embedding_rank} by embeddings"
-    return f"score {one.score:.4g}  {words}{near}"
+        yield f"      {why}  {estimated_tokens(lesson)} tokens"
 
 
 _REFUSED_SHOWN = 20
@@ -195,21 +174,29 @@ def library_import(
     def next_library(current: "Library") -> "Library":
         nonlocal into, imported, library
         if current.version != into.version:  # somebody else changed it meanwhile
-            into, imported = (
-                current,
-                import_lessons(path, form, into=current, name=name, store=libraries, limits=limits),
-            )
+            into = current
+            imported = import_lessons(path, form, into=current, name=name, store=libraries, limits=limits)
             library = imported.added_to(into, approve=approve)
         return library
 
     if library != into:
         note = f"{imported.path} (format {imported.form})"
         history.update(next_library, kind="import", copied=lambda: imported.copied, note=note)
-    if json:
-        print_json(_import_json(imported, library, into, name))
-        return
-    for line in _import_lines(imported, library, into, name, store):
-        console().print(line)
+    fresh = {one.experience.id for one in imported.lessons}
+    document = {
+        "name": name,
+        "version": library.version,
+        "changed": library != into,
+        "format": imported.form,
+        "unchanged_export": imported.published is not None and library == imported.published,
+        "shown": [one.model_dump(mode="json") for one in library.experiences if one.id in fresh],
+        "withheld": [one.model_dump(mode="json") for one in library.withheld if one.experience.id in fresh],
+        "known": sorted(imported.known),
+        "refused": [
+            {name: getattr(one, name) for name in ("place", "lesson", "code", "reason")} for one in imported.refused
+        ],
+    }
+    print_result(document, _import_lines(imported, library, into, name, store), json=json)
 
 
 def library_export(
@@ -229,9 +216,9 @@ def library_export(
     """Write a library to a file that `--from`, `--library` and other programs can read, or to a folder as a skill."""
     from agentlearn.cli.library_checks import asked_model
     from agentlearn.library import LibraryStore
-    from agentlearn.library.audit import written_description
     from agentlearn.library.formats import loss_sentence, write_form
-    from agentlearn.library.formats.markdown_list import skill_description, skill_name
+    from agentlearn.library.formats.markdown import AgentSkill
+    from agentlearn.library.model_checks import written_description
     from agentlearn.views.learn_record import learned_from
     from agentlearn.views.lesson_origins import find_library
 
@@ -243,7 +230,7 @@ def library_export(
     library = find_library(store, reference).library
     is_file = reference.endswith(".json") or "/" in reference
     called = Path(reference).stem if is_file else reference.partition("@")[0] or library.version[:8]
-    name = name or (skill_name(called) if form == "skill" else called)
+    name = name or (AgentSkill.usual_name(called) if form == "skill" else called)
 
     if model:
         wanted = model
@@ -252,62 +239,36 @@ def library_export(
         )
 
     def described(one: "Library") -> str:
-        return description or (skill_description(one, name, learned_from(store, one)) if form == "skill" else "")
+        return description or (AgentSkill.description(one, name, learned_from(store, one)) if form == "skill" else "")
 
     known = LibraryStore(store / "libraries").exported(reference)
     written = write_form(library, out, form, name, describe=described, known=known)
     lost = loss_sentence(library, form)
-    if json:
-        document = {"version": library.version, "lessons": len(library), "format": form}
-        print_json(document | {"path": str(written), "left_out": lost or None})
-        return
-    console().print(f"wrote {written}")
-    if lost:
-        console().print(lost)
+    document = {"version": library.version, "lessons": len(library), "format": form}
+    document |= {"path": str(written), "left_out": lost or None}
+    print_result(document, [f"wrote {written}", *([lost] if lost else [])], json=json)
 
 
 def _import_lines(
     imported: "ImportedLessons", library: "Library", into: "Library", name: str, store: Path
-) -> list[str]:
+) -> Iterator[str]:
     reference = f"{name}@{library.version[:8]}"
     if imported.published is not None and library == imported.published:
-        return [f"{reference}: an unchanged export of this store, with its ids and origins"]
+        yield f"{reference}: an unchanged export of this store, with its ids and origins"
+        return
     shown, held = len(library) - len(into), len(library.withheld) - len(into.withheld)
-    lines = [f"{imported.path}: format {imported.form}, {count_words(len(imported.lessons), 'lesson')} can be used"]
+    yield f"{imported.path}: format {imported.form}, {count_words(len(imported.lessons), 'lesson')} can be used"
     if imported.known:
-        lines.append(f"{count_words(len(imported.known), 'lesson')} of this store keep their ids and origins")
+        yield f"{count_words(len(imported.known), 'lesson')} of this store keep their ids and origins"
     if shown:
-        lines.append(f"{reference} shows {count_words(shown, 'lesson')} more")
+        yield f"{reference} shows {count_words(shown, 'lesson')} more"
     if held:
-        lines.append(f"{reference} keeps {count_words(held, 'lesson')} that no agent sees until you approve them")
+        yield f"{reference} keeps {count_words(held, 'lesson')} that no agent sees until you approve them"
     if imported.refused:
-        lines.append(f"refused: {count_words(len(imported.refused), 'lesson')}")
-        lines += [
-            block(f"{one.code}: {one.reason}: {one.lesson}", f"  {one.place}  ", "      ")
-            for one in imported.refused[:_REFUSED_SHOWN]
-        ]
-        if (more := len(imported.refused) - _REFUSED_SHOWN) > 0:
-            lines.append(f"  and {more:,} more; --json lists all")
-    if library == into:
-        lines.append(f"library {name!r} is unchanged")
-    else:
-        lines.append(f"to look at it:  {command_words('library', 'show', name, store=store)}")
-    return lines
-
-
-def _import_json(imported: "ImportedLessons", library: "Library", into: "Library", name: str) -> dict[str, Any]:
-    fresh = {one.experience.id for one in imported.lessons}
-    return {
-        "name": name,
-        "version": library.version,
-        "changed": library != into,
-        "format": imported.form,
-        "unchanged_export": imported.published is not None and library == imported.published,
-        "shown": [one.model_dump(mode="json") for one in library.experiences if one.id in fresh],
-        "withheld": [one.model_dump(mode="json") for one in library.withheld if one.experience.id in fresh],
-        "known": sorted(imported.known),
-        "refused": [
-            {"place": one.place, "lesson": one.lesson, "code": one.code, "reason": one.reason}
-            for one in imported.refused
-        ],
-    }
+        yield f"refused: {count_words(len(imported.refused), 'lesson')}"
+    for one in imported.refused[:_REFUSED_SHOWN]:
+        yield block(f"{one.code}: {one.reason}: {one.lesson}", f"  {one.place}  ", "      ")
+    if (more := len(imported.refused) - _REFUSED_SHOWN) > 0:
+        yield f"  and {more:,} more; --json lists all"
+    changed = f"to look at it:  {command_words('library', 'show', name, store=store)}"
+    yield f"library {name!r} is unchanged" if library == into else changed

@@ -1,6 +1,6 @@
 """`agentlearn library audit`, `card`, `effects` and `prune`: how good the lessons are, and which not to show."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -10,7 +10,7 @@ from cyclopts.validators import Number
 
 from agentlearn.cli.interrupt import run_async
 from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
-from agentlearn.cli.output import console, print_json
+from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
@@ -22,10 +22,9 @@ from agentlearn.views.terminal import print_table
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from agentlearn.learning.evidence import LessonEvidence, LibraryEvidence, ParkingPlan, ToPark
-    from agentlearn.library.audit import AuditedLesson, KnownTasks, LibraryAudit
+    from agentlearn.learning.evidence import LessonEvidence, LibraryEvidence, ToPark
+    from agentlearn.library.audit import AuditedLesson, LibraryAudit
     from agentlearn.types.experience import Library
-    from agentlearn.types.ids import LibraryVersion
 
 _T = TypeVar("_T")
 _ENDINGS = (".json", ".jsonl", ".md", ".markdown", ".txt", ".yaml", ".yml")
@@ -49,19 +48,27 @@ def library_audit(
     json: JsonOption = False,
 ) -> None:
     """Audit the lessons of a library. The exit status is 1 when a lesson scores below the threshold."""
+    from agentlearn.data import read_tasks
+    from agentlearn.library.audit import KnownTasks, LibraryAudit
+    from agentlearn.library.model_checks import contradictions
+
     if not 0 <= threshold <= 100:
         raise LibraryError(
             f"--threshold {threshold!r} is not a score; give a number from 0 to 100", code="bad_threshold"
         )
-    audit = _audit(_lessons(store, what), _known_tasks(against), model)
+    lessons = _lessons(store, what)
+    known = (task for file in against for task in read_tasks(file, domain="audit", split="test", answer_required=False))
+    audit, texts = LibraryAudit.of(lessons, KnownTasks.of(known)), [one.text for one in lessons]
+    if model is not None:
+        pairs = run_async(lambda: asked_model(model, "audit", lambda client: contradictions(texts, client)))
+        audit = audit.with_contradictions(pairs, "the model says: ")
     failing = audit.failing(threshold)
-    if json:
-        print_json(_audit_json(audit, threshold))
-    else:
-        for line in _audit_lines(what, audit, threshold):
-            console().print(line)
+    print_result(_audit_json(audit, threshold), _audit_lines(what, audit, threshold), json=json)
     if failing:
-        removal = _removal(what, failing[0].lesson.name, store)
+        removal = "remove what does not help"
+        if not _is_file(what) and "@" not in what:
+            command = command_words("library", "remove", what, failing[0].lesson.name[:12], store=store)
+            removal = f"{removal}: {command}"
         raise AgentlearnError(
             f"{count_words(len(failing), 'lesson')} of {what!r} below {threshold}:"
             f" {', '.join(one.lesson.name[:12] for one in failing[:5])}{' and more' if len(failing) > 5 else ''};"
@@ -81,12 +88,13 @@ def library_card(
     """Write one page about a library: what it was learned from, what it gains, its lessons and their costs."""
     from agentlearn.config.outputs import Outputs
     from agentlearn.files import write_whole
-    from agentlearn.library.audit import audit_lessons, audited, card_page
-    from agentlearn.views.learn_record import card_facts
+    from agentlearn.library.audit import AuditedLesson, LibraryAudit
+    from agentlearn.views.learn_record import library_card
     from agentlearn.views.lesson_origins import find_library
 
     library = find_library(store, reference).library
-    page = card_page(card_facts(store, reference, library, audit_lessons(audited(library))))
+    audit = LibraryAudit.of(AuditedLesson.all_of(library))
+    page = library_card(store, reference, library, audit).page()
     if out is None:
         console().print(block(page.rstrip("\n")))
         return
@@ -100,30 +108,23 @@ def library_card(
     console().print(f"wrote {out}")
 
 
-def _removal(what: str, lesson: str, store: Path) -> str:
-    """How to remove a lesson, with the command for the newest version of a library."""
-    if _is_file(what) or "@" in what:
-        return "remove what does not help"
-    return f"remove what does not help: {command_words('library', 'remove', what, lesson[:12], store=store)}"
-
-
 def _is_file(what: str) -> bool:
     return what.lower().endswith(_ENDINGS) or "/" in what
 
 
 def _lessons(store: Path, what: str) -> "tuple[AuditedLesson, ...]":
     """The lessons of a library, or all lessons that can be read in a file or folder of any format."""
-    from agentlearn.library.audit import AuditedLesson, audited
+    from agentlearn.library.audit import AuditedLesson
     from agentlearn.library.formats import format_of
-    from agentlearn.library.formats.source_files import read_source
+    from agentlearn.library.formats.source_files import SourceFiles
     from agentlearn.views.lesson_origins import find_library
 
     if not _is_file(what):
-        return audited(find_library(store, what).library)
-    source = read_source(what)
+        return AuditedLesson.all_of(find_library(store, what).library)
+    source = SourceFiles.read(what)
     read = format_of(source).read(source)
     if read.library is not None:
-        return audited(read.library)
+        return AuditedLesson.all_of(read.library)
     return tuple(
         AuditedLesson(
             one.place,
@@ -135,38 +136,13 @@ def _lessons(store: Path, what: str) -> "tuple[AuditedLesson, ...]":
     )
 
 
-def _known_tasks(against: tuple[Path, ...]) -> "KnownTasks":
-    from agentlearn.data import read_tasks
-    from agentlearn.library.audit import KnownTasks
-
-    return KnownTasks.of(
-        task for file in against for task in read_tasks(file, domain="audit", split="test", answer_required=False)
-    )
-
-
-def _audit(lessons: "tuple[AuditedLesson, ...]", given: "KnownTasks", model: str | None) -> "LibraryAudit":
-    from agentlearn.library.audit import (
-        audit_contradictions,
-        audit_lessons,
-        contradiction_findings,
-        with_findings,
-    )
-
-    audit = audit_lessons(lessons, given)
-    if model is None:
-        return audit
-    pairs = run_async(lambda: asked_model(model, "audit", lambda client: audit_contradictions(lessons, client)))
-    return with_findings(audit, contradiction_findings(lessons, pairs))
-
-
 async def asked_model(model: str, purpose: str, ask: "Callable[[Model], Awaitable[_T]]") -> _T:
     """Return what `ask` makes of a client of the model. Nothing is stored. purpose: in a word, for the seed."""
     from agentlearn.config import BudgetOptions, CallOptions
     from agentlearn.doctor.model_probe import MemoryJournal
     from agentlearn.models.budget import Budget
-    from agentlearn.models.call_context import CallContext
+    from agentlearn.models.call_context import CallContext, WorkUnit
     from agentlearn.models.endpoint import open_endpoint
-    from agentlearn.models.work_unit import WorkUnit
     from agentlearn.types.ids import derive_seed, new_run_id
 
     async with open_endpoint(model, CallOptions()) as endpoint:
@@ -175,20 +151,15 @@ async def asked_model(model: str, purpose: str, ask: "Callable[[Model], Awaitabl
         return await ask(endpoint.client(unit))
 
 
-def _audit_lines(what: str, audit: "LibraryAudit", threshold: int) -> list[str]:
+def _audit_lines(what: str, audit: "LibraryAudit", threshold: int) -> Iterator[str]:
     found = sorted((one for one in audit.lessons if one.findings), key=lambda one: one.score)
-    lines: list[str] = []
     for one in found:
         lesson, status = one.lesson, f" ({one.lesson.status})" if one.lesson.status else ""
         text = lesson.text if len(lesson.text) <= _LESSON_SHOWN else lesson.text[:_LESSON_SHOWN] + "…"
         findings = "\n".join(f"{found.code} -{found.weight}: {found.sentence}; {found.fix}" for found in one.findings)
-        lines.append(block(f"{text}\n{findings}", f"{one.score:>4}  {lesson.name[:12]}{status}  ", "      "))
-    failing = len(audit.failing(threshold))
-    lines.append(
-        f"{what}: score {audit.score} of 100; {count_words(len(audit.lessons), 'lesson')}, {len(found)} with findings,"
-        f" {failing} below {threshold}"
-    )
-    return lines
+        yield block(f"{text}\n{findings}", f"{one.score:>4}  {lesson.name[:12]}{status}  ", "      ")
+    size = f"{count_words(len(audit.lessons), 'lesson')}, {len(found)} with findings"
+    yield f"{what}: score {audit.score} of 100; {size}, {len(audit.failing(threshold))} below {threshold}"
 
 
 def _audit_json(audit: "LibraryAudit", threshold: int) -> dict[str, Any]:
@@ -238,10 +209,21 @@ def library_effects(
     10 % of the lessons labelled proven are not, and the same holds for harmful, whenever you look. A label holds for
     the tasks that were compared ("these 12 tasks"), or also for others like them ("tasks like these 100").
     """
+    from agentlearn.learning.evidence import evidence_of
+    from agentlearn.types.experience import estimated_tokens
+
     found = _evidence(store, name)
-    rows = _rows(found, model)
+    known, library = evidence_of(found.evidence, model), found.library
+    held = [(one, "shown") for one in library.experiences]
+    held += [(one.experience, one.status) for one in library.withheld]
+    rows = [
+        _Row(one.id, one.lesson, estimated_tokens(one.lesson), status, evidence)
+        for one, status in held
+        for evidence in known.get(one.id, (None,))
+    ]
     if json:
-        print_json(_effects_json(found, rows))
+        lessons = [one.as_json() for one in rows]
+        print_json({"library": found.name, "version": library.version, "tests": found.tested, "lessons": lessons})
         return
     out = console()
     if not found.tested:
@@ -249,13 +231,14 @@ def library_effects(
         out.print(f"    {command_words('learn', 'DOMAIN', '--from', name, '--hidden-rollouts', '1', store=store)}")
         return
     titles = ("lesson", "model", "label", "points", "interval", "with", "without", "blocks", "tokens", "to know", "on")
-    print_table(out, [titles, *(_cells(one) for one in rows)])
+    print_table(out, [titles, *(one.cells() for one in rows)])
     for lesson, text in {one.lesson: one.text for one in rows}.items():
         out.print(f"{lesson[:_ID_SHOWN]}  {visible(text)}")
-    for one in rows:
-        if one.evidence is not None and one.evidence.withheld:
-            out.print(f"{one.lesson[:_ID_SHOWN]}  no label with {one.evidence.model}: {one.evidence.withheld}")
-    if own := sum(one.evidence.own_task_blocks for one in rows if one.evidence is not None):
+    measured = [(one.lesson[:_ID_SHOWN], one.evidence) for one in rows if one.evidence is not None]
+    for lesson, evidence in measured:
+        if evidence.withheld:
+            out.print(f"{lesson}  no label with {evidence.model}: {evidence.withheld}")
+    if own := sum(evidence.own_task_blocks for _, evidence in measured):
         out.print(f"not counted: {count_words(own, 'block')} on tasks that the lesson was learned from")
     out.print(
         f"{count_words(found.tested, 'test')} share the error budget of {name}, those of removed lessons included"
@@ -301,22 +284,27 @@ def library_prune(
         operations = tuple(ParkLesson(target=lesson, reason=why) for lesson, why in plan.reasons.items())
         history = LibraryStore(store / "libraries").history(name)
         changed = history.update(parked, kind="park", operations=operations, note="library prune") is not None
-    if json:
-        print_json(_pruned_json(plan, after.version if changed else found.library.version))
-        return
-    out = console()
-    for one in plan.park:
-        out.print(f"{'would park' if dry_run else 'parked'}  {_parked_words(one)}")
-    for one in plan.reported:
-        out.print(f"kept, for you to decide  {_parked_words(one)}")
+
+    def listed(entries: "Sequence[ToPark]") -> list[dict[str, str]]:
+        return [{"id": one.experience.id, "lesson": one.experience.lesson, "reason": one.reason} for one in entries]
+
+    def words(one: "ToPark") -> str:
+        return f"{one.experience.id[:_ID_SHOWN]}  {visible(one.experience.lesson)}\n    {visible(one.reason)}"
+
+    lines = [f"{'would park' if dry_run else 'parked'}  {words(one)}" for one in plan.park]
+    lines += [f"kept, for you to decide  {words(one)}" for one in plan.reported]
     if not plan.park:
-        out.print(f"nothing to park in {name}: the evidence calls no {'other ' if plan.reported else ''}lesson harmful")
+        other = "other " if plan.reported else ""
+        lines.append(f"nothing to park in {name}: the evidence calls no {other}lesson harmful")
     if len(left) > (max_lessons or len(left)) or left.tokens > (max_tokens or left.tokens):
         size = f"{count_words(len(left), 'lesson')} with {count_words(left.tokens, 'token')}"
-        out.print(f"{size} are left, more than asked for: all are proven, by a person, or were never measured")
+        lines.append(f"{size} are left, more than asked for: all are proven, by a person, or were never measured")
     if changed:
         show = command_words("library", "show", name, store=store)
-        out.print(f"{name}@{after.version[:8]} shows {count_words(len(after), 'lesson')}      {show}")
+        lines.append(f"{name}@{after.version[:8]} shows {count_words(len(after), 'lesson')}      {show}")
+    version = after.version if changed else found.library.version
+    document = {"version": version, "parked": listed(plan.park), "reported": listed(plan.reported)}
+    print_result(document, lines, json=json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,87 +318,40 @@ class _Row:
     """shown, parked or pending."""
     evidence: "LessonEvidence | None"
 
+    def cells(self) -> tuple[str, ...]:
+        """Return it as cells of the table."""
+        known = self.evidence
+        shown = self.lesson[:_ID_SHOWN] + ("" if self.status == "shown" else f" ({self.status})")
+        if known is None:
+            return (shown, "", "unknown", "", "", "0", "0", "0", str(self.tokens), "never hidden", "-")
+        to_know = "known" if known.label != "unknown" else f"about {known.rollouts_to_know or 0:,} rollouts"
+        sides = ((known.shown, known.undecided_shown), (known.hidden, known.undecided_hidden))
+        return (
+            shown,
+            known.model,
+            known.label,
+            f"{known.points:+.1f}",
+            f"[{known.low:+.1f}, {known.high:+.1f}]",
+            *(f"{count} + {lost} undecided" if lost else str(count) for count, lost in sides),
+            str(known.blocks),
+            str(self.tokens),
+            "cannot say" if known.rollouts_to_know is None else to_know,
+            known.holds_for_words or "-",
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for JSON output."""
+        known = None if self.evidence is None else self.evidence.model_dump(mode="json", exclude={"lesson"})
+        told = {"id": self.lesson, "lesson": self.text, "status": self.status, "tokens": self.tokens}
+        return {**told, "evidence": known}
+
 
 def _evidence(store: Path, name: str) -> "LibraryEvidence":
-    from agentlearn.learning.evidence import library_evidence
+    from agentlearn.learning.evidence import LibraryEvidence
     from agentlearn.library import LibraryStore
     from agentlearn.store import read_store
 
     libraries = LibraryStore(store / "libraries")
     libraries.load(name)
     with read_store(store) as reader:
-        return library_evidence(reader, libraries, name)
-
-
-def _rows(found: "LibraryEvidence", model: str | None) -> list[_Row]:
-    """A row for each lesson that is shown or withheld now, and model; lessons without evidence have one row."""
-    from agentlearn.learning.evidence import evidence_of
-    from agentlearn.types.experience import estimated_tokens
-
-    known = evidence_of(found.evidence, model)
-    held = [(one, "shown") for one in found.library.experiences]
-    held += [(one.experience, one.status) for one in found.library.withheld]
-    return [
-        _Row(one.id, one.lesson, estimated_tokens(one.lesson), status, evidence)
-        for one, status in held
-        for evidence in known.get(one.id, (None,))
-    ]
-
-
-def _cells(row: _Row) -> Sequence[str]:
-    known = row.evidence
-    shown = row.lesson[:_ID_SHOWN] + ("" if row.status == "shown" else f" ({row.status})")
-    if known is None:
-        return (shown, "", "unknown", "", "", "0", "0", "0", str(row.tokens), "never hidden", "-")
-    return (
-        shown,
-        known.model,
-        known.label,
-        f"{known.points:+.1f}",
-        f"[{known.low:+.1f}, {known.high:+.1f}]",
-        _with_undecided(known.shown, known.undecided_shown),
-        _with_undecided(known.hidden, known.undecided_hidden),
-        str(known.blocks),
-        str(row.tokens),
-        _to_know(known),
-        known.holds_for_words or "-",
-    )
-
-
-def _with_undecided(rollouts: int, undecided: int) -> str:
-    return f"{rollouts} + {undecided} undecided" if undecided else str(rollouts)
-
-
-def _to_know(known: "LessonEvidence") -> str:
-    if known.rollouts_to_know is None:
-        return "cannot say"
-    return "known" if known.label != "unknown" else f"about {known.rollouts_to_know:,} rollouts"
-
-
-def _effects_json(found: "LibraryEvidence", rows: Sequence[_Row]) -> dict[str, Any]:
-    return {
-        "library": found.name,
-        "version": found.library.version,
-        "tests": found.tested,
-        "lessons": [
-            {
-                "id": row.lesson,
-                "lesson": row.text,
-                "status": row.status,
-                "tokens": row.tokens,
-                "evidence": None if row.evidence is None else row.evidence.model_dump(mode="json", exclude={"lesson"}),
-            }
-            for row in rows
-        ],
-    }
-
-
-def _pruned_json(plan: "ParkingPlan", version: "LibraryVersion") -> dict[str, Any]:
-    def listed(entries: "Sequence[ToPark]") -> list[dict[str, str]]:
-        return [{"id": one.experience.id, "lesson": one.experience.lesson, "reason": one.reason} for one in entries]
-
-    return {"version": version, "parked": listed(plan.park), "reported": listed(plan.reported)}
-
-
-def _parked_words(one: "ToPark") -> str:
-    return f"{one.experience.id[:_ID_SHOWN]}  {visible(one.experience.lesson)}\n    {visible(one.reason)}"
+        return LibraryEvidence.of(reader, libraries, name)

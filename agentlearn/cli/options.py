@@ -1,19 +1,23 @@
 """Command-line options: generated from the settings models, and the options that every command shares."""
 
 import inspect
+import os
 import re
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter
-from pydantic.fields import FieldInfo
 
-from agentlearn.config import LOGIN, OrNone, SiteOptions, environment_settings, misspelt_variables, read_login
+from agentlearn.config import LOGIN, SiteOptions
+from agentlearn.config.environment import PREFIX, EnvironmentText, variable_of
+from agentlearn.config.options import OrNone
+from agentlearn.config.recipes import read_login
 from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.printing import print_line
+from agentlearn.text import nearest_name
 from agentlearn.types.value import Value
 
 StoreOption = Annotated[
@@ -47,6 +51,8 @@ ADVANCED = frozenset((
 _NEVER = frozenset({"api_key", "private_addresses", "given"})
 """Settings that are not options: other users can read the arguments of a process; and what a run notes for itself."""
 
+_OTHER_VARIABLES = frozenset({"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "STORE", "VLLM_ARGS", "WALKERS"})
+"""Variables that are not the default of an option, without the prefix."""
 _OTHER_TYPES = {LOGIN: Path}
 """Types of options that differ from those of their settings."""
 
@@ -77,9 +83,10 @@ def setting_options(
         def collect(*arguments: Any, **keywords: Any) -> None:
             values = {name: keywords.pop(name, None) for name in chosen}
             options = {name: value for name, value in values.items() if value is not None}
-            for variable, meant in misspelt_variables(variables.values()):
-                print_line(f"note: {variable} is not read; did you mean {meant}?", to_stderr=True)
-            keywords[parameter] = GivenSettings(_with_login(options), _with_login(environment_settings(variables)))
+            _note_misspelt_variables(variables.values())
+            read = {name: EnvironmentText.read(variable_of(option)) for name, option in variables.items()}
+            environment = {name: text for name, text in read.items() if text is not None}  # still to be validated
+            keywords[parameter] = GivenSettings(_with_login(options), _with_login(environment))
             command(*arguments, **keywords)
 
         signature = inspect.signature(command)
@@ -96,23 +103,51 @@ def setting_options(
     return decorate
 
 
+def _note_misspelt_variables(options: Iterable[str]) -> None:
+    """Print the variables that are set and nothing reads, each with the known one that was probably meant.
+
+    options: names of the command's options. A variable that resembles none may be for another command.
+    """
+    known = {variable_of(option).removeprefix(PREFIX) for option in options} | _OTHER_VARIABLES
+    given = {name.removeprefix(PREFIX) for name in os.environ if name.startswith(PREFIX)} - known
+    for name in sorted(given):
+        if (meant := nearest_name(name, known, alike=0.75)) is not None:
+            print_line(f"note: {PREFIX}{name} is not read; did you mean {PREFIX}{meant}?", to_stderr=True)
+
+
 def _with_login(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings, with the acts of a login in place of the name of their file."""
     return {**given, LOGIN: read_login(Path(given[LOGIN]))} if LOGIN in given else given
 
 
 def _option(kind: type[Value], name: str, option_names: tuple[str, ...], annotation: Any) -> inspect.Parameter:
-    """The keyword parameter of one field. Its value is None when the user did not give it."""
-    setting = kind.model_fields[name]
-    words = _description(kind, name)
+    """The keyword parameter of one field. Its value is None when the user did not give it.
+
+    Its help is the docstring of the field, with settings that it names as options. A field that only changes the
+    default has the docstring of its base. The default is shown unless there is none or the docstring names it.
+    """
+    setting, fields = kind.model_fields[name], kind.model_fields
+    bases = (base for base in kind.__mro__ if issubclass(base, Value) and name in base.model_fields)
+    described = next((words for base in bases if (words := base.model_fields[name].description)), "")
+    words = re.sub(
+        r"`([a-z_]+)`",
+        lambda found: f"--{found[1].replace('_', '-')}" if found[1] in fields else found[1],
+        " ".join(described.split()),
+    )
+    default = setting.get_default(call_default_factory=True)
+    hidden = default is None or default is False or default in ((), "") or "Default:" in words
     option = Parameter(
         name=option_names,
         help=words,
-        show_default=_shown_default(setting, words),
+        show_default=False if hidden or setting.is_required() else str(default),
         negative=None if setting.default is True else "",
         group=_SITES if name in SiteOptions.model_fields else _ADVANCED if name in ADVANCED else _USUAL,
     )
-    kept = Annotated[Union[annotation or _OTHER_TYPES.get(name) or _taken(setting), None], option]  # noqa: UP007  a type made at run time
+    taken = annotation or _OTHER_TYPES.get(name) or _plain(setting.annotation)
+    if not annotation and any(isinstance(one, OrNone) for one in setting.metadata):
+        types_of = [_plain(one) for one in get_args(setting.annotation) if one is not type(None)]
+        taken = Union[*types_of, Literal["none"]]  # the word comes before None: else it would be read as "not given"
+    kept = Annotated[Union[taken, None], option]  # noqa: UP007  a type made at run time
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kept)
 
 
@@ -123,35 +158,6 @@ def _in_order(kind: type[Value]) -> tuple[str, ...]:
         *(name for base in kind.__bases__ if issubclass(base, Value) for name in _in_order(base)),
     ]
     return tuple(name for name in dict.fromkeys(names) if name in kind.model_fields)
-
-
-def _description(kind: type[Value], name: str) -> str:
-    """The docstring of a field, with settings that it names as options.
-
-    A field that only changes the default has the docstring of its base.
-    """
-
-    def option(found: re.Match[str]) -> str:
-        return f"--{found[1].replace('_', '-')}" if found[1] in kind.model_fields else found[1]
-
-    bases = (base for base in kind.__mro__ if issubclass(base, Value) and name in base.model_fields)
-    words = next((words for base in bases if (words := base.model_fields[name].description)), "")
-    return re.sub(r"`([a-z_]+)`", option, " ".join(words.split()))
-
-
-def _shown_default(setting: FieldInfo, words: str) -> str | bool:
-    """The default for the help, unless there is none to show or the description names it."""
-    default = setting.get_default(call_default_factory=True)
-    hidden = default is None or default is False or default in ((), "") or "Default:" in words
-    return False if hidden or setting.is_required() else str(default)
-
-
-def _taken(setting: FieldInfo) -> Any:
-    """The type of an option: that of its setting, and the word `none` where the setting takes it."""
-    if any(isinstance(one, OrNone) for one in setting.metadata):
-        taken = [_plain(one) for one in get_args(setting.annotation) if one is not type(None)]
-        return Union[*taken, Literal["none"]]  # the word comes before None: else it would be read as "not given"
-    return _plain(setting.annotation)
 
 
 def _plain(annotation: Any) -> Any:

@@ -59,11 +59,19 @@ def print_json(value: "Value | Mapping[str, Any]") -> None:
     _Output.json_printed = True
 
 
-def print_plan(lines: Iterable[tuple[str, str]]) -> None:
-    """Print what a run would do, as pairs of label and text."""
+def print_result(document: "Value | Mapping[str, Any]", lines: Iterable[str], *, json: bool) -> None:
+    """Print the result of a command: with `--json` the document, else the lines."""
+    if json:
+        print_json(document)
+        return
     out = console()
-    for label, words in lines:
-        out.print(f"  {label.ljust(16)}{words}")
+    for line in lines:
+        out.print(line)
+
+
+def plan_lines(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """What a run would do, from pairs of label and text, as lines to print."""
+    return [f"  {label.ljust(16)}{words}" for label, words in pairs]
 
 
 def print_json_error(code: str, message: str) -> None:
@@ -75,44 +83,38 @@ def print_json_error(code: str, message: str) -> None:
 def console(*, to_stderr: bool = False, wrap: bool = False) -> "Console":
     """A console for lines, without markup, emoji codes and highlighting. wrap: break lines at the terminal's width."""
     from rich.console import Console
+    from rich.text import Text
 
     class Lines(Console):
         def print(self, *objects: Any, **options: Any) -> None:
             """Print the objects; each text is one line, or several on a terminal where it is too wide for one."""
-            width = self.width if self.is_terminal else None
-            super().print(*(one if wrap else _printable(one, width) for one in objects), **options)
+            super().print(*(one if wrap else self._printable(one) for one in objects), **options)
 
         def render(self, renderable: "RenderableType", options: "ConsoleOptions | None" = None) -> "Iterable[Segment]":
-            """Render an object. This is the last step before colours are added, so nothing gets past it."""
-            return (_guarded(one) for one in super().render(renderable, options))
+            """Render an object, with visible texts that are no links: the last step before colours are added."""
+            for one in super().render(renderable, options):
+                if one.control:  # Rich's own cursor movements
+                    yield one
+                    continue
+                style = one.style.update_link(None) if one.style and one.style.link else one.style
+                text = visible(one.text)
+                yield one if text == one.text and style is one.style else one._replace(text=text, style=style)
 
         def on_broken_pipe(self) -> None:
             """Raise an ordinary error; rich would end the process from inside a task."""
             raise BrokenPipeError
 
+        def _printable(self, printed: Any) -> Any:
+            """A text as one line or as a block, broken between words on a terminal."""
+            if isinstance(printed, Text):  # what other packages print during a live view; rich has read its colours
+                return visible(printed.plain)
+            if not isinstance(printed, str):
+                return printed
+            text = printed if isinstance(printed, Block) else visible_line(printed, MAX_LINE)
+            return wrapped(text, self.width) if self.is_terminal else text
+
     stream = unguarded(sys.stderr if to_stderr else sys.stdout)
     return Lines(file=stream, stderr=to_stderr, markup=False, emoji=False, highlight=False, soft_wrap=not wrap)
-
-
-def _printable(printed: Any, width: int | None) -> Any:
-    """A text as one line or as a block, broken between words where a terminal has `width` columns."""
-    from rich.text import Text
-
-    if isinstance(printed, Text):  # what other packages print during a live view; rich has read its colours
-        return visible(printed.plain)
-    if not isinstance(printed, str):
-        return printed
-    text = printed if isinstance(printed, Block) else visible_line(printed, MAX_LINE)
-    return text if width is None else wrapped(text, width)
-
-
-def _guarded(segment: "Segment") -> "Segment":
-    """A segment whose text is visible, and which is no link. Rich's own cursor movements are left as they are."""
-    if segment.control:
-        return segment
-    style = segment.style.update_link(None) if segment.style and segment.style.link else segment.style
-    text = visible(segment.text)
-    return segment if text == segment.text and style is segment.style else segment._replace(text=text, style=style)
 
 
 class _LogLines(logging.Handler):

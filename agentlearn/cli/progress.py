@@ -3,6 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable
+from typing import Self
 
 from rich.console import Console
 
@@ -11,11 +12,10 @@ from agentlearn.cli.output import console
 from agentlearn.config import LearnSettings, is_lab
 from agentlearn.config.command_words import command_words, python_words
 from agentlearn.learning.batch import Allocation
-from agentlearn.learning.callbacks import Callbacks, RolledBack, Update
-from agentlearn.learning.costs import assumed_size, estimate, mean_problem_tokens, measured_size
+from agentlearn.learning.callbacks import Callbacks, RolledBack, RunWarning, Update
+from agentlearn.learning.costs import estimate, mean_problem_tokens, measured_size
 from agentlearn.learning.lessons.start import start_words
 from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
-from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.services import found_models
@@ -44,6 +44,11 @@ class LearnProgress(ProgressLines, Callbacks):
         self.settings, self.python = settings, python
         # Before the run opens the store: while it is open, this process cannot read it a second time.
         self._measured = measured_size(settings.as_pilot(), tasks=settings.limit or 60)
+
+    @classmethod
+    def in_python(cls, settings: LearnSettings) -> Self:
+        """Return the progress of a run that a program started, on stderr."""
+        return cls(settings, console(to_stderr=True), python=True)
 
     def line(self, label: str, text: str) -> None:
         super().line(label, python_words(text, LearnSettings) if self.python else text)
@@ -75,10 +80,8 @@ class LearnProgress(ProgressLines, Callbacks):
     ) -> None:
         self.call_context = call_context
         endpoint_states = tuple({id(one.endpoint_state): one.endpoint_state for one in (endpoint, reflector)}.values())
-        size = self._measured or assumed_size(
-            self.settings.as_pilot(), tasks=len(train), problem_tokens=mean_problem_tokens(train)
-        )
-        expected = estimate(self.settings, train=len(train), test=len(test), size=size)
+        counts = {"train": len(train), "test": len(test), "problem_tokens": mean_problem_tokens(train)}
+        expected = estimate(self.settings, **counts, size=self._measured)
         simulated = endpoint.simulated and reflector.simulated
         self.view.traffic = Traffic(call_context, endpoint_states, simulated, expected)
         self.out.print(f"learn {self.settings.domain}" if self.python else learn_command(self.settings))
@@ -190,11 +193,6 @@ class LearnProgress(ProgressLines, Callbacks):
             print_table(self.out, rows, label=11, indent=2)
         for note in report.notes:
             self.line("note", note)
-
-
-def progress_in_python(settings: LearnSettings) -> LearnProgress:
-    """The progress of a run that a program started, on stderr."""
-    return LearnProgress(settings, console(to_stderr=True), python=True)
 
 
 def _model_words(endpoint: Endpoint) -> str:

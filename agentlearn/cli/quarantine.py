@@ -1,32 +1,27 @@
 """`agentlearn library pending`, `approve` and `reject`: a person decides on lessons and versions that wait."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
 from agentlearn.cli.library_history import AcceptOption
 from agentlearn.cli.options import JsonOption, StoreOption
-from agentlearn.cli.output import console, print_json
+from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import ConfigError, LibraryError, StoreMissing
+from agentlearn.errors import LibraryError, StoreMissing
 from agentlearn.learning.lessons.pending_versions import (
-    Approved,
+    Decider,
     PendingLesson,
     PendingVersion,
-    approve,
-    approve_version,
-    find_version,
     pending_lessons,
     pending_versions,
-    reject_lesson,
-    reject_version,
 )
 from agentlearn.learning.lessons.trust import ShapedLesson, shaped_lessons
 from agentlearn.library import LibraryStore
@@ -35,10 +30,10 @@ from agentlearn.library.history.change_log import account_name
 from agentlearn.store import open_store, read_store
 from agentlearn.text import visible
 from agentlearn.types.experience import Withheld
-from agentlearn.types.operation import LessonDecision
 from agentlearn.views.figure import count_words
 from agentlearn.views.records import operation_words
 
+T = TypeVar("T")
 WaitingName = Annotated[
     str, Parameter(help="Id of a lesson, or NAME@VERSION, that `library pending` lists; the start of either is enough.")
 ]
@@ -70,41 +65,29 @@ def library_pending(
         if not held:
             raise
         versions, waiting, shaped = [], [], {}
-    if json:
-        lessons = [
-            {
-                "id": one.withheld.experience.id,
-                "code": "pending",
-                "reason": one.withheld.reason,
-                "lesson": one.withheld.experience.lesson,
-                "library": one.history.name,
-            }
-            for one in held
-        ]
-        print_json(
-            {
-                "pending": [*map(_pending_json, waiting), *lessons],
-                "versions": [_version_json(one, shaped[one.version]) for one in versions],
-            }
-        )
-        return
-    out = console()
-    if not waiting and not versions and not held:
-        out.print("nothing waits for a decision")
-    for lines in (
-        *(_version_lines(one, shaped[one.version], store) for one in versions),
-        *(_pending_lines(one, store) for one in waiting),
-    ):
-        for line in lines:
-            out.print(line)
-    for one in held:
-        lesson = one.withheld.experience
-        out.print(f"{lesson.id[:_ID_SHOWN]}  {one.history.name}  pending")
-        out.print(f"    {visible(lesson.lesson)}")
-        out.print(f"    {visible(one.withheld.reason) or 'no reason is stored'}")
-    if waiting or held:
-        out.print(f"to add a lesson:    {command_words('library', 'approve', 'ID', store=store)}")
-        out.print(f"to refuse a lesson: {command_words('library', 'reject', 'ID', store=store)}")
+    document = {
+        "pending": [*map(_pending_json, waiting), *(one.as_json() for one in held)],
+        "versions": [_version_json(one, shaped[one.version]) for one in versions],
+    }
+
+    def lines() -> Iterator[str]:
+        if not waiting and not versions and not held:
+            yield "nothing waits for a decision"
+        for version in versions:
+            yield from _version_lines(version, shaped[version.version], store)
+        for lesson in waiting:
+            yield from _pending_lines(lesson, store)
+        for one in held:
+            yield f"{one.withheld.experience.id[:_ID_SHOWN]}  {one.history.name}  pending"
+            yield f"    {visible(one.withheld.experience.lesson)}"
+            yield f"    {visible(one.withheld.reason) or 'no reason is stored'}"
+        if waiting or held:
+            yield f"to add a lesson:    {command_words('library', 'approve', 'ID', store=store)}"
+            yield f"to refuse a lesson: {command_words('library', 'reject', 'ID', store=store)}"
+        if waiting or versions or held:
+            yield f"to decide in a browser: {command_words('view', 'waiting', store=store)}"
+
+    print_result(document, lines(), json=json)
 
 
 def library_approve(
@@ -127,18 +110,18 @@ def library_approve(
     """
     if not without and (held := _find_held(store, waiting)) is not None:
         change = held.history.approve(held.withheld.experience.id, accept=accept, note=note)
-        _report_held(held, change, "approved", store, json=json)
+        held.report(change, "approved", store, json=json)
         return
-    approved = asyncio.run(_approve(store, waiting, without or (), note))
-    decision, replaced = approved.decision, getattr(approved, "replaced", None)
-    if json:
-        print_json({"decision": decision.model_dump(mode="json"), "lessons": len(approved.library)})
-        return
+    approved = _decide(store, note, lambda person: person.approve(waiting, without or ()))
+    library, decision = approved.library, approved.decision
     show = command_words("library", "show", decision.library, store=store)
-    version = approved.library.version[:8]
-    instead = f" and replaces version {replaced[:8]}" if replaced else ""
-    lessons = count_words(len(approved.library), "lesson")
-    console().print(f"approved: {decision.library}@{version} has {lessons}{instead}      {show}")
+    instead = f" and replaces version {approved.replaced[:8]}" if approved.replaced else ""
+    lessons = count_words(len(library), "lesson")
+    print_result(
+        {"decision": decision.model_dump(mode="json"), "lessons": len(library)},
+        [f"approved: {decision.library}@{library.version[:8]} has {lessons}{instead}      {show}"],
+        json=json,
+    )
 
 
 def library_reject(
@@ -150,16 +133,22 @@ def library_reject(
     """
     if (held := _find_held(store, waiting)) is not None:
         change = held.history.reject(held.withheld.experience.id, note=note)
-        _report_held(held, change, "rejected", store, json=json)
+        held.report(change, "rejected", store, json=json)
         return
-    decision = asyncio.run(_reject(store, waiting, note))
-    if json:
-        print_json({"decision": decision.model_dump(mode="json")})
-        return
+    decision = _decide(store, note, lambda person: person.reject(waiting))
     words = f"{decision.proposal[:_ID_SHOWN]}; later runs refuse the same lesson"
     if decision.of_version and decision.version is not None:
         words = f"{decision.library}@{decision.version[:_ID_SHOWN]}; it stays in the store and is not published"
-    console().print(f"rejected: {words}")
+    print_result({"decision": decision.model_dump(mode="json")}, [f"rejected: {words}"], json=json)
+
+
+def _decide(store: Path, note: str, act: Callable[[Decider], Awaitable[T]]) -> T:
+    async def decided() -> T:
+        async with open_store(store, create=False) as opened:
+            at = datetime.now(UTC)
+            return await act(Decider(opened, LibraryStore(store / "libraries"), account_name(), note, at))
+
+    return asyncio.run(decided())
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +157,24 @@ class _HeldBack:
 
     history: History
     withheld: Withheld
+
+    def report(self, change: Change, word: str, store: Path, *, json: bool) -> None:
+        """Print what a decision on it did."""
+        diff = command_words("library", "diff", self.history.name, store=store)
+        lesson = f"{self.withheld.experience.id[:_ID_SHOWN]} of {self.history.name}"
+        line = f"{word}: {lesson}; version {change.version[:_ID_SHOWN]}      {diff}"
+        print_result({"change": change.model_dump(mode="json")}, [line], json=json)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as one of the pending lessons."""
+        lesson = self.withheld.experience
+        return {
+            "id": lesson.id,
+            "code": "pending",
+            "reason": self.withheld.reason,
+            "lesson": lesson.lesson,
+            "library": self.history.name,
+        }
 
 
 def _held_lessons(libraries: LibraryStore, name: str | None = None) -> list[_HeldBack]:
@@ -186,17 +193,15 @@ def _find_held(store: Path, prefix: str) -> _HeldBack | None:
 
     Raises LibraryError where several lessons fit, also those that a run holds.
     """
-    matching = [
-        one for one in _held_lessons(LibraryStore(store / "libraries")) if one.withheld.experience.id.startswith(prefix)
-    ]
+    held = _held_lessons(LibraryStore(store / "libraries"))
+    matching = [one for one in held if one.withheld.experience.id.startswith(prefix)]
     if not matching or not prefix:
         return None
-    of_runs: list[str] = []
+    ids = [one.withheld.experience.id for one in matching]
     with suppress(StoreMissing), read_store(store) as reader:
         proposals = (one.row.ended.proposal.id for one in pending_lessons(reader))
-        of_runs = [one for one in proposals if one.startswith(prefix)]
-    if len(matching) + len(of_runs) > 1:
-        ids = [*(one.withheld.experience.id for one in matching), *of_runs]
+        ids += [one for one in proposals if one.startswith(prefix)]
+    if len(ids) > 1:
         listed = ", ".join(repr(one[:_ID_SHOWN]) for one in ids)
         raise LibraryError(
             f"{len(ids)} lessons that wait have an id that starts with {prefix!r} (found: {listed}); give more of the"
@@ -206,75 +211,32 @@ def _find_held(store: Path, prefix: str) -> _HeldBack | None:
     return matching[0]
 
 
-async def _approve(store: Path, waiting: str, without: Sequence[str], note: str) -> Approved:
-
-    async with open_store(store, create=False) as opened:
-        libraries, at = LibraryStore(store / "libraries"), datetime.now(UTC)
-        version = find_version(opened, libraries, waiting)
-        if version is not None:
-            who = account_name()
-            return await approve_version(opened, libraries, version, without=without, who=who, note=note, at=at)
-        if without:
-            raise ConfigError(
-                f"--without leaves lessons out of a version, and {waiting!r} is a lesson; approve or reject it",
-                code="not_a_version",
-            )
-        return await approve(opened, libraries, waiting, who=account_name(), note=note, at=at)
-
-
-async def _reject(store: Path, waiting: str, note: str) -> LessonDecision:
-
-    async with open_store(store, create=False) as opened:
-        version, at = find_version(opened, LibraryStore(store / "libraries"), waiting), datetime.now(UTC)
-        if version is not None:
-            return await reject_version(opened, version, who=account_name(), note=note, at=at)
-        return await reject_lesson(opened, waiting, who=account_name(), note=note, at=at)
-
-
-def _report_held(held: _HeldBack, change: Change, word: str, store: Path, *, json: bool) -> None:
-    if json:
-        print_json({"change": change.model_dump(mode="json")})
-        return
-    diff = command_words("library", "diff", held.history.name, store=store)
-    identity = held.withheld.experience.id[:_ID_SHOWN]
-    console().print(f"{word}: {identity} of {held.history.name}; version {change.version[:_ID_SHOWN]}      {diff}")
-
-
-def _version_lines(one: PendingVersion, shaped: Sequence[ShapedLesson], store: Path) -> list[str]:
-    return [
-        f"{one.reference}  {count_words(one.lessons, 'lesson')}  not published",
-        f"    {visible(one.reason)}",
-        *(line for lesson in shaped[:_LESSONS_SHOWN] for line in _shaped_lines(one, lesson)),
-        *([f"    and {len(shaped) - _LESSONS_SHOWN} more"] if len(shaped) > _LESSONS_SHOWN else []),
-        f"    run {one.run}      {command_words('library', 'show', one.reference, store=store)}",
-        f"    to publish it:  {command_words('library', 'approve', one.reference, store=store)}"
-        + ("  (--without ID leaves a lesson out)" if shaped else ""),
-        f"    to refuse it:   {command_words('library', 'reject', one.reference, store=store)}",
-    ]
-
-
-def _shaped_lines(version: PendingVersion, one: ShapedLesson) -> list[str]:
-    alone = next((worth.delta.sentence for worth in version.alone if worth.lesson == one.lesson.id), "not measured")
-    authors = ", ".join(author.words for author in one.lesson.origin.strangers)
-    attempts = " and ".join(f"{rollout} ({reward:.2f})" for rollout, reward in one.attempts)
-    return [
-        f"    {one.lesson.id[:_ID_SHOWN]}  {visible(one.lesson.lesson)}",
-        f"      written after reading {visible(authors)}",
-        *([f"      nearest sentence: {visible(one.sentence[:_SENTENCE_SHOWN])!r}"] if one.sentence else []),
-        *([f"      it stands in {visible(one.said_by)}"] if one.sentence else []),
-        *([f"      lowest and highest attempt: {attempts}"] if attempts else []),
-        f"      by itself: {alone}",
-    ]
+def _version_lines(one: PendingVersion, shaped: Sequence[ShapedLesson], store: Path) -> Iterator[str]:
+    yield f"{one.reference}  {count_words(one.lessons, 'lesson')}  not published"
+    yield f"    {visible(one.reason)}"
+    worth = {found.lesson: found.delta.sentence for found in one.alone}
+    for found in shaped[:_LESSONS_SHOWN]:
+        yield f"    {found.lesson.id[:_ID_SHOWN]}  {visible(found.lesson.lesson)}"
+        authors = ", ".join(author.words for author in found.lesson.origin.strangers)
+        yield f"      written after reading {visible(authors)}"
+        if found.sentence:
+            yield f"      nearest sentence: {visible(found.sentence[:_SENTENCE_SHOWN])!r}"
+            yield f"      it stands in {visible(found.said_by)}"
+        if found.attempts:
+            attempts = " and ".join(f"{rollout} ({reward:.2f})" for rollout, reward in found.attempts)
+            yield f"      lowest and highest attempt: {attempts}"
+        yield f"      by itself: {worth.get(found.lesson.id, 'not measured')}"
+    if len(shaped) > _LESSONS_SHOWN:
+        yield f"    and {len(shaped) - _LESSONS_SHOWN} more"
+    yield f"    run {one.run}      {command_words('library', 'show', one.reference, store=store)}"
+    without = "  (--without ID leaves a lesson out)" if shaped else ""
+    yield f"    to publish it:  {command_words('library', 'approve', one.reference, store=store)}{without}"
+    yield f"    to refuse it:   {command_words('library', 'reject', one.reference, store=store)}"
 
 
 def _version_json(one: PendingVersion, shaped: Sequence[ShapedLesson]) -> dict[str, Any]:
     return {
-        "library": one.library,
-        "version": one.version,
-        "lessons": one.lessons,
-        "reason": one.reason,
-        "domain": one.domain,
-        "run": one.run,
+        **{name: getattr(one, name) for name in ("library", "version", "lessons", "reason", "domain", "run")},
         "shaped": [
             {
                 "id": lesson.lesson.id,
@@ -290,19 +252,17 @@ def _version_json(one: PendingVersion, shaped: Sequence[ShapedLesson]) -> dict[s
     }
 
 
-def _pending_lines(one: PendingLesson, store: Path) -> list[str]:
-
+def _pending_lines(one: PendingLesson, store: Path) -> Iterator[str]:
     proposal, row = one.row.ended.proposal, one.row
     shown = list(proposal.evidence[:_ROLLOUTS_SHOWN])
     more = len(proposal.evidence) - len(shown)
     rollouts = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-    return [
-        f"{proposal.id[:_ID_SHOWN]}  {one.library}  {one.end.code}",
-        f"    {visible(operation_words(one.operation, proposal.raw, {}))}",
-        f"    {visible(one.end.reason)}",
-        f"    run {row.run}, {row.phase}/{row.batch}; from {rollouts or 'no rollout'}",
-        *([f"    {command_words('trace', shown[0], store=store)}"] if shown else []),
-    ]
+    yield f"{proposal.id[:_ID_SHOWN]}  {one.library}  {one.end.code}"
+    yield f"    {visible(operation_words(one.operation, proposal.raw, {}))}"
+    yield f"    {visible(one.end.reason)}"
+    yield f"    run {row.run}, {row.phase}/{row.batch}; from {rollouts or 'no rollout'}"
+    if shown:
+        yield f"    {command_words('trace', shown[0], store=store)}"
 
 
 def _pending_json(one: PendingLesson) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """`agentlearn runs` and `agentlearn trace`."""
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +8,7 @@ from cyclopts import Parameter
 from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
+from agentlearn.config.command_words import command_words
 
 
 def runs_list(
@@ -19,7 +19,7 @@ def runs_list(
 ) -> None:
     """List runs, newest first."""
     from agentlearn.store import read_store
-    from agentlearn.views.runs import run_json
+    from agentlearn.views.runs import result_words, run_json
 
     with read_store(store) as reader:
         runs = reader.runs(limit=limit)
@@ -31,7 +31,7 @@ def runs_list(
         out.print(f"there are no runs in {store}; start with: agentlearn learn math")
     for run in runs:
         simulated = " (simulated)" if run.simulated else ""
-        result = _result(run.report)
+        result = result_words(run.report)
         when = f"{run.started_at:%Y-%m-%d %H:%M}"
         out.print(f"{run.run}  {when}  {run.kind:6}  {run.state:11}  {run.domain}  {run.model}{simulated}{result}")
 
@@ -48,7 +48,8 @@ def runs_show(
 ) -> None:
     """Show one run: how it ended, its main numbers, then its settings, its whole report and all its rollouts."""
     from agentlearn.store import read_store
-    from agentlearn.views.runs import RunRecord, run_lines
+    from agentlearn.views.runs import RunRecord
+    from agentlearn.views.terminal import labelled_command
 
     with read_store(store) as reader:
         record = RunRecord.read(reader, run)
@@ -56,8 +57,9 @@ def runs_show(
         print_json(record.as_json())
         return
     out = console()
-    for line in run_lines(record, short=short, columns=out.width if out.is_terminal else None):
+    for line in record.lines(short=short, columns=out.width if out.is_terminal else None):
         out.print(line)
+    out.print(labelled_command("view", command_words("view", record.row.run, store=store)))
 
 
 def runs_page(
@@ -102,9 +104,10 @@ def trace(
     proposals. The rollouts of one task are shown with their summaries, the comparison, and the end of every proposal.
     """
     from agentlearn.store import RunRow, read_store
-    from agentlearn.views.groups import GroupRecord, group_json, group_lines, group_list_lines, run_groups
-    from agentlearn.views.records import GroupAddress, resolve
-    from agentlearn.views.rollouts import RolloutRecord, rollout_lines
+    from agentlearn.views.groups import GroupRecord, group_json, group_list_lines, run_groups
+    from agentlearn.views.records import GroupAddress, group_address, resolve
+    from agentlearn.views.rollouts import RolloutRecord
+    from agentlearn.views.terminal import labelled_command
 
     with read_store(store) as reader:
         found = resolve(reader, what)
@@ -115,38 +118,21 @@ def trace(
                 plain = {"run": found.run, "groups": [group_json(found, one) for one in groups]} if json else {}
             case GroupAddress():
                 group = GroupRecord.read(reader, found)
-                lines, plain = group_lines(group, full=full), group.as_json() if json else {}
+                lines, plain = group.lines(full=full), group.as_json() if json else {}
             case _:
                 rollout = RolloutRecord.read(reader, found)
-                lines, plain = rollout_lines(rollout, full=full), rollout.as_json() if json else {}
+                lines, plain = rollout.lines(full=full), rollout.as_json() if json else {}
     if json:
         print_json(plain)
         return
     out = console()
     for line in lines:
         out.print(line)
-
-
-def _result(report: str) -> str:
-    from agentlearn.views.runs import held_out_verdict
-
-    if not report:
-        return ""
-    loaded = json_module.loads(report)
-    if "contrasts" in loaded:
-        pairwise = any(one["baseline"] != loaded["baseline"] for one in loaded["contrasts"])
-        names = [f"{one['arm']} - {one['baseline']}" if pairwise else one["arm"] for one in loaded["contrasts"]]
-        verdicts = [one["verdict"].replace("_", " ") for one in loaded["contrasts"]]
-        return "  " + ", ".join(f"{name} {verdict}" for name, verdict in zip(names, verdicts, strict=True))
-    if "rounds" in loaded:
-        compared = [one["compared"] for one in loaded["rounds"] if one["compared"]]
-        kept = compared[-1]["kept"] if compared else None
-        return "" if kept is None else f"  weights keep {kept:.0%} of the lessons' gain"
-    if loaded.get("pilot"):
-        return f"  pilot of {loaded['pilot']['tasks']} tasks"
-    delta = loaded.get("delta")
-    if not delta or delta["mean"] is None:
-        return ""
-    open_words = {name: delta.get(name) or "" for name in ("withheld", "left_open")}
-    verdict = held_out_verdict(delta["verdict"], **open_words, ci=delta["ci"])
-    return f"  {verdict}" if any(open_words.values()) else f"  {verdict} {delta['mean']:+.2f}"
+    match found:
+        case RunRow():
+            thing = found.run
+        case GroupAddress():
+            thing = group_address(found.run.run, found.task, found.phase)
+        case _:
+            thing = found
+    out.print(labelled_command("view", command_words("view", thing, store=store)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption, StoreOption, YesOption
-from agentlearn.cli.output import console, print_json
+from agentlearn.cli.output import console, print_result
 from agentlearn.config import DEFAULT_STORE, CallOptions
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.text import block, visible_line
@@ -31,16 +31,13 @@ def doctor(
     probed = _probe(model, yes=yes) if model is not None else ()
     findings = (*check_machine(store, _waits_for), *probed)
     broken = sum(finding.state == "broken" for finding in findings)
-    if json:
-        print_json({"broken": broken, "findings": [finding.model_dump(mode="json") for finding in findings]})
-    else:
-        out = console()
-        width = max(len(visible_line(finding.what)) for finding in findings)
-        for finding in findings:
-            what = f"  {_CHECK_MARKS[finding.state]}  {visible_line(finding.what).ljust(width)}  "
-            out.print(block(visible_line(finding.words), what))
-            if finding.mend:
-                out.print(f"{' ' * len(what)}{finding.mend}")
+    width, lines = max(len(visible_line(finding.what)) for finding in findings), list[str]()
+    for finding in findings:
+        what = f"  {_CHECK_MARKS[finding.state]}  {visible_line(finding.what).ljust(width)}  "
+        lines.append(block(visible_line(finding.words), what))
+        lines += [f"{' ' * len(what)}{finding.mend}"] if finding.mend else []
+    document = {"broken": broken, "findings": [finding.model_dump(mode="json") for finding in findings]}
+    print_result(document, lines, json=json)
     if broken:
         raise AgentlearnError(f"{broken} of {len(findings)} checks failed", code="doctor")
 
@@ -109,13 +106,11 @@ def domain_check(
 
     promises = check_domain_sync(domain_at(reference), data=data)
     broken = sum(one.state == "broken" for one in promises)
-    if json:
-        print_json({"broken": broken, "promises": [one.model_dump(mode="json") for one in promises]})
-    else:
-        out = console()
-        width = max(len(one.name) for one in promises)
-        for one in promises:
-            out.print(block(visible_line(one.words), f"  {_PROMISE_MARKS[one.state]}  {one.name.ljust(width)}  "))
+    width = max(len(one.name) for one in promises)
+    marks = [f"  {_PROMISE_MARKS[one.state]}  {one.name.ljust(width)}  " for one in promises]
+    lines = [block(visible_line(one.words), mark) for one, mark in zip(promises, marks, strict=True)]
+    document = {"broken": broken, "promises": [one.model_dump(mode="json") for one in promises]}
+    print_result(document, lines, json=json)
     if broken:
         raise AgentlearnError(f"{reference}: {broken} of {len(promises)} promises are broken", code="broken_promise")
 

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import GivenSettings, JsonOption, YesOption, setting_options
 from agentlearn.cli.output import console, print_json
-from agentlearn.config import SolveSettings, default_model, given_settings, is_lab
+from agentlearn.config import LAB, SolveSettings, default_model, given_settings, is_lab
 from agentlearn.errors import ConfigError, RolloutError
 from agentlearn.text import block
 
@@ -28,7 +28,7 @@ def solve(
     json: JsonOption = False,
 ) -> None:
     """Solve one problem and show each step."""
-    from agentlearn.cli.ask import ask, limits_note, recording_words
+    from agentlearn.cli.ask import ask, recording_words
     from agentlearn.cli.interrupt import run_async
     from agentlearn.domain.base import load_domain
     from agentlearn.learning.lessons.start import library_caution
@@ -64,7 +64,7 @@ def solve(
     found = SolveGiven(domain=subject.domain, task=task, model=model)
     trajectory = run_async(lambda: run_solving(settings, found))
     library = LibraryStore(settings.store / "libraries").load(settings.library)
-    limits = limits_note(settings.model, subject.domain.question(task))
+    limits = _limits_note(settings.model, subject.domain.question(task))
     notes = [note for note in (library_caution(settings.library, library), limits) if note is not None]
     if json:
         print_json(trajectory)
@@ -88,3 +88,21 @@ def solve(
             out.print(f"recorded: {recording_words(settings.record / trajectory.id)}")
     if trajectory.failure is not None:
         raise RolloutError(f"the rollout failed: {trajectory.failure.message}", code=trajectory.failure.code)
+
+
+def _limits_note(model: str, question: str) -> str | None:
+    """Return what to know about a shipped model's answer to a question; None for a model that does not ship."""
+    from agentlearn.domain.demo import lab_models
+    from agentlearn.models.endpoint import is_simulated
+
+    if is_simulated(model):
+        return f"{model} is simulated: it answers only problems that agentlearn itself generates"
+    if not is_lab(model):
+        return None
+    lab = lab_models().get(model.removeprefix("local:").removeprefix(LAB))
+    if lab is None:
+        return f"{model} is a lab model: it answers only problems like those it was trained on"
+    known = f"{model} knows only the {lab.families} families of problems that it was trained on"
+    if lab.knows(question):
+        return f"{known}; this is one of them, but its answer may still be wrong"
+    return f"{known}, and this is none of them: its answer means nothing; choose another model with --model"

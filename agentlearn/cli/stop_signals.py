@@ -16,7 +16,6 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from importlib.machinery import ExtensionFileLoader
 from types import FrameType
-from typing import Any
 
 from agentlearn.errors import StopSignal
 from agentlearn.text import visible_line
@@ -107,8 +106,14 @@ class _StopSignals:
         os._exit(self.status)
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGHUP:
-            _release_dead_streams()
+        if number == signal.SIGHUP:  # output that nobody can read any more goes to nowhere, so that printing goes on
+            for stream in (0, 1, 2):
+                with suppress(OSError):
+                    if _is_dead(stream):
+                        null = os.open(os.devnull, os.O_RDWR)
+                        os.dup2(null, stream)
+                        if null > 2:
+                            os.close(null)
         if not self._again and not self._counts(number):
             return
         self._again = False
@@ -116,10 +121,19 @@ class _StopSignals:
             self.end_now()
         if self._reaction is not None:
             self._reaction()
-        elif _initialises_extension(frame):
+        elif self._initialises_extension(frame):
             self._deliver_again(number)
         else:
             raise StopSignal(number)
+
+    @staticmethod
+    def _initialises_extension(frame: FrameType | None) -> bool:
+        """Whether a module written in C is being imported: some of them abort the process at an error from outside."""
+        while frame is not None:
+            if isinstance(frame.f_locals.get("self"), ExtensionFileLoader):
+                return True
+            frame = frame.f_back
+        return False
 
     def _deliver_again(self, number: int) -> None:
         """Let the signal arrive again soon, without counting it twice."""
@@ -132,7 +146,9 @@ class _StopSignals:
         if self.first is None:
             self.first, self._first_at = number, now
             if self._owns_process:
-                _be_quiet()
+                warnings.simplefilter("ignore")  # about work that is being given up
+                logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
+                threading.excepthook = lambda _: None
         elif number != signal.SIGINT and now - self._first_at < REPEAT_S:
             return False
         self.count += 1
@@ -146,26 +162,6 @@ class _StopSignals:
             sys.__unraisablehook__(args)
 
 
-def _initialises_extension(frame: FrameType | None) -> bool:
-    """Whether a module written in C is being imported: some of them abort the process at an error from outside."""
-    while frame is not None:
-        if isinstance(frame.f_locals.get("self"), ExtensionFileLoader):
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _release_dead_streams() -> None:
-    """Send output that nobody can read any more to nowhere, so that printing does not fail."""
-    for stream in (0, 1, 2):
-        with suppress(OSError):
-            if _is_dead(stream):
-                null = os.open(os.devnull, os.O_RDWR)
-                os.dup2(null, stream)
-                if null > 2:
-                    os.close(null)
-
-
 def nobody_reads() -> bool:
     """Whether the other end of stdout or stderr is closed."""
     return _is_dead(1) or _is_dead(2)
@@ -175,17 +171,6 @@ def _is_dead(stream: int) -> bool:
     poll = select.poll()
     poll.register(stream, 0)
     return any(events & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0))
-
-
-def _be_quiet() -> None:
-    """Print no warnings about work that is being given up."""
-    warnings.simplefilter("ignore")
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
-    threading.excepthook = _ignore
-
-
-def _ignore(_error: Any) -> None:
-    pass
 
 
 SIGNALS = _StopSignals()

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption, StoreOption
-from agentlearn.cli.output import console, print_json
+from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import StoreDamaged
 from agentlearn.types.trajectory import RolloutOutcome
@@ -17,20 +17,15 @@ def store_check(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False)
     from agentlearn.store import check_store
 
     report = check_store(store)
-    if json:
-        print_json({**report.model_dump(mode="json"), "sound": report.sound})
-    else:
-        out = console()
-        commits = "unreadable" if report.commits is None else f"{report.commits} commits"
-        waiting = f", {report.journal_entries} entries in the journal" if report.journal_entries else ""
-        out.print(f"{store}: {commits}, {report.size_bytes / 2**20:.1f} MiB{waiting}")
-        for table, rows in report.tables.items():
-            out.print(f"  {table.ljust(18)}{rows:,} rows")
-        for one in report.findings:
-            out.print(f"broken: {one.words}")
-            out.print(f"        fix it with: {one.mend.replace('DIR', str(store))}")
-        if report.sound:
-            out.print("sound: every table can be read, every acknowledged commit is there, and all ids resolve")
+    commits = "unreadable" if report.commits is None else f"{report.commits} commits"
+    waiting = f", {report.journal_entries} entries in the journal" if report.journal_entries else ""
+    lines = [f"{store}: {commits}, {report.size_bytes / 2**20:.1f} MiB{waiting}"]
+    lines += [f"  {table.ljust(18)}{rows:,} rows" for table, rows in report.tables.items()]
+    for one in report.findings:
+        lines += [f"broken: {one.words}", f"        fix it with: {one.mend.replace('DIR', str(store))}"]
+    if report.sound:
+        lines.append("sound: every table can be read, every acknowledged commit is there, and all ids resolve")
+    print_result({**report.model_dump(mode="json"), "sound": report.sound}, lines, json=json)
     if not report.sound:
         found = len(report.findings)
         raise StoreDamaged(f"the store {str(store)!r} has {found} problem{'s' * (found > 1)}, listed above")
@@ -41,29 +36,27 @@ def store_repair(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False
     from agentlearn.store import repair_store
 
     done = repair_store(store)
-    if json:
-        print_json(done)
-        return
-    out = console()
     if not done.changed:
-        out.print(f"{store}: nothing to repair")
+        print_result(done, [f"{store}: nothing to repair"], json=json)
         return
-    out.print(f"kept: {', '.join(done.kept) or 'nothing, the damaged files were missing'}")
-    out.print(f"made: {', '.join(done.made) or 'nothing'}")
+    lines = [f"kept: {', '.join(done.kept) or 'nothing, the damaged files were missing'}"]
+    lines.append(f"made: {', '.join(done.made) or 'nothing'}")
     commits = "an unknown number of" if done.lost_commits is None else f"{done.lost_commits}"
     entries = "an unknown number of" if done.lost_entries is None else f"{done.lost_entries}"
+    besides = " except what was restored" if done.restored_entries else ""
     if done.restored_entries:
-        out.print(f"restored: {done.restored_entries} calls, rollouts and summaries from the journal")
+        lines.append(f"restored: {done.restored_entries} calls, rollouts and summaries from the journal")
     if done.lost_commits != 0 or done.lost_log_bytes:
-        besides = " except what was restored" if done.restored_entries else ""
-        out.print(f"lost: {commits} acknowledged commits{besides} ({done.lost_log_bytes} bytes of the log dropped)")
+        dropped = f"({done.lost_log_bytes} bytes of the log dropped)"
+        lines.append(f"lost: {commits} acknowledged commits{besides} {dropped}")
     if done.lost_entries != 0:
-        out.print(f"lost: {entries} acknowledged entries of the journal")
+        lines.append(f"lost: {entries} acknowledged entries of the journal")
     if done.lost_commits == done.lost_entries == 0 and not done.lost_rows:
-        out.print("lost: nothing")
-    for table, rows in done.lost_rows.items():
-        out.print(f"lost: {rows:,} rows of the table {table}")
-    out.print(f"the store is at commit {done.last_commit}; resume interrupted runs with: agentlearn learn --resume RUN")
+        lines.append("lost: nothing")
+    lines += [f"lost: {rows:,} rows of the table {table}" for table, rows in done.lost_rows.items()]
+    again = "resume interrupted runs with: agentlearn learn --resume RUN"
+    lines.append(f"the store is at commit {done.last_commit}; {again}")
+    print_result(done, lines, json=json)
 
 
 def store_snapshot(
@@ -77,11 +70,9 @@ def store_snapshot(
 
     with read_store(store) as reader:
         files = reader.snapshot(out)
-    if json:
-        print_json({"files": [{"table": one.table, "path": str(one.path), "rows": one.rows} for one in files]})
-        return
-    for one in files:
-        console().print(f"wrote {one.path}  {one.rows:,} rows, {one.size_bytes:,} bytes")
+    document = {"files": [{"table": one.table, "path": str(one.path), "rows": one.rows} for one in files]}
+    lines = [f"wrote {one.path}  {one.rows:,} rows, {one.size_bytes:,} bytes" for one in files]
+    print_result(document, lines, json=json)
 
 
 def store_export(
@@ -116,11 +107,9 @@ def store_export(
             outputs.refuse_others(out)
             count = export_lines(reader, chosen, out, form)
             outputs.remember(out)
-    if json:
-        print_json({"path": str(out), "format": form, "rollouts": count})
-        return
     what = {"trl-grpo": "prompts", "trl-dpo": "pairs"}.get(form, "rollouts")
-    console().print(f"wrote {out}  {count:,} {what}")
+    document = {"path": str(out), "format": form, "rollouts": count}
+    print_result(document, [f"wrote {out}  {count:,} {what}"], json=json)
 
 
 def store_import(
@@ -135,10 +124,6 @@ def store_import(
     from agentlearn.formats import import_file
 
     done = import_file(file, domain, store)
-    if json:
-        print_json(done)
-        return
-    console().print(
-        f"run {done.run}: {done.rollouts:,} rollouts of {done.tasks:,} tasks, {done.rewarded:,} with a reward;"
-        f" show them with: agentlearn runs show {done.run} --store {store}"
-    )
+    words = f"{done.rollouts:,} rollouts of {done.tasks:,} tasks, {done.rewarded:,} with a reward"
+    show = f"show them with: agentlearn runs show {done.run} --store {store}"
+    print_result(done, [f"run {done.run}: {words}; {show}"], json=json)

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, ResumeOption, setting_options
-from agentlearn.cli.output import console, print_json, print_plan, show_logs
+from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
 from agentlearn.cli.stop_signals import END_S, SIGNALS
 from agentlearn.config import DEFAULT_STORE, LAB, default_model, packaged_recipe, read_recipe
+from agentlearn.config.command_words import command_words
 from agentlearn.domain.base import is_source
 from agentlearn.domain.chosen_settings import GivenSettings, custom_task_fields, with_domain
 from agentlearn.errors import ConfigError
@@ -48,7 +49,7 @@ def train(
     log: LogOption = "error",
 ) -> None:
     """Train the weights of a local model on rollouts (gradient GRPO) and measure the result."""
-    if _is_other_process():
+    if int(os.environ.get("RANK", "0")) != 0:  # any process of `torchrun` but the first
         if resume is None:
             train_run(what, resume, given, gradient, _pairs(set_ or ()))  # wrong settings end this process too
         if not dry_run:
@@ -69,6 +70,7 @@ def train(
     progress = TrainProgress(settings, out)
     report = run_to_end(lambda: run_training(settings, progress, resume=run), progress)
     out.print(f"  report        {write_train_page(report, settings)}")
+    out.print(f"  view          {command_words('view', report.run, store=settings.store)}")
     if json:
         print_json(report)
 
@@ -83,10 +85,7 @@ def _show_plan(settings: TrainSettings, resumed: RunId | None, *, json: bool) ->
             code="contradiction",
         )
     planned = plan_training(settings)
-    if json:
-        print_json(planned)
-    else:
-        print_plan(planned.lines())
+    print_result(planned, plan_lines(planned.lines()), json=json)
     if planned.refusals:
         raise ConfigError(
             f"the run would stop before it samples anything, for {count_words(len(planned.refusals), 'reason')}; change"
@@ -100,11 +99,6 @@ def _require_training_packages() -> None:
     from agentlearn.train.serving.local import need_extra
 
     need_extra("training weights", "peft", "accelerate")
-
-
-def _is_other_process() -> bool:
-    """Whether this is any process of `torchrun` but the first."""
-    return int(os.environ.get("RANK", "0")) != 0
 
 
 def _follow(log: LogOption) -> None:

@@ -9,14 +9,13 @@ from rich.console import Console
 from agentlearn.cli.live import ProgressLines, Traffic
 from agentlearn.config import LAB
 from agentlearn.config.command_words import command_words
-from agentlearn.learning.callbacks import Update
+from agentlearn.learning.callbacks import RunWarning, Update
 from agentlearn.learning.report import HeldOutScore
-from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.train.report import TrainCallbacks, TrainReport, UpdateLine, update_line
+from agentlearn.train.report import TrainCallbacks, TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.weights.model_source import is_adapter
+from agentlearn.train.weights.loading import is_adapter
 from agentlearn.types.task import Task
 from agentlearn.views.figure import clock_time, count_words, score_words
 
@@ -87,7 +86,7 @@ class TrainProgress(ProgressLines, TrainCallbacks):
         for note in update.evidence.notes:
             self.line("note", note)
         self.updates += 1
-        self.waiting.append(update_line(self.updates, update.evidence.metrics))
+        self.waiting.append(UpdateLine.of(self.updates, update.evidence.metrics))
         each = max(1, -(-self.total // LINES))
         if self.updates % each == 0 or self.updates == self.total:
             self.line(f"update {self.updates}/{self.total}", _update_words(self.waiting))

@@ -1,11 +1,9 @@
 """Settings: option groups, the settings of runs, recipes, and the names of built-in models."""
 
-from agentlearn.config.environment import environment_settings, misspelt_variables
-from agentlearn.config.model_names import (
+from agentlearn.config.names import (
     LAB,
     SIMULATED_MODEL,
     default_model,
-    default_reflector,
     is_lab,
 )
 from agentlearn.config.options import (
@@ -16,14 +14,9 @@ from agentlearn.config.options import (
     TASK_FILES,
     BudgetOptions,
     CallOptions,
-    CustomTaskOptions,
     GroupOptions,
-    LoginAct,
-    ModelName,
     OptionGroup,
-    OrNone,
     OwnAgentOptions,
-    OwnTaskOptions,
     RequestOptions,
     RetrievalOptions,
     RolloutOptions,
@@ -34,9 +27,8 @@ from agentlearn.config.options import (
     TaskOptions,
     TaskSource,
     Temperature,
-    as_tuple,
 )
-from agentlearn.config.recipes import default_recipe, packaged_recipe, read_login, read_recipe
+from agentlearn.config.recipes import default_recipe, packaged_recipe, read_recipe
 from agentlearn.config.settings import LearnSettings, RunSettings, SolveSettings, given_settings, learn_settings
 
 __all__ = [
@@ -49,15 +41,10 @@ __all__ = [
     "TASK_FILES",
     "BudgetOptions",
     "CallOptions",
-    "CustomTaskOptions",
     "GroupOptions",
     "LearnSettings",
-    "LoginAct",
-    "ModelName",
     "OptionGroup",
-    "OrNone",
     "OwnAgentOptions",
-    "OwnTaskOptions",
     "RequestOptions",
     "RetrievalOptions",
     "RolloutOptions",
@@ -70,16 +57,11 @@ __all__ = [
     "TaskOptions",
     "TaskSource",
     "Temperature",
-    "as_tuple",
     "default_model",
     "default_recipe",
-    "default_reflector",
-    "environment_settings",
     "given_settings",
     "is_lab",
     "learn_settings",
-    "misspelt_variables",
     "packaged_recipe",
-    "read_login",
     "read_recipe",
 ]

@@ -3,9 +3,8 @@
 import os
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from agentlearn.config.options import DEFAULT_STORE
 from agentlearn.types.value import Value
@@ -53,11 +52,7 @@ def _argument(found: re.Match[str], settings: type[Value]) -> str:
         return f"{name}={value}"
     choices = {"none"} if option == "from" else set[str]()
     if name in fields:
-        choices |= {one for kind in _kinds(fields[name].annotation) for one in get_args(kind) if isinstance(one, str)}
+        annotation = fields[name].annotation
+        kinds = (annotation, *get_args(annotation))  # a union has the types that it is of
+        choices |= {one for kind in kinds for one in get_args(kind) if isinstance(one, str)}
     return f'{name}="{value}"' if value in choices else f"{name}{following}"
-
-
-def _kinds(annotation: Any) -> Iterator[Any]:
-    """A type and the types that it is a union of."""
-    yield annotation
-    yield from get_args(annotation)

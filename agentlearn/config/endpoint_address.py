@@ -30,6 +30,10 @@ class Credentials:
 
 
 NO_CREDENTIALS = Credentials()
+_INVALID = (
+    "the address of a model is not valid (it is not shown, because it may hold a password); in a user name or a"
+    " password write '#' as %23, '/' as %2F, '?' as %3F and '@' as %40"
+)
 _CREDENTIALS: dict[str, Credentials] = {}
 """Credentials by the name of the endpoint."""
 
@@ -79,10 +83,10 @@ def _divided(given: str) -> tuple[str, Credentials]:
         parts = urlsplit(address)
         _ = parts.port
     except ValueError:
-        raise _not_an_address() from None
+        raise ConfigError(_INVALID, code="bad_endpoint") from None
     userinfo, at, host = parts.netloc.rpartition("@")
     if "@" in model and "#" in model:  # a '#' in a password
-        raise _not_an_address()
+        raise ConfigError(_INVALID, code="bad_endpoint")
     username, _, password = userinfo.partition(":")
     pairs = parse_qsl("&".join(filter(None, (parts.query, late_query))), keep_blank_values=True)
     if not (at or pairs or parts.query or late_query):
@@ -90,11 +94,3 @@ def _divided(given: str) -> tuple[str, Credentials]:
     query = dict(pairs) or {parts.query or late_query: ""}
     name = urlunsplit((parts.scheme, host, parts.path, "", "")) + mark + model
     return name, Credentials(unquote(username), unquote(password), query)
-
-
-def _not_an_address() -> ConfigError:
-    return ConfigError(
-        "the address of a model is not valid (it is not shown, because it may hold a password); in a user name or a"
-        " password write '#' as %23, '/' as %2F, '?' as %3F and '@' as %40",
-        code="bad_endpoint",
-    )

@@ -7,14 +7,9 @@ line reads these variables; functions of the library take their settings as argu
 """
 
 import os
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from agentlearn.text import nearest_name
-
 PREFIX = "AGENTLEARN_"
-_OTHER_VARIABLES = frozenset({"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "STORE", "VLLM_ARGS", "WALKERS"})
-"""Variables that are not the default of an option, without the prefix."""
 BUILT_IN_STORE = Path(".agentlearn")
 """The store where neither an argument nor the environment names one, in the working directory."""
 
@@ -36,23 +31,6 @@ class EnvironmentText(str):
 def variable_of(option: str) -> str:
     """The environment variable of an option: `AGENTLEARN_MAX_COST_USD` for `--max-cost-usd`."""
     return PREFIX + option.lstrip("-").replace("-", "_").upper()
-
-
-def environment_settings(options: Mapping[str, str]) -> dict[str, EnvironmentText]:
-    """The settings whose variable is set, as texts still to be validated. options: option names by setting."""
-    found = {setting: EnvironmentText.read(variable_of(option)) for setting, option in options.items()}
-    return {setting: text for setting, text in found.items() if text is not None}
-
-
-def misspelt_variables(options: Iterable[str]) -> list[tuple[str, str]]:
-    """The variables that are set and nothing reads, each with the known one that was probably meant.
-
-    options: names of a command's options. A variable that resembles none may be for another command.
-    """
-    known = {variable_of(option).removeprefix(PREFIX) for option in options} | _OTHER_VARIABLES
-    given = {name.removeprefix(PREFIX) for name in os.environ if name.startswith(PREFIX)} - known
-    found = [(name, nearest_name(name, known, alike=0.75)) for name in sorted(given)]
-    return [(PREFIX + name, PREFIX + meant) for name, meant in found if meant is not None]
 
 
 def default_store() -> Path:

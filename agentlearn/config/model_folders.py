@@ -53,6 +53,26 @@ class KnownModel(Value):
         """The package and its version, as installers write them."""
         return f"{self.package}=={self.version}"
 
+    @property
+    def folder(self) -> Path:
+        """Its folder, fetched or not."""
+        return models_folder() / self.name
+
+    def state(self) -> "FetchedState":
+        """Return what is in its folder now."""
+        if not os.path.lexists(self.folder):
+            return FetchedState.ABSENT
+        if not (self.folder / RECORD).is_file():
+            return FetchedState.FOREIGN
+        record = ModelRecord.read(self.folder)
+        if record is None or record.conversion != CONVERSION or record.sha256 != self.wheel_sha256:
+            return FetchedState.OUTDATED
+        try:
+            whole = all((self.folder / name).stat().st_size == size for name, size in record.files.items())
+        except OSError:
+            whole = False
+        return FetchedState.FETCHED if whole else FetchedState.DAMAGED
+
 
 _SMOLLM2 = KnownModel(
     name="smollm2-135m",
@@ -100,6 +120,14 @@ class ModelRecord(Value):
     """Version of agentlearn that converted the file."""
     conversion: int = CONVERSION
 
+    @classmethod
+    def read(cls, folder: Path) -> "ModelRecord | None":
+        """Return the record of a converted folder; None when there is none that can be read."""
+        try:
+            return cls.model_validate_json((folder / RECORD).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
 
 class FetchedState(Enum):
     """What is in the folder of a known model."""
@@ -133,32 +161,6 @@ def models_folder() -> Path:
     return cache / "agentlearn" / "models"
 
 
-def fetched_folder(known: KnownModel) -> Path:
-    """The folder of a known model, fetched or not."""
-    return models_folder() / known.name
-
-
-def read_record(folder: Path) -> ModelRecord | None:
-    """Return the record of a converted folder; None when there is none that can be read."""
-    try:
-        return ModelRecord.model_validate_json((folder / RECORD).read_bytes())
-    except (OSError, ValidationError):
-        return None
-
-
-def fetched_state(known: KnownModel) -> FetchedState:
-    """Return what is in the folder of a known model."""
-    folder = fetched_folder(known)
-    if not os.path.lexists(folder):
-        return FetchedState.ABSENT
-    if not (folder / RECORD).is_file():
-        return FetchedState.FOREIGN
-    record = read_record(folder)
-    if record is None or record.conversion != CONVERSION or record.sha256 != known.wheel_sha256:
-        return FetchedState.OUTDATED
-    return FetchedState.FETCHED if _complete(folder, record) else FetchedState.DAMAGED
-
-
 def model_path(name: str) -> Path:
     """Return the folder that a model's name stands for: the folder of that path, else the fetched model of that name.
 
@@ -166,7 +168,7 @@ def model_path(name: str) -> Path:
     """
     path = Path(name).expanduser()
     known = KNOWN_MODELS.get(name)
-    return path if known is None or path.is_dir() else fetched_folder(known)
+    return path if known is None or path.is_dir() else known.folder
 
 
 def check_fetched(name: str) -> None:
@@ -175,7 +177,7 @@ def check_fetched(name: str) -> None:
     if known is None or Path(name).is_dir():
         return
     fetch = f"agentlearn models fetch {name}"
-    match fetched_state(known):
+    match known.state():
         case FetchedState.FETCHED:
             return
         case FetchedState.ABSENT:
@@ -184,7 +186,7 @@ def check_fetched(name: str) -> None:
                 code="not_fetched",
             )
         case FetchedState.FOREIGN:
-            raise foreign_folder(fetched_folder(known))
+            raise foreign_folder(known.folder)
         case FetchedState.OUTDATED:
             why = "was made from another version of its package, or by another agentlearn"
         case FetchedState.DAMAGED:
@@ -199,13 +201,6 @@ def foreign_folder(folder: Path) -> ConfigError:
         f" {variable_of('models')} to another folder",
         code="foreign_folder",
     )
-
-
-def _complete(folder: Path, record: ModelRecord) -> bool:
-    try:
-        return all((folder / name).stat().st_size == size for name, size in record.files.items())
-    except OSError:
-        return False
 
 
 _PREFIXES = ("local:", "vllm:")

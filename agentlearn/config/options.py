@@ -26,7 +26,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 
 from agentlearn.config.endpoint_address import endpoint_name, has_login
 from agentlearn.config.environment import BUILT_IN_STORE, default_store
-from agentlearn.config.model_names import SIMULATED_MODEL
+from agentlearn.config.names import SIMULATED_MODEL
 from agentlearn.errors import ConfigError
 from agentlearn.types.author import TrustedAuthor
 from agentlearn.types.experience import ASKED_LESSON_WORDS, MAX_LESSON_WORDS
@@ -42,11 +42,7 @@ PACKED = ".gz"
 """Ending of a packed file."""
 
 
-def _as_text(given: object) -> object:
-    return str(given) if isinstance(given, Path) else given
-
-
-TaskSource = Annotated[str, BeforeValidator(_as_text)]
+TaskSource = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
 """A task file, `hf:NAME` or `gym:TASK`."""
 
 ModelName = Annotated[str, AfterValidator(endpoint_name)]
@@ -59,11 +55,10 @@ class OrNone:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Read the word as None."""
-        return no_info_before_validator_function(_none_from_word, handler(source))
-
-
-def _none_from_word(given: object) -> object:
-    return None if isinstance(given, str) and given.strip().lower() == "none" else given
+        return no_info_before_validator_function(
+            lambda given: None if isinstance(given, str) and given.strip().lower() == "none" else given,
+            handler(source),
+        )
 
 
 Temperature = Annotated[Annotated[float, Field(ge=0, le=2)] | None, OrNone()]
@@ -227,31 +222,28 @@ def _login_acts(given: object) -> object:
     """Return the acts in a list. Errors show no value of an act."""
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise ConfigError(f"a login is a list of acts, {_EXAMPLE}, not a {type(given).__name__}", code="bad_login")
-    return tuple(_login_act(number, act) for number, act in enumerate(cast("Sequence[object]", given), start=1))
-
-
-def _login_act(number: int, given: object) -> LoginAct:
-    if isinstance(given, LoginAct):
-        return given
-    fields: Mapping[Any, Any] = cast("Mapping[Any, Any]", given) if isinstance(given, Mapping) else {}
-    try:
-        act = LoginAct.model_validate(fields)
-    except ValidationError:
-        act = LoginAct()
-    named = [name for name in _ACTS if getattr(act, name)]
-    if len(named) != 1 or bool(act.env) != bool(act.fill) or (act.env and not _VARIABLE.fullmatch(act.env)):
-        raise ConfigError(
-            f"act {number} of the login is not one of: open, click or expect with a text, or fill with env, the name"
-            f" of an environment variable; write it {_EXAMPLE}",
-            code="bad_login",
-        )
-    if act.open and (has_login(act.open) or not _is_web_address(act.open)):
-        raise ConfigError(
-            f"act {number} of the login opens something else than a web address without a user name and password;"
-            " give one such as https://example.org/login",
-            code="bad_login",
-        )
-    return act
+    acts = list[LoginAct]()
+    for number, one in enumerate(cast("Sequence[object]", given), start=1):
+        fields: Mapping[Any, Any] = cast("Mapping[Any, Any]", one) if isinstance(one, Mapping) else {}
+        try:
+            act = one if isinstance(one, LoginAct) else LoginAct.model_validate(fields)
+        except ValidationError:
+            act = LoginAct()
+        named = [name for name in _ACTS if getattr(act, name)]
+        if len(named) != 1 or bool(act.env) != bool(act.fill) or (act.env and not _VARIABLE.fullmatch(act.env)):
+            raise ConfigError(
+                f"act {number} of the login is not one of: open, click or expect with a text, or fill with env, the"
+                f" name of an environment variable; write it {_EXAMPLE}",
+                code="bad_login",
+            )
+        if act.open and (has_login(act.open) or not _is_web_address(act.open)):
+            raise ConfigError(
+                f"act {number} of the login opens something else than a web address without a user name and password;"
+                " give one such as https://example.org/login",
+                code="bad_login",
+            )
+        acts.append(act)
+    return tuple(acts)
 
 
 def _proxy_address(given: str) -> str:
@@ -383,6 +375,20 @@ class EvidenceOptions(OptionGroup):
     """Rollouts of each group that a lesson is hidden from, to measure its effect; 0: hide none."""
 
 
+class StoredRolloutOptions(OptionGroup):
+    """Learning from rollouts that the store already holds."""
+
+    from_store: bool = False
+    """Learn from stored rollouts instead of making new ones."""
+    from_run: str | None = None
+    """With `from_store`: only rollouts of this run, given by the start of its id."""
+    from_phase: str | None = None
+    """With `from_store`: only rollouts of this phase. Default: every phase that is not a measurement."""
+    min_rollouts: int = Field(default=2, ge=1)
+    """With `from_store`: smallest number of stored rollouts that a task needs. Recorded ones with feedback that says in
+    words what was wrong need no second one."""
+
+
 class EvalOptions(OptionGroup):
     """How the result is measured on held-out tasks."""
 
@@ -466,17 +472,3 @@ class GroupOptions(OptionGroup):
     all_wrong: Literal["teach", "skip"] = "teach"
     """teach: a task whose attempts are all wrong teaches too, where a reason or the expected answer says what was
     wanted; skip: it teaches nothing, as published."""
-
-
-class StoredRolloutOptions(OptionGroup):
-    """Learning from rollouts that the store already holds."""
-
-    from_store: bool = False
-    """Learn from stored rollouts instead of making new ones."""
-    from_run: str | None = None
-    """With `from_store`: only rollouts of this run, given by the start of its id."""
-    from_phase: str | None = None
-    """With `from_store`: only rollouts of this phase. Default: every phase that is not a measurement."""
-    min_rollouts: int = Field(default=2, ge=1)
-    """With `from_store`: smallest number of stored rollouts that a task needs. Recorded ones with feedback that says in
-    words what was wrong need no second one."""

@@ -36,7 +36,14 @@ def read_recipe(path: Path) -> dict[str, Any]:
     fields = {str(key): _expand(str(key), value, path) for key, value in loaded.items()}
     if isinstance(login := fields.get(LOGIN), str):
         fields[LOGIN] = read_login(path.parent / login)
-    return fields | {key: _relative_to(path, fields[key]) for key in _PATHS if key in fields}
+
+    def near(source: object) -> object:
+        """A task source or a file; file names are relative to the folder of the recipe."""
+        if isinstance(source, list):
+            return tuple(map(near, source))
+        return str(path.parent / source) if isinstance(source, str) and not source.startswith(ONLINE) else source
+
+    return fields | {key: near(fields[key]) for key in _PATHS if key in fields}
 
 
 def read_login(path: Path) -> list[Any]:
@@ -90,13 +97,6 @@ def _yaml_fault(text: str) -> str:
     return ""
 
 
-def _relative_to(recipe: Path, source: object) -> object:
-    """A task source or a file of a recipe; file names are relative to the folder of the recipe."""
-    if isinstance(source, list):
-        return tuple(_relative_to(recipe, one) for one in source)
-    return str(recipe.parent / source) if isinstance(source, str) and not source.startswith(ONLINE) else source
-
-
 def packaged_recipe(name: str) -> Path | None:
     """The file of the recipe `DOMAIN/RECIPE` in the package of an installed domain; None when no domain is named.
 
@@ -115,14 +115,10 @@ def packaged_recipe(name: str) -> Path | None:
     return path
 
 
-_DEFAULT_RECIPE = "default"
-"""Name of the recipe that a domain uses when no recipe is named."""
-
-
 def default_recipe(domain: str) -> Path | None:
     """The file of a domain's default recipe; None when its package ships none."""
     folder = _recipes(domain)
-    path = None if folder is None else folder / f"{_DEFAULT_RECIPE}.yaml"
+    path = None if folder is None else folder / "default.yaml"
     return path if path is not None and path.is_file() else None
 
 
@@ -131,14 +127,14 @@ def _recipes(domain: str) -> Path | None:
     plugin = announced("agentlearn.domains").usable.get(domain)
     if plugin is None:
         return None
-    folder = guarded(plugin, "domain", lambda: _folder_of(plugin.value.partition(":")[0]))
-    return folder / "recipes" if isinstance(folder, Path) else None
 
+    def folder() -> Path | None:
+        """The folder of its package; None for a module, which is one file."""
+        package = plugin.value.partition(":")[0]
+        return Path(str(files(package))) if hasattr(import_module(package), "__path__") else None
 
-def _folder_of(package: str) -> Path | None:
-    """The folder of a package; None for a module, which is one file."""
-    module = import_module(package)
-    return Path(str(files(package))) if hasattr(module, "__path__") else None
+    found = guarded(plugin, "domain", folder)
+    return found / "recipes" if isinstance(found, Path) else None
 
 
 def _expand(name: str, value: object, path: Path) -> object:

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from agentlearn.config.endpoint_address import credentials_of, has_login
 from agentlearn.config.environment import EnvironmentText
-from agentlearn.config.model_names import SIMULATED_MODEL, default_model, default_reflector
+from agentlearn.config.names import SIMULATED_MODEL, default_model, default_reflector, name_of_result
 from agentlearn.config.options import (
     AllocationOptions,
     BudgetOptions,
@@ -31,7 +31,6 @@ from agentlearn.config.options import (
     TaskOptions,
     Temperature,
 )
-from agentlearn.config.result_names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.text import meant_or_known
 from agentlearn.types.value import Value
@@ -182,12 +181,9 @@ def given_settings(kind: type[S], fields: Mapping[str, Any]) -> S:
             raise ConfigError(f"there is no setting {name!r}; {hint}", code="unknown_setting") from error
         if name == "api_key":
             raise ConfigError("api_key is not a text; put it into quotes", code="out_of_range") from None
+        words = first["msg"]
         shown = first["input"].variable if isinstance(first["input"], EnvironmentText) else name
         raise ConfigError(
-            f"{shown} is {first['input']!r}, but {_lower(first['msg'])}; give a value in that range",
+            f"{shown} is {first['input']!r}, but {words[:1].lower()}{words[1:]}; give a value in that range",
             code="out_of_range",
         ) from error
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]

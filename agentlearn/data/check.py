@@ -11,17 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentlearn.data.overlap import hold_out, near_copies
-from agentlearn.data.reading import (
-    ParsedRow,
-    RowReader,
-    StartAndPath,
-    dispute,
-    no_start,
-    passed_over,
-    rows,
-    same_answer,
-    unclear_count,
-)
+from agentlearn.data.reading import ParsedRow, RowReader, StartAndPath, no_start, passed_over, rows, unclear_count
 from agentlearn.data.row import Columns, SourceRow, is_empty
 from agentlearn.errors import DataError
 from agentlearn.stats.clustered import quantile
@@ -54,11 +44,12 @@ class ReadableTasks:
     """What was left out and why; empty when nothing was."""
 
 
-def by_reason(sentences: Iterable[str]) -> tuple[Reason, ...]:
+def _by_reason(sentences: Iterable[str]) -> tuple[Reason, ...]:
     """Return the reasons of sentences about rows, the most frequent first. Each sentence counts once."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for sentence in sentences:
-        found[_general(sentence)].append(sentence)
+        plain = _QUOTED.sub("…", _PLACE.sub("", sentence, count=1))  # without its place, values and numbers
+        found[re.sub(r"\d[\d,.]*", "…", plain)].append(sentence)
     ranked = sorted(found.items(), key=lambda one: -len(one[1]))
     return tuple(Reason(reason=reason, count=len(of), example=of[0]) for reason, of in ranked)
 
@@ -79,8 +70,10 @@ def readable_tasks(
     against = {task.id: f"{task.source}: {why}" for task in tasks if (why := unreadable(task)) is not None}
     if not against:
         return ReadableTasks(tuple(tasks))
-    reasons = by_reason(against.values())
-    shown = "; ".join(f"{one.count:,} {_was(one.count)} like {one.example}" for one in reasons[:_SHOWN])
+    reasons = _by_reason(against.values())
+    shown = "; ".join(
+        f"{one.count:,} {'is' if one.count == 1 else 'are'} like {one.example}" for one in reasons[:_SHOWN]
+    )
     more = f"; and {len(reasons) - _SHOWN:,} more reasons" if len(reasons) > _SHOWN else ""
     words = f"{len(against):,} of {len(tasks):,} expected answers in {source} cannot be read by the verifier"
     if len(against) > most * len(tasks) or len(against) == len(tasks):
@@ -91,16 +84,6 @@ def readable_tasks(
         )
     kept = tuple(task for task in tasks if task.id not in against)
     return ReadableTasks(kept, f"{words}, and these tasks are left out ({shown}{more})")
-
-
-def _was(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _general(sentence: str) -> str:
-    """Return a sentence without its place and with `…` for every quoted value and number."""
-    plain = _QUOTED.sub("…", _PLACE.sub("", sentence, count=1))
-    return re.sub(r"\d[\d,.]*", "…", plain)
 
 
 SHOWN = 5
@@ -219,9 +202,9 @@ def check_source(
         refused=len(sieve.refusals),
         unreadable=len(unreadable),
         unverifiable=len(against),
-        reasons=by_reason(unusable),
+        reasons=_by_reason(unusable),
         sentences=tuple(unusable[:SHOWN]),
-        kinds=_counted(answer_kind(task.answer) for task in tasks),
+        kinds=_counted(_answer_kind(task.answer) for task in tasks),
         families=_counted(task.family for task in tasks if task.family),
         train=len(learned),
         test=len(held),
@@ -242,7 +225,7 @@ def detectable(tasks: int, rollouts: int = ROLLOUTS) -> float | None:
     return min(1.0, reach * math.sqrt(variance / tasks))
 
 
-def answer_kind(answer: str | None) -> str:
+def _answer_kind(answer: str | None) -> str:
     """Return the kind of an expected answer: none, integer, decimal, fraction, choice, words or expression."""
     if answer is None:
         return "none"
@@ -306,8 +289,8 @@ class _Sieve:
         first = self.found.setdefault(found.identity, found)
         if first is found:
             return
-        if not same_answer(first, found, self.key):
-            raise DataError(dispute(first, found))
+        if not first.agrees(found, self.key):
+            raise DataError(first.dispute(found))
         self.repeated += 1
 
 

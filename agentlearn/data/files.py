@@ -11,7 +11,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,7 +56,16 @@ def _csv_rows(text: str, name: str, delimiter: str = ",") -> Iterator[SourceRow]
     last = header[-1].strip() if len(header) == len(WITHOUT_HEADER) else ""
     if re.fullmatch("[A-D]", last) and not is_header:  # a row of MMLU
         lines, header = chain([(start, header)], lines), list(WITHOUT_HEADER)
-    _demand_distinct(header, name, start)
+    seen: dict[str, str] = {}
+    for column in header:
+        folded = column.strip().casefold()
+        if folded and folded in seen:
+            raise DataError(
+                f"{name} line {start} names the columns {seen[folded]!r} and {column!r}, which are the same name; give"
+                " each column a name of its own",
+                code="repeated_column",
+            )
+        seen[folded] = column
     for number, fields in lines:
         if any(map(str.strip, fields[len(header) :])):
             words = f"has more fields than the header; quote fields that hold {DELIMITERS[delimiter]}"
@@ -77,19 +86,6 @@ def _delimiter(text: str, usual: str) -> str:
         return len(_NAMED & {one.strip().casefold() for one in header}), len(header) > 1, delimiter == usual
 
     return max(DELIMITERS, key=score)
-
-
-def _demand_distinct(header: Sequence[str], name: str, line: int) -> None:
-    seen: dict[str, str] = {}
-    for column in header:
-        folded = column.strip().casefold()
-        if folded and folded in seen:
-            raise DataError(
-                f"{name} line {line} names the columns {seen[folded]!r} and {column!r}, which are the same name; give"
-                " each column a name of its own",
-                code="repeated_column",
-            )
-        seen[folded] = column
 
 
 def _lines(file: str, text: str, delimiter: str, start: int) -> Iterator[tuple[int, list[str]]]:
@@ -127,15 +123,15 @@ def _is_packed(path: PurePath) -> bool:
     return path.suffix.lower() == PACKED
 
 
-def read_text(path: Path, name: str, *, most: int | None = None) -> str:
-    """Return the text of a file. name: what messages call it. most: largest unpacked size. Raises DataError."""
-    body = _unpacked(path, name, MAX_UNPACKED_BYTES if most is None else most) if _is_packed(path) else read_bytes(path)
+def read_text(path: Path, name: str) -> str:
+    """Return the text of a file. name: what messages call it. Raises DataError."""
+    body = _unpacked(path, name) if _is_packed(path) else read_bytes(path)
     wide = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         text = body.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{name} line {line} is not {_encoding(wide=wide)}; save the file as UTF-8") from error
+        raise DataError(f"{name} line {line} is not {'UTF-16' if wide else 'UTF-8'}; save the file as UTF-8") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise _not_plain(name, line)
@@ -161,14 +157,11 @@ def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
             yield line.removesuffix("\n")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{name} line {number + 1} or one shortly after it is not {_encoding(wide=wide)}; save the file as UTF-8"
+            f"{name} line {number + 1} or one shortly after it is not {'UTF-16' if wide else 'UTF-8'}; save the file as"
+            " UTF-8"
         ) from error
     finally:
         text.detach()
-
-
-def _encoding(*, wide: bool) -> str:
-    return "UTF-16" if wide else "UTF-8"
 
 
 def _not_plain(name: str, line: int) -> DataError:
@@ -186,17 +179,17 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
         raise DataError(f"{str(path)!r} cannot be read ({error.strerror}); give a readable file") from error
 
 
-def _unpacked(path: Path, name: str, most: int) -> bytes:
+def _unpacked(path: Path, name: str) -> bytes:
     read_bytes(path, most=1)  # a missing file gets the same message as an unpacked one
     try:
         with gzip.open(path) as file:
-            body = file.read(most + 1)
+            body = file.read(MAX_UNPACKED_BYTES + 1)
     except EOFError as error:
         raise DataError(f"{name} ends in the middle of its packed data; get the whole file again") from error
     except (zlib.error, OSError) as error:
         raise DataError(f"{name} is not a gzip file ({error}); pack it again, or give it unpacked") from error
-    if len(body) > most:
-        raise DataError(f"{name} unpacks to more than {most:,} bytes; divide it into smaller files")
+    if len(body) > MAX_UNPACKED_BYTES:
+        raise DataError(f"{name} unpacks to more than {MAX_UNPACKED_BYTES:,} bytes; divide it into smaller files")
     return body
 
 

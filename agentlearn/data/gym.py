@@ -144,7 +144,7 @@ def scorer(source: str) -> Callable[[str | None], float]:
             return 0.0
         if answer.strip() == str(entry["answer"]).strip():
             return 1.0
-        if not could_call(answer):
+        if not _could_call(answer):
             return float(entries.score_answer(answer.strip(), entry))
         try:
             with _nothing_evaluated():
@@ -157,7 +157,7 @@ def scorer(source: str) -> Callable[[str | None], float]:
     return score
 
 
-def could_call(answer: str) -> bool:
+def _could_call(answer: str) -> bool:
     """Whether Python could call something or read an attribute when it evaluates the text."""
     calls = (found[1] or found[2] for found in _CALL.finditer(answer))
     return "__" in answer or bool(_ATTRIBUTE.search(answer)) or any(name not in _FUNCTIONS for name in calls)

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class SplitFiles:
+class _SplitFiles:
     """One split of a dataset."""
 
     config: str
@@ -58,8 +58,49 @@ class SplitFiles:
     is_default: bool = False
     """Whether the card says that its part is meant where none is named."""
 
+    @classmethod
+    def by_name(cls, config: str, files: Sequence[str], *, is_default: bool = False) -> "Iterator[_SplitFiles]":
+        """Yield the splits that names give: shards in `data/`, else words in names of files, else in names of folders.
 
-def splits_of(names: Sequence[str], card: str) -> tuple[SplitFiles, ...]:
+        Only the files with the ending that most have count: the others are in another layout, or describe the dataset.
+        """
+        counts = Counter(ending(PurePosixPath(one)) for one in files)
+        usual = max(_ENDINGS, key=lambda one: counts[one])
+        files = [one for one in files if ending(PurePosixPath(one)) == usual]
+
+        def named(text: str) -> list[str]:
+            words = set(re.split(r"[-._ 0-9/]+", text))
+            return [split for split, keywords in _KEYWORDS.items() if words.intersection(keywords)]
+
+        chosen = (
+            [(found[1], one) for one in files if (found := _SHARD.fullmatch(one))]
+            or [(split, one) for one in files for split in named(PurePosixPath(one).name)]
+            or [(split, one) for one in files for split in named(str(PurePosixPath(one).parent))]
+            or [("train", one) for one in files]
+        )
+        for split in dict.fromkeys(split for split, _ in chosen):
+            yield cls(config, split, tuple(one for of, one in chosen if of == split), is_default)
+
+    @classmethod
+    def of_config(cls, config: Mapping[str, object], files: Sequence[str]) -> "Iterator[_SplitFiles]":
+        """Yield the splits of one part of the dataset, as its card gives them."""
+        name, folder = str(config.get("config_name") or "default"), str(config.get("data_dir") or "").strip("./")
+        inside = [one for one in files if not folder or one.startswith(f"{folder}/")]
+        given, is_default = config.get("data_files"), config.get("default") is True
+        if given is None:
+            yield from cls.by_name(name, inside, is_default=is_default)
+            return
+        for split, patterns in _patterns(given):
+            rules = [
+                tuple(part for part in (*folder.split("/"), *pattern.split("/")) if part not in {"", "."})
+                for pattern in patterns
+            ]
+            found = tuple(dict.fromkeys(one for rule in rules for one in inside if _fits(one, rule)))
+            if found:
+                yield cls(name, split, found, is_default)
+
+
+def _splits_of(names: Sequence[str], card: str) -> tuple[_SplitFiles, ...]:
     """Return all splits that can be read here. names: the repository's files. card: the text of its card."""
     files: list[str] = []
     for name in sorted(names):
@@ -75,26 +116,8 @@ def splits_of(names: Sequence[str], card: str) -> tuple[SplitFiles, ...]:
     given = header.get("configs") if isinstance(header, Mapping) else None
     configs = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
     if not configs:
-        return tuple(_by_name("default", files))
-    return tuple(split for config in configs for split in _of_config(config, files))
-
-
-def _of_config(config: Mapping[str, object], files: Sequence[str]) -> Iterator[SplitFiles]:
-    """Yield the splits of one part of the dataset, as its card gives them."""
-    name, folder = str(config.get("config_name") or "default"), str(config.get("data_dir") or "").strip("./")
-    inside = [one for one in files if not folder or one.startswith(f"{folder}/")]
-    given, is_default = config.get("data_files"), config.get("default") is True
-    if given is None:
-        yield from _by_name(name, inside, is_default=is_default)
-        return
-    for split, patterns in _patterns(given):
-        rules = [
-            tuple(part for part in (*folder.split("/"), *pattern.split("/")) if part not in {"", "."})
-            for pattern in patterns
-        ]
-        found = tuple(dict.fromkeys(one for rule in rules for one in inside if _fits(one, rule)))
-        if found:
-            yield SplitFiles(name, split, found, is_default)
+        return tuple(_SplitFiles.by_name("default", files))
+    return tuple(split for config in configs for split in _SplitFiles.of_config(config, files))
 
 
 def _patterns(given: object) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -121,29 +144,6 @@ def _fits(path: str, pattern: tuple[str, ...]) -> bool:
     return len(parts) in reached
 
 
-def _by_name(config: str, files: Sequence[str], *, is_default: bool = False) -> Iterator[SplitFiles]:
-    """Yield the splits that names give: shards in `data/`, else words in names of files, else in names of folders.
-
-    Only the files with the ending that most have count: the others are in another layout, or describe the dataset.
-    """
-    counts = Counter(ending(PurePosixPath(one)) for one in files)
-    usual = max(_ENDINGS, key=lambda one: counts[one])
-    files = [one for one in files if ending(PurePosixPath(one)) == usual]
-
-    def named(text: str) -> list[str]:
-        words = set(re.split(r"[-._ 0-9/]+", text))
-        return [split for split, keywords in _KEYWORDS.items() if words.intersection(keywords)]
-
-    chosen = (
-        [(found[1], one) for one in files if (found := _SHARD.fullmatch(one))]
-        or [(split, one) for one in files for split in named(PurePosixPath(one).name)]
-        or [(split, one) for one in files for split in named(str(PurePosixPath(one).parent))]
-        or [("train", one) for one in files]
-    )
-    for split in dict.fromkeys(split for split, _ in chosen):
-        yield SplitFiles(config, split, tuple(one for of, one in chosen if of == split), is_default)
-
-
 @dataclass(frozen=True, slots=True)
 class _Published:
     """A dataset of the hub."""
@@ -159,6 +159,45 @@ class _Published:
     """Approximate number of different problems, for estimates."""
     around: tuple[str, str] = ("", "")
     """Text before and after each problem that belongs to another agent's prompt; it is removed."""
+
+    def chosen(self, splits: tuple[_SplitFiles, ...], files: Sequence[str]) -> _SplitFiles | str:
+        """Return the split that is wanted, or why there is none."""
+        if not splits:
+            program = next((name for name in files if name.endswith(".py") and "/" not in name), None)
+            why = "it has no file in JSON, JSON Lines, CSV, TSV or Parquet"
+            if program is not None:
+                why = f"it is made by a program ({program}), and no program of a dataset is run"
+            return f"{why}; download its rows and give them as a file"
+        configs = list(dict.fromkeys(one.config for one in splits))
+        usual = [one for one in configs if one == "default" or len(configs) == 1]
+        config = self.config or next(iter([*(one.config for one in splits if one.is_default), *usual]), None)
+        if config not in configs:
+            names = ", ".join(f"'hf:{self.dataset}:{one}/{self.split}'" for one in configs[:_SHOWN])
+            had = f"has no part {config!r}" if config else "has several parts"
+            return f"it {had}; write {names}{' and so on' if len(configs) > _SHOWN else ''}"
+        found = {one.name: one for one in splits if one.config == config}
+        if self.split not in found:
+            return f"it has no split {self.split!r}; choose one of {', '.join(map(repr, found))}"
+        return found[self.split]
+
+    def listing(self, *, offline: bool) -> tuple[str, Sequence[str]]:
+        """Return the commit and its files; what a commit holds never changes, so the hub is asked once."""
+        from huggingface_hub import HfApi
+        from huggingface_hub.constants import HF_HUB_CACHE
+        from huggingface_hub.errors import LocalEntryNotFoundError
+
+        kept = Path(HF_HUB_CACHE, "agentlearn-file-lists", f"{self.dataset.replace('/', '--')}@{self.revision}.json")
+        fixed = self.revision is not None and _COMMIT.fullmatch(self.revision)
+        if (fixed or offline) and kept.is_file():
+            commit, files = json.loads(kept.read_text(encoding="utf-8"))
+            return commit, files
+        if offline:
+            raise LocalEntryNotFoundError(f"{self.dataset} is not in the cache")
+        info = HfApi(endpoint=_endpoint()).dataset_info(self.dataset, revision=self.revision, timeout=30.0)
+        listing = str(info.sha), [one.rfilename for one in info.siblings or ()]
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, json.dumps(listing).encode())
+        return listing
 
 
 _DAPO_BEFORE = (
@@ -218,11 +257,6 @@ def published(source: str) -> tuple[str, _Published]:
     return name, replace(known, config=config or known.config, split=split, rows=None)
 
 
-def hub_name(source: str) -> str:
-    """Return the dataset's name without its owner."""
-    return published(source)[0].rpartition("/")[2]
-
-
 def hub_rows(source: str) -> Iterator[SourceRow]:
     """Yield the dataset's rows. Raises MissingExtra, or DataError when hub or dataset cannot be reached.
 
@@ -249,7 +283,7 @@ def _split_files(source: str, wanted: _Published) -> Iterator[Path]:
         installed = False
     if not installed:
         raise MissingExtra(f"reading {source!r} needs huggingface_hub: pip install 'agentlearn-lib[hub]'")
-    unreachable = why_unreachable()
+    unreachable = _why_unreachable()
 
     def refused(why: str) -> DataError:
         return DataError(f"{source!r} cannot be read: {why}", code="hub")
@@ -279,59 +313,18 @@ def _split_files(source: str, wanted: _Published) -> Iterator[Path]:
         )
         return Path(str(path))
 
-    commit, files = attempt(lambda: _listing(wanted, offline=bool(unreachable)))
+    commit, files = attempt(lambda: wanted.listing(offline=bool(unreachable)))
     card = ""
     if "README.md" in files:
         card = attempt(lambda: fetched("README.md")).read_text(encoding="utf-8", errors="replace")
-    chosen = _chosen(wanted, splits_of(files, card), files)
+    chosen = wanted.chosen(_splits_of(files, card), files)
     if isinstance(chosen, str):
         raise refused(chosen)
     for name in chosen.files:
         yield attempt(lambda name=name: fetched(name))
 
 
-def _chosen(wanted: _Published, splits: tuple[SplitFiles, ...], files: Sequence[str]) -> SplitFiles | str:
-    """Return the split that is wanted, or why there is none."""
-    if not splits:
-        program = next((name for name in files if name.endswith(".py") and "/" not in name), None)
-        why = "it has no file in JSON, JSON Lines, CSV, TSV or Parquet"
-        if program is not None:
-            why = f"it is made by a program ({program}), and no program of a dataset is run"
-        return f"{why}; download its rows and give them as a file"
-    configs = list(dict.fromkeys(one.config for one in splits))
-    usual = [one for one in configs if one == "default" or len(configs) == 1]
-    config = wanted.config or next(iter([*(one.config for one in splits if one.is_default), *usual]), None)
-    if config not in configs:
-        names = ", ".join(f"'hf:{wanted.dataset}:{one}/{wanted.split}'" for one in configs[:_SHOWN])
-        had = f"has no part {config!r}" if config else "has several parts"
-        return f"it {had}; write {names}{' and so on' if len(configs) > _SHOWN else ''}"
-    found = {one.name: one for one in splits if one.config == config}
-    if wanted.split not in found:
-        return f"it has no split {wanted.split!r}; choose one of {', '.join(map(repr, found))}"
-    return found[wanted.split]
-
-
-def _listing(wanted: _Published, *, offline: bool) -> tuple[str, Sequence[str]]:
-    """Return the commit and its files; what a commit holds never changes, so the hub is asked once."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.constants import HF_HUB_CACHE
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    kept = Path(HF_HUB_CACHE, "agentlearn-file-lists", f"{wanted.dataset.replace('/', '--')}@{wanted.revision}.json")
-    fixed = wanted.revision is not None and _COMMIT.fullmatch(wanted.revision)
-    if (fixed or offline) and kept.is_file():
-        commit, files = json.loads(kept.read_text(encoding="utf-8"))
-        return commit, files
-    if offline:
-        raise LocalEntryNotFoundError(f"{wanted.dataset} is not in the cache")
-    info = HfApi(endpoint=_endpoint()).dataset_info(wanted.dataset, revision=wanted.revision, timeout=30.0)
-    listing = str(info.sha), [one.rfilename for one in info.siblings or ()]
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(kept, json.dumps(listing).encode())
-    return listing
-
-
-def why_unreachable() -> str:
+def _why_unreachable() -> str:
     """Return why the hub cannot be reached, after at most a few seconds; empty when it seems that it can."""
     if os.environ.get("HF_HUB_OFFLINE", "").strip().casefold() in {"1", "on", "yes", "true"}:
         return "HF_HUB_OFFLINE forbids to ask the hub"

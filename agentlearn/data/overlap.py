@@ -222,7 +222,10 @@ def hold_out(
     nothing else could be held out they stay where they are.
     """
     ranked = sorted(tasks, key=lambda task: content_hash("split", task.id))
-    held = {task.id for task in ranked[: _count(len(tasks), share)]}
+    wanted = round(len(tasks) * share)
+    if share > 0 and len(tasks) > 1:  # at least 1, and at least 1 left to learn from
+        wanted = min(max(wanted, 1), len(tasks) - 1)
+    held = {task.id for task in ranked[:wanted]}
     while True:
         learned = tuple(task for task in tasks if task.id not in held)
         test = tuple(task.model_copy(update={"split": "test"}) for task in tasks if task.id in held)
@@ -230,9 +233,3 @@ def hold_out(
         if not copies or copies == held:
             return learned, test
         held -= copies
-
-
-def _count(tasks: int, share: float) -> int:
-    """Return how many to hold out: at least 1, and at least 1 left to learn from."""
-    count = round(tasks * share)
-    return min(max(count, 1), tasks - 1) if share > 0 and tasks > 1 else count

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from agentlearn.data.files import file_rows, files_in, stem
 from agentlearn.data.gym import GYM, gym_rows, parse_gym
-from agentlearn.data.hub import HUB, hub_name, hub_rows, published
+from agentlearn.data.hub import HUB, hub_rows, published
 from agentlearn.data.row import (
     Columns,
     RowLayout,
@@ -19,9 +19,6 @@ from agentlearn.data.row import (
     both_places,
     boxed_answer,
     cell,
-    choices_in,
-    choices_of,
-    layout_of,
     marked_answer,
 )
 from agentlearn.errors import DataError
@@ -45,7 +42,7 @@ def name_of(source: str | Path) -> str:
     """Return a short name: the file's stem, the dataset's name or the gym's task."""
     text = _not_empty(source)
     if text.startswith(HUB):
-        return hub_name(text)
+        return published(text)[0].rpartition("/")[2]
     if text.startswith(GYM):
         return parse_gym(text).name
     path = Path(source)
@@ -121,6 +118,19 @@ class ParsedRow:
             user=self.user,
         )
 
+    def dispute(self, second: "ParsedRow") -> str:
+        """Return the message about one problem with two answers."""
+        places = both_places(self.row.where, second.row.where)
+        return (
+            f"{places} have the same problem with the answers {self.answer!r} and {second.answer!r}; keep the right one"
+        )
+
+    def agrees(self, other: "ParsedRow", key: Callable[[str], Hashable]) -> bool:
+        """Whether two rows give the same answer."""
+        if self.answer is None or other.answer is None:
+            return self.answer == other.answer
+        return key(self.answer) == key(other.answer)
+
 
 def read_tasks(
     source: str | Path,
@@ -147,9 +157,9 @@ def read_tasks(
     disputed: set[tuple[str, str]] = set()
     for found in map(reader.read, rows(source)):
         first = kept.setdefault(found.identity, found)
-        if first is not found and not same_answer(first, found, key):
+        if first is not found and not first.agrees(found, key):
             if not str(source).startswith(PUBLISHED):
-                raise DataError(dispute(first, found))
+                raise DataError(first.dispute(found))
             disputed.add(found.identity)
         if limit is not None and len(kept) - len(disputed) >= limit:
             break
@@ -199,7 +209,7 @@ class RowReader:
             rest = {name: value for name, value in row.fields.items() if name.strip().casefold() != "question"}
             row = replace(row, fields={**rest, "question": question["stem"], "choices": question["choices"]})
         _demand_distinct(row)
-        layout = layout_of(row, self.columns)
+        layout = RowLayout.of(row, self.columns)
         problem = self._problem(row, layout)
         choices = _choices(row, layout)
         answer = self._answer(row, layout, choices)
@@ -240,8 +250,14 @@ class RowReader:
 
     def _answer(self, row: SourceRow, layout: RowLayout, choices: TaskChoices | None) -> str | None:
         written = row.text(layout.answer) if layout.answer else ""
+        is_story = len(layout.problem) > 1 and layout.problem[0].strip().casefold() == "body"
         try:
-            answer = self.gold(_final(row, layout, choices, written)) if written else ""
+            if written and choices is not None:
+                written = choices.letter(cell(row.fields, layout.answer))
+            elif written:
+                final = boxed_answer if layout.boxed else amount_without_unit if is_story else marked_answer
+                written = final(written)
+            answer = self.gold(written) if written else ""
         except ValueError as error:
             raise DataError(f"{row.place} {error}", code="bad_answer") from error
         if not answer and self.answer_required:
@@ -254,22 +270,12 @@ class RowReader:
         return answer or None
 
 
-def _final(row: SourceRow, layout: RowLayout, choices: TaskChoices | None, written: str) -> str:
-    """Return the final answer in an answer cell. Raises ValueError with words that continue `FILE line N`."""
-    if choices is not None:
-        return choices.letter(cell(row.fields, layout.answer))
-    if layout.boxed:
-        return boxed_answer(written)
-    is_story = len(layout.problem) > 1 and layout.problem[0].strip().casefold() == "body"
-    return amount_without_unit(written) if is_story else marked_answer(written)
-
-
 def _choices(row: SourceRow, layout: RowLayout) -> TaskChoices | None:
     """Return the row's choices; None when it has none. Raises DataError when they cannot be read."""
     if not layout.choices:
         return None
     cells = [cell(row.fields, name) for name in layout.choices]
-    found = choices_in(cells[0]) if len(cells) == 1 else choices_of(cells, columns=True)
+    found = TaskChoices.read(cells[0]) if len(cells) == 1 else TaskChoices.of(cells, columns=True)
     if found is None:
         which = "+".join(layout.choices)
         alone = f"problem={'+'.join(layout.problem)}" + (f" answer={layout.answer}" if layout.answer else "")
@@ -308,13 +314,6 @@ def _same_words(problem: str) -> str:
     return " ".join(problem.split())
 
 
-def same_answer(one: ParsedRow, other: ParsedRow, key: Callable[[str], Hashable]) -> bool:
-    """Whether two rows give the same answer."""
-    if one.answer is None or other.answer is None:
-        return one.answer == other.answer
-    return key(one.answer) == key(other.answer)
-
-
 def unclear_count(rows: Iterable[ParsedRow]) -> str:
     """Return why the right choices of rows are not clear: numbers from 0 or from 1; empty when they are clear."""
     counted = [row for row in rows if row.counted is not None]
@@ -327,12 +326,6 @@ def unclear_count(rows: Iterable[ParsedRow]) -> str:
         f"{first.row.place} has the right choice {first.counted}, and no row has 0, so the choices may count from 0 or"
         " from 1; write the letters of the right choices"
     )
-
-
-def dispute(first: ParsedRow, second: ParsedRow) -> str:
-    """Return the message about one problem with two answers."""
-    places = both_places(first.row.where, second.row.where)
-    return f"{places} have the same problem with the answers {first.answer!r} and {second.answer!r}; keep the right one"
 
 
 def _seen(row: SourceRow, wanted: tuple[str, ...]) -> str:

@@ -149,26 +149,37 @@ class SourceRow:
             value = value[-1].get("content")
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return ""
-        if (what := _unusable(value)) is not None:
-            raise DataError(f"{self.place} has {what} in {column!r}; write it as text", code="bad_cell")
-        return str(value).strip()
+        match value:
+            case bool():
+                what = f"the truth value {str(value).lower()}, which is neither text nor a number,"
+            case float() if math.isinf(value):
+                what = "an infinite number"
+            case Decimal() if not value.is_finite():
+                what = "a number that is not finite"
+            case str() | int() | float() | Decimal():
+                return str(value).strip()
+            case Sequence():
+                what = f"a list of {len(value)}, which is neither text nor a number,"
+            case _:
+                what = "neither text nor a number"
+        raise DataError(f"{self.place} has {what} in {column!r}; write it as text", code="bad_cell")
 
-
-def _unusable(value: object) -> str | None:
-    """Return what a cell holds that is neither text nor a number; None for a text or a number."""
-    match value:
-        case bool():
-            return f"the truth value {str(value).lower()}, which is neither text nor a number,"
-        case float() if math.isinf(value):
-            return "an infinite number"
-        case Decimal() if not value.is_finite():
-            return "a number that is not finite"
-        case str() | int() | float() | Decimal():
-            return None
-        case Sequence():
-            return f"a list of {len(value)}, which is neither text nor a number,"
-        case _:
-            return "neither text nor a number"
+    def missed(self, layout: "RowLayout", left: Sequence[str]) -> str:
+        """Return the sentence about columns that would be passed over, with the two choices that the user has."""
+        which = " and ".join(map(repr, left))
+        parts = [
+            name
+            for name in left
+            if not (any(map(_OF_CHOICES.fullmatch, _words(name))) or _BARE.fullmatch(_folded(name)))
+        ]
+        choices = [*layout.choices, *(name for name in left if name not in parts)]
+        question = "+".join(layout.problem)
+        answer = f" answer={layout.answer}" if layout.answer else ""
+        whole = f"problem={'+'.join([*parts, question])}{answer}" + (f" choices={'+'.join(choices)}" if choices else "")
+        return (
+            f"{self.place} has {which} next to the problem {question!r}, which may be a part of it; add --columns"
+            f" {whole!r} to read it, or --columns {f'problem={question}{answer}'!r} to leave it out"
+        )
 
 
 def cell(fields: Mapping[str, object], column: str) -> object:
@@ -182,7 +193,9 @@ def cell(fields: Mapping[str, object], column: str) -> object:
         if name.strip().casefold() == column.strip().casefold():
             return value
     outer, dot, inner = column.partition(".")
-    nested = _opened(cell(fields, outer)) if dot else None
+    nested = cell(fields, outer) if dot else None
+    if isinstance(nested, str) and nested.lstrip().startswith("{"):  # how tables without nested columns store one
+        nested = _json_or_none(nested)
     return cell({str(name): value for name, value in nested.items()}, inner) if isinstance(nested, Mapping) else None
 
 
@@ -193,11 +206,6 @@ def is_empty(value: object) -> bool:
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, Sequence | Mapping) and len(value) == 0)
-
-
-def _opened(value: object) -> object:
-    """Return the JSON object in a text cell, which is how tables without nested columns store one."""
-    return _json_or_none(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
 
 
 def both_places(first: str, second: str) -> str:
@@ -218,17 +226,8 @@ SOLUTION = "solution"
 """Column whose last box is the answer of a row without an answer column, as in MATH."""
 _CHOICES = ("choices", "options", "answer_choices", "candidates", "endings", "mc_choices", "multiple_choice")
 _RIGHT_CHOICE = (
-    "answerkey",
-    "answer_key",
-    "correct",
-    "label",
-    "correct_option",
-    "correct_answer",
-    "answer_idx",
-    "answer_index",
-    "answer_letter",
-    "gold",
-    "target",
+    *("answerkey", "answer_key", "correct", "label", "correct_option", "correct_answer", "answer_idx"),
+    *("answer_index", "answer_letter", "gold", "target"),
 )
 """Columns that name the right choice in a row that has choices and no answer column."""
 _STORY = ("body",)
@@ -274,61 +273,61 @@ class RowLayout:
         """Return all columns that are read."""
         return tuple(filter(None, (*self.problem, *self.choices, self.answer)))
 
+    @classmethod
+    def _chosen(cls, row: SourceRow, chosen: ColumnChoice, usual: str) -> "RowLayout":
+        """Return the layout that the user chose. usual: the answer column with a usual name. Raises DataError."""
+        folded = {_folded(one) for one in row.fields}
 
-def layout_of(row: SourceRow, columns: Columns) -> RowLayout:
-    """Return the layout of a row. Raises DataError when a part of the problem could be missed."""
-    answer = next((name for name in columns.answer if not is_empty(cell(row.fields, name))), "")
-    if columns.chosen is not None:
-        return _chosen(row, columns.chosen, answer)
-    filled = {_folded(name): name for name, value in row.fields.items() if _folded(name) and not is_empty(value)}
-    choices = _choice_columns(filled, "" if not answer else str(cell(row.fields, answer)))
-    boxed = not answer and not choices and SOLUTION in filled and isinstance(row.fields[filled[SOLUTION]], str)
-    if boxed:
-        answer = filled[SOLUTION]
-    elif choices and not answer:
-        answer = next((filled[name] for name in _RIGHT_CHOICE if name in filled), "")
-    named = (name for name in columns.problem if not is_empty(cell(row.fields, name)))
-    texts = {name: text for name in named if (text := row.text(name))}
-    if len(set(texts.values())) > 1:
-        which = " and a ".join(map(repr, texts))
-        raise DataError(f"{row.place} has a {which} that differ; keep one of them", code="two_problems")
-    problem = tuple(texts)[:1]
-    names = () if not problem else (*_STORY, *_PASSAGE) if choices and answer else _STORY
-    before = tuple(filled[name] for name in names if name in filled)
-    found = RowLayout((*before, *problem), answer, choices, boxed=boxed)
-    left = [name for name in _parts_left(row.fields, found) if not (choices and _folded(name) == _CONCEPT)]
-    if problem and left:
-        raise DataError(_missed(row, found, left), code="part_of_problem")
-    return found
+        def exists(name: str) -> bool:
+            return _folded(name) in folded or cell(row.fields, name) is not None
 
+        def split(text: str) -> tuple[str, ...]:
+            """The columns that `A+B` names; a column whose own name holds a `+` is one."""
+            names = (text,) if exists(text) else tuple(part.strip() for part in text.split("+"))
+            for name in names:
+                if not exists(name):
+                    known = ", ".join(map(repr, row.fields)) or "none"
+                    raise DataError(
+                        f"{row.place} has no column {name!r}; choose from {known} in --columns", code="no_column"
+                    )
+            return names
 
-def _chosen(row: SourceRow, chosen: ColumnChoice, usual: str) -> RowLayout:
-    """Return the layout that the user chose. usual: the answer column with a usual name. Raises DataError."""
-    folded = {_folded(one) for one in row.fields}
+        answer = chosen.answer or usual
+        if chosen.answer and ("+" not in answer or exists(answer)):
+            (answer,) = split(answer)
+        return cls(
+            split(chosen.problem),
+            answer,
+            split(chosen.choices) if chosen.choices else (),
+            boxed=_folded(answer) == SOLUTION and r"\boxed" in row.text(answer),
+        )
 
-    def exists(name: str) -> bool:
-        return _folded(name) in folded or cell(row.fields, name) is not None
-
-    def split(text: str) -> tuple[str, ...]:
-        """The columns that `A+B` names; a column whose own name holds a `+` is one."""
-        names = (text,) if exists(text) else tuple(part.strip() for part in text.split("+"))
-        for name in names:
-            if not exists(name):
-                known = ", ".join(map(repr, row.fields)) or "none"
-                raise DataError(
-                    f"{row.place} has no column {name!r}; choose from {known} in --columns", code="no_column"
-                )
-        return names
-
-    answer = chosen.answer or usual
-    if chosen.answer and ("+" not in answer or exists(answer)):
-        (answer,) = split(answer)
-    return RowLayout(
-        split(chosen.problem),
-        answer,
-        split(chosen.choices) if chosen.choices else (),
-        boxed=_folded(answer) == SOLUTION and r"\boxed" in row.text(answer),
-    )
+    @classmethod
+    def of(cls, row: SourceRow, columns: Columns) -> "RowLayout":
+        """Return the layout of a row. Raises DataError when a part of the problem could be missed."""
+        answer = next((name for name in columns.answer if not is_empty(cell(row.fields, name))), "")
+        if columns.chosen is not None:
+            return cls._chosen(row, columns.chosen, answer)
+        filled = {_folded(name): name for name, value in row.fields.items() if _folded(name) and not is_empty(value)}
+        choices = _choice_columns(filled, "" if not answer else str(cell(row.fields, answer)))
+        boxed = not answer and not choices and SOLUTION in filled and isinstance(row.fields[filled[SOLUTION]], str)
+        if boxed:
+            answer = filled[SOLUTION]
+        elif choices and not answer:
+            answer = next((filled[name] for name in _RIGHT_CHOICE if name in filled), "")
+        named = (name for name in columns.problem if not is_empty(cell(row.fields, name)))
+        texts = {name: text for name in named if (text := row.text(name))}
+        if len(set(texts.values())) > 1:
+            which = " and a ".join(map(repr, texts))
+            raise DataError(f"{row.place} has a {which} that differ; keep one of them", code="two_problems")
+        problem = tuple(texts)[:1]
+        names = () if not problem else (*_STORY, *_PASSAGE) if choices and answer else _STORY
+        before = tuple(filled[name] for name in names if name in filled)
+        found = cls((*before, *problem), answer, choices, boxed=boxed)
+        left = [name for name in _parts_left(row.fields, found) if not (choices and _folded(name) == _CONCEPT)]
+        if problem and left:
+            raise DataError(row.missed(found, left), code="part_of_problem")
+        return found
 
 
 def _choice_columns(filled: Mapping[str, str], answer: str) -> tuple[str, ...]:
@@ -370,22 +369,6 @@ def _words(name: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(name)]
 
 
-def _missed(row: SourceRow, layout: RowLayout, left: Sequence[str]) -> str:
-    """Return the sentence about columns that would be passed over, with the two choices that the user has."""
-    which = " and ".join(map(repr, left))
-    parts = [
-        name for name in left if not (any(map(_OF_CHOICES.fullmatch, _words(name))) or _BARE.fullmatch(_folded(name)))
-    ]
-    choices = [*layout.choices, *(name for name in left if name not in parts)]
-    question = "+".join(layout.problem)
-    answer = f" answer={layout.answer}" if layout.answer else ""
-    whole = f"problem={'+'.join([*parts, question])}{answer}" + (f" choices={'+'.join(choices)}" if choices else "")
-    return (
-        f"{row.place} has {which} next to the problem {question!r}, which may be a part of it; add --columns"
-        f" {whole!r} to read it, or --columns {f'problem={question}{answer}'!r} to leave it out"
-    )
-
-
 def _folded(name: str) -> str:
     return name.strip().casefold()
 
@@ -394,6 +377,7 @@ REQUEST = "Answer with the letter of the right choice."
 """Last line of a problem with choices."""
 
 _LETTERS = string.ascii_uppercase
+_NUMBERS = NumberText | int | float
 _OWN_LETTER = re.compile(r"\s*(?:\(\s*([A-Za-z])\s*\)|\[\s*([A-Za-z])\s*\]|([A-Za-z])\s?[).:])\s*(?=\S)")
 _MARK = re.compile(r"(?:^|(?<=[\s,;\[]))(?:\(([A-Ja-j])\)|([A-Ja-j])\s?[).:])(?=\s*\S)")
 _LETTER_IN_MARK = re.compile(r"[A-Za-z]")
@@ -436,12 +420,12 @@ class TaskChoices:
     def position(self, answer: object) -> int | None:
         """Return the number of the right choice, from 0, when the answer is nothing but this number; else None."""
         found = self._by_number(answer)
-        is_text = self._named(answer) != found or (not _is_number(answer) and self._by_name(answer))
+        is_text = self._named(answer) != found or (not isinstance(answer, _NUMBERS) and self._by_name(answer))
         return None if is_text or not found else found.pop()
 
     def _named(self, answer: object) -> set[int]:
         """Return the positions of the choices that an answer cell can mean."""
-        if _is_number(answer) and not self.numeric and not self.labels:
+        if isinstance(answer, _NUMBERS) and not self.numeric and not self.labels:
             return self._by_number(answer)
         return self._by_name(answer) | self._by_number(answer)
 
@@ -465,79 +449,75 @@ class TaskChoices:
         found = _NUMBER.fullmatch(str(answer).strip())
         return {int(found[1])} if found and not self.labels and int(found[1]) < len(self.texts) else set()
 
+    @classmethod
+    def read(cls, value: object) -> "TaskChoices | None":
+        """Return the choices in a cell: a list, a mapping, or JSON or Python text of one; None when there are none."""
+        if isinstance(value, str):
+            value = _choices_in(value)
+        if isinstance(value, str):
+            return cls._marked(value)
+        if hasattr(value, "tolist"):
+            value = value.tolist()  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(value, Mapping):
+            cells = {str(name).strip().casefold(): one for name, one in value.items()}
+            texts, labels, names = cells.get("text"), cells.get("label"), sorted(cells)
+            if isinstance(texts, Sequence) and isinstance(labels, Sequence) and not isinstance(texts, str):
+                return cls._complete(texts, labels)
+            letters = list(string.ascii_lowercase[: len(names)])
+            return cls._complete([cells[name] for name in names], names) if names == letters else None
+        return cls.of(value) if isinstance(value, Sequence) else None
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, NumberText | int | float)
+    @classmethod
+    def of(cls, values: Sequence[object], *, columns: bool = False) -> "TaskChoices | None":
+        """Return the choices in a list. columns: they stand in one column each; empty ones at the end do not count."""
+        kept = list(values)
+        while columns and kept and is_empty(kept[-1]):
+            kept.pop()
+        if kept and all(isinstance(one, Mapping) for one in kept):
+            entries = [{str(name).casefold(): one for name, one in entry.items()} for entry in kept]  # pyright: ignore[reportAttributeAccessIssue]
+            labels = [entry.get("label", entry.get("key")) for entry in entries]
+            return cls._complete([entry.get("text") for entry in entries], labels)
+        found = cls._complete(kept)
+        if found is None:
+            return None
+        own = [_OWN_LETTER.match(text) for text in found.texts]
+        letters = [(one[1] or one[2] or one[3]).upper() if one else "" for one in own]
+        texts = found.texts
+        if letters == list(_LETTERS[: len(texts)]):  # each begins with its own letter
+            texts = tuple(text[one.end() :].strip() for text, one in zip(texts, own, strict=True) if one)
+        return cls(texts, numeric=all(isinstance(one, _NUMBERS) for one in kept))
 
+    @classmethod
+    def _complete(cls, texts: Sequence[object], labels: Sequence[object] | None = None) -> "TaskChoices | None":
+        """Return the choices; None when one is empty or not one value, labels repeat, or they are too few or many."""
+        found, named = [_text(one) for one in texts], [_text(one) for one in labels or ()]
+        if not (2 <= len(found) <= len(_LETTERS) and all(found)):
+            return None
+        if labels is not None and not (len(named) == len(found) and all(named) and len(set(named)) == len(named)):
+            return None
+        return cls(tuple(filter(None, found)), tuple(filter(None, named)))
 
-def choices_in(value: object) -> TaskChoices | None:
-    """Return the choices in a cell: a list, a mapping, or the JSON or Python text of one; None when there are none."""
-    if isinstance(value, str):
-        value = _choices_in(value)
-    if isinstance(value, str):
-        return _marked(value)
-    if hasattr(value, "tolist"):
-        value = value.tolist()  # pyright: ignore[reportAttributeAccessIssue]
-    if isinstance(value, Mapping):
-        cells = {str(name).strip().casefold(): one for name, one in value.items()}
-        texts, labels, names = cells.get("text"), cells.get("label"), sorted(cells)
-        if isinstance(texts, Sequence) and isinstance(labels, Sequence) and not isinstance(texts, str):
-            return _complete(texts, labels)
-        letters = list(string.ascii_lowercase[: len(names)])
-        return _complete([cells[name] for name in names], names) if names == letters else None
-    return choices_of(value) if isinstance(value, Sequence) else None
+    @classmethod
+    def _marked(cls, text: str) -> "TaskChoices | None":
+        """Return the choices of a text such as `a ) 38 , b ) 27.6 , c ) 30`: each begins with its letter.
 
-
-def choices_of(values: Sequence[object], *, columns: bool = False) -> TaskChoices | None:
-    """Return the choices in a list. columns: they stand in one column each; empty ones at the end do not count."""
-    kept = list(values)
-    while columns and kept and is_empty(kept[-1]):
-        kept.pop()
-    if kept and all(isinstance(one, Mapping) for one in kept):
-        entries = [{str(name).casefold(): one for name, one in entry.items()} for entry in kept]  # pyright: ignore[reportAttributeAccessIssue]
-        labels = [entry.get("label", entry.get("key")) for entry in entries]
-        return _complete([entry.get("text") for entry in entries], labels)
-    found = _complete(kept)
-    if found is None:
-        return None
-    own = [_OWN_LETTER.match(text) for text in found.texts]
-    letters = [(one[1] or one[2] or one[3]).upper() if one else "" for one in own]
-    texts = found.texts
-    if letters == list(_LETTERS[: len(texts)]):  # each begins with its own letter
-        texts = tuple(text[one.end() :].strip() for text, one in zip(texts, own, strict=True) if one)
-    return TaskChoices(texts, numeric=all(map(_is_number, kept)))
-
-
-def _complete(texts: Sequence[object], labels: Sequence[object] | None = None) -> TaskChoices | None:
-    """Return the choices; None when one is empty or not one value, when labels repeat, and for too few or too many."""
-    found, named = [_text(one) for one in texts], [_text(one) for one in labels or ()]
-    if not (2 <= len(found) <= len(_LETTERS) and all(found)):
-        return None
-    if labels is not None and not (len(named) == len(found) and all(named) and len(set(named)) == len(named)):
-        return None
-    return TaskChoices(tuple(filter(None, found)), tuple(filter(None, named)))
+        The marks A, B, C and so on are all written in the same way.
+        """
+        marks: list[re.Match[str]] = []
+        for one in _MARK.finditer(text):
+            same_style = not marks or _LETTER_IN_MARK.sub("", one[0]) == _LETTER_IN_MARK.sub("", marks[0][0])
+            if same_style and (one[1] or one[2]).upper() == _LETTERS[len(marks)]:
+                marks.append(one)
+        if len(marks) < 2 or text[: marks[0].start()].strip():
+            return None
+        ends = [*(one.start() for one in marks[1:]), len(text)]
+        return cls._complete([text[one.end() : end].strip().strip(",;]") for one, end in zip(marks, ends, strict=True)])
 
 
 def _text(value: object) -> str:
     """Return a choice as text; empty when it is empty or not one value."""
     is_value = isinstance(value, str | int | float) and not isinstance(value, bool) and not is_empty(value)
     return str(value).strip() if is_value else ""
-
-
-def _marked(text: str) -> TaskChoices | None:
-    """Return the choices of a text such as `a ) 38 , b ) 27.6 , c ) 30`: each begins with its letter.
-
-    The marks A, B, C and so on are all written in the same way.
-    """
-    marks: list[re.Match[str]] = []
-    for one in _MARK.finditer(text):
-        same_style = not marks or _LETTER_IN_MARK.sub("", one[0]) == _LETTER_IN_MARK.sub("", marks[0][0])
-        if same_style and (one[1] or one[2]).upper() == _LETTERS[len(marks)]:
-            marks.append(one)
-    if len(marks) < 2 or text[: marks[0].start()].strip():
-        return None
-    ends = [*(one.start() for one in marks[1:]), len(text)]
-    return _complete([text[one.end() : end].strip().strip(",;]") for one, end in zip(marks, ends, strict=True)])
 
 
 def _choices_in(text: str) -> object:

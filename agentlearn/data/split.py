@@ -47,7 +47,7 @@ def parse_parts(text: str) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class PartFile:
+class _PartFile:
     """One part of a source."""
 
     name: str
@@ -64,7 +64,7 @@ def split_source(
     seed: int,
     columns: Columns = Columns(),  # noqa: B008  frozen
     out: Path | None = None,
-) -> tuple[PartFile, ...]:
+) -> tuple[_PartFile, ...]:
     """Write the rows of a source into one file per part, in their order and with all their columns.
 
     parts: their shares of the rows, by name. seed: another one gives other parts; the order of the rows has no effect.
@@ -105,7 +105,7 @@ def split_source(
         chosen[part_of[number]].append(row)
     _write({file: _text(chosen[name], suffix) for name, file in files.items()})
     counts = Counter(part_of.values())
-    return tuple(PartFile(name, file, given[name], counts[name]) for name, file in files.items())
+    return tuple(_PartFile(name, file, given[name], counts[name]) for name, file in files.items())
 
 
 def _write(texts: Mapping[Path, str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agentlearn.config import CallOptions
-from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState, fetched_folder, fetched_state
+from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState
 from agentlearn.domain.base import CheckResult, installed_domains, load_domain
 from agentlearn.errors import AgentlearnError, ConfigError, MissingExtra, StoreMissing
 from agentlearn.installed import version
@@ -73,19 +73,13 @@ def results_of(check: Check, waiting: Waiting, *, slow_s: float = SLOW_S) -> tup
 
 _PLUGIN_CHECKS_LIMIT_S = 15.0
 """Longest time for the import of one plug-in."""
-
-
-def _free(_name: str) -> bool:
-    return False
-
-
-_GROUPS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
-    ("domain", "agentlearn.domains", _free),
+_GROUPS: tuple[tuple[str, str, Callable[[str], bool] | None], ...] = (
+    ("domain", "agentlearn.domains", None),
     ("command", "agentlearn.commands", is_command),
     ("model service", "agentlearn.endpoints", is_service),
-    ("skills", "agentlearn.skills", _free),
-    ("lab model", "agentlearn.lab", _free),
-    ("demo", "agentlearn.demos", _free),
+    ("skills", "agentlearn.skills", None),
+    ("lab model", "agentlearn.lab", None),
+    ("demo", "agentlearn.demos", None),
 )
 """Kind, entry-point group, and which names are reserved in it."""
 _CALLED = ("agentlearn.commands", "agentlearn.endpoints")
@@ -242,11 +236,11 @@ def _installed(name: str) -> str:
 def _models() -> Iterator[CheckResult]:
     yield CheckResult(what="model sim:novice", state="ok", words="simulated; needs no key, GPU or network")
     for known in KNOWN_MODELS.values():
-        if fetched_state(known) is FetchedState.FETCHED:
+        if known.state() is FetchedState.FETCHED:
             yield CheckResult(
                 what=f"model local:{known.name}",
                 state="ok",
-                words=f"fetched, in {fetched_folder(known)}",
+                words=f"fetched, in {known.folder}",
                 mend=f"agentlearn learn FILE --reward number --model local:{known.name}",
             )
     for found in found_models():

@@ -8,10 +8,10 @@ whether tokens are reported, whether the price is known, and how long an answer 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TypeVar
+from typing import Literal
 
 from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart
@@ -24,94 +24,21 @@ from agentlearn.doctor.machine import SLOW_S
 from agentlearn.domain.base import CheckResult
 from agentlearn.errors import ConfigError, EndpointError, RolloutError
 from agentlearn.learning.costs import known_price
-from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StageReply, stage_agent
+from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, stage_agent
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext, CallRecord
+from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.call_settings import CallSettings
 from agentlearn.models.endings import fault_remedy
 from agentlearn.models.endpoint import Endpoint, open_endpoint
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.models.refusal import SYSTEM
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.sandbox.python_tool import TOOL
 from agentlearn.types.ids import CallId, derive_seed, new_run_id
 
-OPTIONS = {"temperature": "--temperature none", "seed": "--no-seed", SYSTEM: "--fold-system"}
+_OPTIONS = {"temperature": "--temperature none", "seed": "--no-seed", SYSTEM: "--fold-system"}
 """Parts of a request that can be left out, and the option that does it."""
 _ACCEPTED_WORDS = {"temperature": "a temperature", "seed": "a seed", SYSTEM: "instructions"}
 _REQUEST_REFUSED = frozenset({"endpoint_400", "endpoint_422"})
-
-T = TypeVar("T")
-_AskWithout = Callable[[Collection[str]], Awaitable[T]]
-"""Asks without these parts. Raises EndpointError."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What a model accepts."""
-
-    left_out: frozenset[str]
-    """Parts that it refuses, by their names in `OPTIONS`."""
-
-    def result(self, model: str, never_sent: Collection[str] = ()) -> CheckResult:
-        """Return the line of the report, with the options to use. never_sent: what the client leaves out."""
-        refused = [name for name in OPTIONS if name in self.left_out and name not in never_sent]
-        sent = [
-            words for name, words in _ACCEPTED_WORDS.items() if name not in self.left_out and name not in never_sent
-        ]
-        unsent = [words for name, words in _ACCEPTED_WORDS.items() if name in never_sent]
-        parts = [
-            f"accepts {_listed(sent)}" if sent and not refused else "",
-            f"refuses the {_listed(refused, 'the ')}" if refused else "",
-            f"its client sends no {_listed([one.removeprefix('a ') for one in unsent])}" if unsent else "",
-        ]
-        words = "; ".join(filter(None, parts))
-        if not refused:
-            return CheckResult(what="parameters", state="ok", words=words)
-        options = " ".join(OPTIONS[name] for name in refused)
-        return CheckResult(what="parameters", state="note", words=words, mend=f"use --model '{model}' {options}")
-
-
-def _listed(names: Sequence[str], article: str = "") -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {article}{last}" if first else last
-
-
-def _settings_without(parts: Collection[str]) -> CallSettings:
-    """Return the settings of an endpoint whose requests have none of these parts."""
-    return CallSettings(left_out=frozenset(parts) - {SYSTEM}, fold_system=SYSTEM in parts)
-
-
-async def accepted(ask: _AskWithout[T]) -> tuple[Accepted, T]:
-    """Find out what a model accepts. Return the answer to the request with everything that it accepts.
-
-    A model that accepts everything is asked once. Raises EndpointError when it answers in no case.
-    """
-    left_out = frozenset[str]()
-    while True:
-        try:
-            return Accepted(left_out), await ask(left_out)
-        except EndpointError as error:
-            named = frozenset(error.refused) & OPTIONS.keys() - left_out
-            if named:
-                left_out |= named
-                continue
-            if error.code not in _REQUEST_REFUSED or left_out == OPTIONS.keys():
-                raise
-            return await _one_by_one(ask)
-
-
-async def _one_by_one(ask: _AskWithout[T]) -> tuple[Accepted, T]:
-    """Ask without all parts, then with each alone: the service does not name what it refuses."""
-    everything, refused = frozenset(OPTIONS), set[str]()
-    answer = await ask(everything)
-    for name in OPTIONS:
-        try:
-            answer = await ask(everything - {name})
-        except EndpointError:
-            refused.add(name)
-    return Accepted(frozenset(refused)), answer
-
 
 CALLS, TOKENS_IN, TOKENS_OUT = 3, 1_500, 1_500
 """Calls and approximate tokens of one probe."""
@@ -165,27 +92,6 @@ class MemoryJournal:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """An endpoint and the work unit that calls it."""
-
-    endpoint: Endpoint
-    unit: WorkUnit
-
-    def without(self, parts: Collection[str]) -> "_Probe":
-        """Return a probe whose requests have none of these parts."""
-        return replace(self, endpoint=replace(self.endpoint, call_settings=_settings_without(parts)))
-
-    async def asked(self, question: str, *tools: ToolDefinition) -> ModelResponse:
-        """Make one request without an agent and return the response."""
-        return await model_request(
-            self.endpoint.client(self.unit),
-            [ModelRequest.user_text_prompt(question, instructions=_INSTRUCTIONS)],
-            model_settings=ModelSettings(temperature=_TEMPERATURE),
-            model_request_parameters=ModelRequestParameters(function_tools=list(tools)),
-        )
-
-
 def probe_words(model: str) -> str:
     """Return a line on the calls, tokens and cost of a probe of that model."""
     price = known_price(model)
@@ -213,150 +119,195 @@ async def probe(
             call_context = CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions()))
             unit = WorkUnit(call_context, "probe", "doctor", derive_seed("probe", model))
             most_s = limit_s or (_LIMIT_S if endpoint.service is None else _LIMIT_LOCAL_S)
-            asking = _Asking(waiting)
+            asking = _Probe(endpoint, unit, waiting)
             try:
                 async with asyncio.timeout(most_s):
-                    return await _results(_Probe(endpoint, unit), asking)
+                    await asking.run()
             except TimeoutError:
-                return (*asking.found, _too_slow(asking.what, most_s, unit))
+                limit = f"no answer within the {most_s:g} s that all calls of this check may take together"
+                words = f"{limit}; {len(unit.calls)} of {CALLS} calls were answered before"
+                mend = "try again when the service has less to do, or serve a smaller model"
+                asking.found.append(CheckResult(what=asking.what, state="broken", words=words, mend=mend))
             finally:
-                asking.stop()
+                asking.stop_timer()
+            return tuple(asking.found)
     except ConfigError as error:
         return (CheckResult(what=f"model {model}", state="broken", words=error.message),)
 
 
 @dataclass(slots=True)
-class _Asking:
-    """The check whose answer is waited for."""
+class _Probe:
+    """The checks of one model, and their results so far."""
 
+    endpoint: Endpoint
+    unit: WorkUnit
     waiting: Callable[[str], None]
-    """Called with its name when the answer takes long."""
+    """Called with the name of a check when its answer takes long."""
     what: str = ""
-    found: tuple[CheckResult, ...] = ()
-    """The results before it."""
+    """The check whose answer is waited for."""
+    found: list[CheckResult] = field(default_factory=list[CheckResult])
     timer: asyncio.TimerHandle | None = None
 
-    def start(self, what: str) -> None:
-        """Begin with another check."""
-        self.stop()
-        self.what = what
-        self.timer = asyncio.get_running_loop().call_later(SLOW_S, self.waiting, what)
+    async def run(self) -> None:
+        """Make all checks; the first that shows that the model cannot be used is the last."""
+        self._start("plain answer")
+        try:
+            left_out, response = await self._accepted()
+        except RolloutError as error:
+            if (remedy := fault_remedy(error.code)) is not None:
+                self._add("broken", error.message.removesuffix(f"; {remedy}"), remedy)
+            else:
+                mend = _FIXES.get(error.code, "check that the service runs and accepts chat completions")
+                self._add("broken", error.message, mend, what=f"model {self.endpoint.name}")
+            return
+        if any(isinstance(part, TextPart) and part.content.strip() for part in response.parts):
+            self._add("ok", "answers in words")
+        else:
+            mend = "use a model tuned for chat, with room for its answer (a larger limit of output tokens)"
+            self._add("broken", "the answer has no words", mend)
+        self.endpoint = self._without(left_out)
+        self._add_parameters(left_out)
+        self._start("tool call")
+        await self._check_tool()
+        self._start("structured output")
+        await self._check_structured()
+        self._add_measured()
 
-    def stop(self) -> None:
+    def stop_timer(self) -> None:
         """Wait for nothing."""
         if self.timer is not None:
             self.timer.cancel()
 
+    def _start(self, what: str) -> None:
+        self.stop_timer()
+        self.what = what
+        self.timer = asyncio.get_running_loop().call_later(SLOW_S, self.waiting, what)
 
-async def _results(one: _Probe, asking: _Asking) -> tuple[CheckResult, ...]:
-    asking.start("plain answer")
-    try:
-        found, response = await accepted(lambda parts: one.without(parts).asked(_WORDS))
-    except RolloutError as error:
-        if (remedy := fault_remedy(error.code)) is not None:
-            words = error.message.removesuffix(f"; {remedy}")
-            return (CheckResult(what="plain answer", state="broken", words=words, mend=remedy),)
-        mend = _FIXES.get(error.code, "check that the service runs and accepts chat completions")
-        name = f"model {one.endpoint.name}"
-        return (CheckResult(what=name, state="broken", words=error.message, mend=mend),)
-    one = one.without(found.left_out)
-    asking.found = (_plain(response), found.result(one.endpoint.name, one.endpoint.never_sent))
-    asking.start("tool call")
-    asking.found += (await _tool(one),)
-    asking.start("structured output")
-    asking.found += (await _structured(one),)
-    return (*asking.found, *_measured(one))
+    def _add(
+        self, state: Literal["ok", "missing", "broken", "note"], words: str, mend: str = "", *, what: str = ""
+    ) -> None:
+        self.found.append(CheckResult(what=what or self.what, state=state, words=words, mend=mend))
 
+    def _without(self, parts: Collection[str]) -> Endpoint:
+        """The endpoint with requests that have none of these parts."""
+        settings = CallSettings(left_out=frozenset(parts) - {SYSTEM}, fold_system=SYSTEM in parts)
+        return replace(self.endpoint, call_settings=settings)
 
-def _too_slow(what: str, limit_s: float, unit: WorkUnit) -> CheckResult:
-    """Return the result of a probe that ran out of time."""
-    answered = f"{len(unit.calls)} of {CALLS} calls were answered before"
-    return CheckResult(
-        what=what,
-        state="broken",
-        words=f"no answer within the {limit_s:g} s that all calls of this check may take together; {answered}",
-        mend="try again when the service has less to do, or serve a smaller model",
-    )
+    async def _ask(self, question: str, *tools: ToolDefinition, without: Collection[str] = ()) -> ModelResponse:
+        """Make one request without an agent and return the response."""
+        endpoint = self._without(without) if without else self.endpoint
+        return await model_request(
+            endpoint.client(self.unit),
+            [ModelRequest.user_text_prompt(question, instructions=_INSTRUCTIONS)],
+            model_settings=ModelSettings(temperature=_TEMPERATURE),
+            model_request_parameters=ModelRequestParameters(function_tools=list(tools)),
+        )
 
+    async def _accepted(self) -> tuple[frozenset[str], ModelResponse]:
+        """The parts that the model refuses, and its answer to the request with everything that it accepts.
 
-def _plain(response: ModelResponse) -> CheckResult:
-    if any(isinstance(part, TextPart) and part.content.strip() for part in response.parts):
-        return CheckResult(what="plain answer", state="ok", words="answers in words")
-    return CheckResult(
-        what="plain answer",
-        state="broken",
-        words="the answer has no words",
-        mend="use a model tuned for chat, with room for its answer (a larger limit of output tokens)",
-    )
+        A model that accepts everything is asked once. One that does not name what it refuses is asked without all
+        parts, then with each alone. Raises EndpointError when it answers in no case.
+        """
+        everything, left_out = frozenset(_OPTIONS), frozenset[str]()
+        while True:
+            try:
+                return left_out, await self._ask(_WORDS, without=left_out)
+            except EndpointError as error:
+                named = frozenset(error.refused) & everything - left_out
+                left_out |= named
+                if not named and (error.code not in _REQUEST_REFUSED or left_out == everything):
+                    raise
+                if not named:
+                    break
+        answer, refused = await self._ask(_WORDS, without=everything), set[str]()
+        for name in _OPTIONS:
+            try:
+                answer = await self._ask(_WORDS, without=everything - {name})
+            except EndpointError:
+                refused.add(name)
+        return frozenset(refused), answer
 
+    def _add_parameters(self, left_out: Collection[str]) -> None:
+        """Add what the model accepts, with the options to use."""
 
-async def _tool(one: _Probe) -> CheckResult:
-    what, needed = "tool call", "domains with tools, such as math, need it; custom tasks with --tools none do not"
-    try:
-        response = await one.asked(_TOOL_QUESTION, _CODE_TOOL)
-    except RolloutError as error:
-        return CheckResult(what=what, state="missing", words=f"refused: {error.message}; {needed}", mend=_SERVE_TOOLS)
-    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-    if not calls:
-        return CheckResult(what=what, state="missing", words=f"answered in words instead; {needed}", mend=_SERVE_TOOLS)
-    try:
-        fits = calls[0].tool_name == TOOL and isinstance(calls[0].args_as_dict().get("code"), str)
-    except ValueError:
-        fits = False
-    if not fits:
-        words = f"called {calls[0].tool_name!r} with unusable arguments; {needed}"
-        return CheckResult(what=what, state="missing", words=words, mend="use a model that was trained to call tools")
-    return CheckResult(what=what, state="ok", words=f"calls {TOOL} with a program")
+        def listed(names: Sequence[str], article: str = "") -> str:
+            *first, last = names
+            return f"{', '.join(first)} and {article}{last}" if first else last
 
+        never_sent = self.endpoint.never_sent
+        refused = [name for name in _OPTIONS if name in left_out and name not in never_sent]
+        sent = [words for name, words in _ACCEPTED_WORDS.items() if name not in left_out and name not in never_sent]
+        unsent = [words.removeprefix("a ") for name, words in _ACCEPTED_WORDS.items() if name in never_sent]
+        parts = [
+            f"accepts {listed(sent)}" if sent and not refused else "",
+            f"refuses the {listed(refused, 'the ')}" if refused else "",
+            f"its client sends no {listed(unsent)}" if unsent else "",
+        ]
+        options = " ".join(_OPTIONS[name] for name in refused)
+        mend = f"use --model '{self.endpoint.name}' {options}" if refused else ""
+        self._add("note" if refused else "ok", "; ".join(filter(None, parts)), mend, what="parameters")
 
-async def _structured(one: _Probe) -> CheckResult:
-    what = "structured output"
-    stage = stage_agent(STAGE_PROMPTS.summarise.load().text, "steps")
-    try:
-        reply = await stage.ask(_STAGE_QUESTION, one.endpoint, one.unit)
-    except RolloutError as error:
-        words = f"refused: {error.message}; the stages of learning need it"
-        return CheckResult(what=what, state="missing", words=words, mend=f"{_SERVE_TOOLS}, or name another --reflector")
-    if not reply.salvaged.items:
-        faults = ", ".join(reply.salvaged.faults) or "no steps"
-        words = f"the reply has no usable form ({faults}); learning loses such replies"
-        return CheckResult(what=what, state="missing", words=words, mend="name a stronger model as --reflector")
-    if not _submitted(reply):
-        words = "writes JSON as text, which works; the tool submit would be more reliable"
-        return CheckResult(what=what, state="note", words=words, mend=_SERVE_TOOLS)
-    if reply.salvaged.faults:
-        words = f"uses the tool submit; not quite in the expected form, but usable ({', '.join(reply.salvaged.faults)})"
-        return CheckResult(what=what, state="note", words=words)
-    return CheckResult(what=what, state="ok", words="uses the tool submit")
+    async def _check_tool(self) -> None:
+        needed = "domains with tools, such as math, need it; custom tasks with --tools none do not"
+        try:
+            response = await self._ask(_TOOL_QUESTION, _CODE_TOOL)
+        except RolloutError as error:
+            self._add("missing", f"refused: {error.message}; {needed}", _SERVE_TOOLS)
+            return
+        calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+        if not calls:
+            self._add("missing", f"answered in words instead; {needed}", _SERVE_TOOLS)
+            return
+        try:
+            fits = calls[0].tool_name == TOOL and isinstance(calls[0].args_as_dict().get("code"), str)
+        except ValueError:
+            fits = False
+        if fits:
+            self._add("ok", f"calls {TOOL} with a program")
+        else:
+            words = f"called {calls[0].tool_name!r} with unusable arguments; {needed}"
+            self._add("missing", words, "use a model that was trained to call tools")
 
+    async def _check_structured(self) -> None:
+        stage = stage_agent(STAGE_PROMPTS.summarise.load().text, "steps")
+        try:
+            reply = await stage.ask(_STAGE_QUESTION, self.endpoint, self.unit)
+        except RolloutError as error:
+            words = f"refused: {error.message}; the stages of learning need it"
+            self._add("missing", words, f"{_SERVE_TOOLS}, or name another --reflector")
+            return
+        faults = ", ".join(reply.salvaged.faults)
+        responses = [message for message in reply.messages if isinstance(message, ModelResponse)]
+        if not reply.salvaged.items:
+            words = f"the reply has no usable form ({faults or 'no steps'}); learning loses such replies"
+            self._add("missing", words, "name a stronger model as --reflector")
+        elif not any(isinstance(part, ToolCallPart) for response in responses for part in response.parts):
+            words = "writes JSON as text, which works; the tool submit would be more reliable"
+            self._add("note", words, _SERVE_TOOLS)
+        elif faults:
+            self._add("note", f"uses the tool submit; not quite in the expected form, but usable ({faults})")
+        else:
+            self._add("ok", "uses the tool submit")
 
-def _submitted(reply: StageReply) -> bool:
-    """Whether the reply came as a tool call."""
-    responses = [message for message in reply.messages if isinstance(message, ModelResponse)]
-    return any(isinstance(part, ToolCallPart) for response in responses for part in response.parts)
-
-
-def _measured(one: _Probe) -> Iterator[CheckResult]:
-    """Yield results on usage, price and latency of the answered calls."""
-    calls, simulated = one.unit.calls, one.endpoint.simulated
-    tokens_in, tokens_out = sum(call.tokens_in for call in calls), sum(call.tokens_out for call in calls)
-    if not one.endpoint.endpoint_state.without_usage:
-        words = f"{tokens_in:,} tokens in and {tokens_out:,} out were reported for {len(calls)} calls"
-        yield CheckResult(what="usage", state="ok", words=words)
-    else:
-        words = "tokens are not reported for every call, so they are estimated from the length of the texts"
-        yield CheckResult(what="usage", state="missing", words=words, mend="keep a margin below a limit on tokens")
-    costs = [call.cost_usd for call in calls if call.cost_usd is not None]
-    if simulated:
-        yield CheckResult(what="price", state="ok", words="free: the model is simulated")
-    elif len(costs) == len(calls):
-        yield CheckResult(what="price", state="ok", words=f"known: these {len(calls)} calls cost ${sum(costs):.4f}")
-    else:
-        words = "unknown: costs are shown as unknown, and --max-cost-usd is refused"
-        yield CheckResult(what="price", state="note", words=words, mend="limit runs with --max-tokens or --max-minutes")
-    seconds = [call.seconds for call in calls]
-    yield CheckResult(
-        what="latency",
-        state="ok",
-        words=f"{median(seconds):.2f} s per call (median of {len(seconds)}, the longest {max(seconds):.2f} s)",
-    )
+    def _add_measured(self) -> None:
+        """Add usage, price and latency of the answered calls."""
+        calls = self.unit.calls
+        tokens_in, tokens_out = sum(call.tokens_in for call in calls), sum(call.tokens_out for call in calls)
+        if not self.endpoint.endpoint_state.without_usage:
+            words = f"{tokens_in:,} tokens in and {tokens_out:,} out were reported for {len(calls)} calls"
+            self._add("ok", words, what="usage")
+        else:
+            words = "tokens are not reported for every call, so they are estimated from the length of the texts"
+            self._add("missing", words, "keep a margin below a limit on tokens", what="usage")
+        costs = [call.cost_usd for call in calls if call.cost_usd is not None]
+        if self.endpoint.simulated:
+            self._add("ok", "free: the model is simulated", what="price")
+        elif len(costs) == len(calls):
+            self._add("ok", f"known: these {len(calls)} calls cost ${sum(costs):.4f}", what="price")
+        else:
+            words = "unknown: costs are shown as unknown, and --max-cost-usd is refused"
+            self._add("note", words, "limit runs with --max-tokens or --max-minutes", what="price")
+        seconds = [call.seconds for call in calls]
+        middle = f"{median(seconds):.2f} s per call"
+        self._add("ok", f"{middle} (median of {len(seconds)}, the longest {max(seconds):.2f} s)", what="latency")

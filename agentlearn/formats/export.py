@@ -3,10 +3,11 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 from agentlearn.errors import DataError
 from agentlearn.files import put
@@ -37,9 +38,19 @@ def export_lines(reader: StoreReader, selection: Selection, out: Path, form: Lin
     draft = out.with_name(f".{out.name}.{os.getpid()}.draft")
     try:
         with reader.texts(selection, out.parent) as texts, draft.open("w", encoding="ascii") as stream:
-            count = _write_lines(_lines(texts, form), stream)
+            count = 0
+            for line in _lines(texts, form):
+                stream.write(json.dumps(line, allow_nan=False) + "\n")
+                count += 1
             if not count:
-                raise _no_line(form, texts.count)
+                why = "the model said nothing in any of them"
+                if form == "trl-dpo":
+                    why = "no group among them has two rewards"
+                raise DataError(
+                    f"{texts.count} rollouts were selected, but {why}, so there is nothing to write as {form}; select"
+                    " others",
+                    code="nothing_to_export",
+                )
         put(draft, out)
     except OSError as error:
         raise DataError(f"{str(out)!r} cannot be written: {error}; give another --out", code="bad_out") from error
@@ -48,65 +59,8 @@ def export_lines(reader: StoreReader, selection: Selection, out: Path, form: Lin
     return count
 
 
-def _write_lines(lines: "Lines", stream: TextIO) -> int:
-    count = 0
-    for line in lines:
-        stream.write(json.dumps(line, allow_nan=False) + "\n")
-        count += 1
-    return count
-
-
-def _no_line(form: LineFormat, rollouts: int) -> DataError:
-    why = "no group among them has two rewards" if form == "trl-dpo" else "the model said nothing in any of them"
-    return DataError(
-        f"{rollouts} rollouts were selected, but {why}, so there is nothing to write as {form}; select others",
-        code="nothing_to_export",
-    )
-
-
-RolloutChat = tuple[SelectedText, Chat]
-
-Lines = Iterator[Mapping[str, Any]]
-
-
-def _lines(texts: Iterable[SelectedText], form: LineFormat) -> Lines:
-    chats = _chats(texts)
-    match form:
-        case "openai-jsonl":
-            return _all_openai(chats)
-        case "trl-jsonl":
-            return _trl(chats)
-        case "trl-sft":
-            return _sft(chats)
-        case "trl-grpo":
-            return _grpo(chats)
-        case "trl-dpo":
-            return _dpo(chats)
-
-
-def _chats(texts: Iterable[SelectedText]) -> Iterator[RolloutChat]:
-    """Yield the rollouts with their chat."""
-    for one in texts:
-        try:
-            yield one, to_chat(one.messages)
-        except DataError as error:
-            raise DataError(f"rollout {one.id}: {error}", code=error.code) from error
-
-
-def _openai(rollout: SelectedText, chat: Chat) -> Mapping[str, Any]:
-    return {
-        "messages": chat,
-        "reward": rollout.reward,
-        "answer": rollout.answer,
-        "rollout": rollout.id,
-        "run": rollout.run,
-        "phase": rollout.phase,
-        "task": rollout.task,
-        "model": rollout.model,
-        "library": rollout.library,
-        "arm": rollout.arm,
-        "weights_step": rollout.weights_step,
-    }
+_COLUMNS = ("run", "phase", "task", "model", "library", "arm", "weights_step")
+"""Fields of a rollout that a line of `openai-jsonl` has too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,39 +78,67 @@ class _Conversation:
         return self.rollout.reward
 
 
-def _conversations(chats: Iterable[RolloutChat]) -> Iterator[_Conversation]:
-    """Yield the rollouts in which the model said something."""
-    for rollout, chat in chats:
+def _lines(texts: Iterable[SelectedText], form: LineFormat) -> Iterator[Mapping[str, Any]]:
+    if form == "openai-jsonl":
+        for rollout, chat in _chats(texts):
+            columns = {name: getattr(rollout, name) for name in _COLUMNS}
+            yield {
+                "messages": chat,
+                "reward": rollout.reward,
+                "answer": rollout.answer,
+                "rollout": rollout.id,
+                **columns,
+            }
+        return
+    conversations = _conversations(texts)
+    if form == "trl-dpo":
+        yield from _pairs(conversations)
+        return
+    seen: set[bytes] = set()
+    for one in conversations:
+        match form:
+            case "trl-jsonl":
+                yield {"prompt": one.prompt, "completion": one.completion, "reward": one.reward}
+            case "trl-sft":
+                yield {"prompt": one.prompt, "completion": one.completion}
+            case "trl-grpo":  # each prompt once; a task that was asked with several libraries has several
+                key = bytes.fromhex(content_hash(one.prompt))  # there can be as many as rollouts
+                if key not in seen:
+                    seen.add(key)
+                    yield {"prompt": one.prompt, "answer": one.rollout.expected, "task": one.rollout.task}
+
+
+def _chats(texts: Iterable[SelectedText]) -> Iterator[tuple[SelectedText, Chat]]:
+    """Yield the rollouts with their chat."""
+    for one in texts:
+        try:
+            yield one, to_chat(one.messages)
+        except DataError as error:
+            raise DataError(f"rollout {one.id}: {error}", code=error.code) from error
+
+
+def _conversations(texts: Iterable[SelectedText]) -> Iterator[_Conversation]:
+    """Yield the rollouts in which the model said something.
+
+    The arguments of tool calls are objects, as chat templates of open models expect.
+    """
+    for rollout, chat in _chats(texts):
         prompt = list(takewhile(lambda message: message["role"] != "assistant", chat))
-        if completion := [_with_objects(message) for message in chat[len(prompt) :]]:
+        completion = chat[len(prompt) :]
+        for call in (call for message in completion for call in message.get("tool_calls", ())):
+            with suppress(ValueError):
+                call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+        if completion:
             yield _Conversation(rollout, prompt, completion)
 
 
-def _all_openai(chats: Iterator[RolloutChat]) -> Lines:
-    return (_openai(rollout, chat) for rollout, chat in chats)
-
-
-def _trl(chats: Iterator[RolloutChat]) -> Lines:
-    return ({"prompt": one.prompt, "completion": one.completion, "reward": one.reward} for one in _conversations(chats))
-
-
-def _sft(chats: Iterator[RolloutChat]) -> Lines:
-    return ({"prompt": one.prompt, "completion": one.completion} for one in _conversations(chats))
-
-
-def _grpo(chats: Iterator[RolloutChat]) -> Lines:
-    """Yield each prompt once. A task that was asked with several libraries has several prompts."""
-    seen: set[bytes] = set()
-    for one in _conversations(chats):
-        key = bytes.fromhex(content_hash(one.prompt))  # there can be as many as rollouts
-        if key not in seen:
-            seen.add(key)
-            yield {"prompt": one.prompt, "answer": one.rollout.expected, "task": one.rollout.task}
-
-
-def _dpo(chats: Iterator[RolloutChat]) -> Lines:
+def _pairs(conversations: Iterable[_Conversation]) -> Iterator[Mapping[str, Any]]:
     """Yield pairs of rollouts. The rollouts of a group must be adjacent."""
-    for _, members in groupby(_conversations(chats), key=lambda one: _group(one.rollout)):
+
+    def group(one: _Conversation) -> tuple[object, ...]:
+        return one.rollout.run, one.rollout.phase, one.rollout.batch, one.rollout.task
+
+    for _, members in groupby(conversations, key=group):
         by_prompt: dict[str, list[_Conversation]] = {}
         for one in members:
             if one.reward is not None:
@@ -167,25 +149,3 @@ def _dpo(chats: Iterator[RolloutChat]) -> Lines:
             for best, worst in zip(ranked[:half], reversed(ranked), strict=False):
                 if best.reward != worst.reward:
                     yield {"prompt": best.prompt, "chosen": best.completion, "rejected": worst.completion}
-
-
-def _group(rollout: SelectedText) -> tuple[object, ...]:
-    return rollout.run, rollout.phase, rollout.batch, rollout.task
-
-
-def _with_objects(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the message with the arguments of tool calls as objects, as chat templates of open models expect."""
-    if "tool_calls" not in message:
-        return message
-    calls = [
-        {**call, "function": {**call["function"], "arguments": _object(call["function"]["arguments"])}}
-        for call in message["tool_calls"]
-    ]
-    return {**message, "tool_calls": calls}
-
-
-def _object(arguments: str) -> Any:
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments

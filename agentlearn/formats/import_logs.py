@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import BufferedReader
@@ -105,6 +105,32 @@ class _Read:
     line: _Line
     messages: list[ModelMessage]
 
+    def rollout(self, run: RunId, at: datetime) -> tuple[Trajectory, bytes]:
+        """Return the rollout as the store keeps it."""
+        last = self.line.messages[-1]
+        spoken = split_thoughts(last.text if last.role == "assistant" and not last.tool_calls else "")
+        answer = "" if spoken.unfinished else spoken.said.strip()
+        model = storable(self.line.model) if self.line.model else FOREIGN
+        reward = self.line.reward
+        verdict = Verdict(status="undecided", reason="imported without a reward")
+        if reward is not None:
+            status = "correct" if reward >= 1 else "incorrect" if reward <= 0 else "partial"
+            verdict = Verdict(status=status, reward=reward)
+        trajectory = Trajectory(
+            id=rollout_id(run, IMPORTED, self.task.id, self.g, 0),
+            run=run,
+            phase=IMPORTED,
+            task=self.task.id,
+            g=self.g,
+            seed=0,
+            treatment=Treatment(model=model, library=EMPTY_LIBRARY.version, arm=FOREIGN),
+            steps=steps_of(self.messages),
+            answer=answer or None,
+            verdict=verdict,
+            started_at=at,
+        )
+        return trajectory, ModelMessagesTypeAdapter.dump_json(self.messages)
+
 
 def import_file(file: Path, domain: str, store: Path) -> Imported:
     """Store the rollouts of a JSONL file as a run of kind `import`. Nothing is stored when a line is bad.
@@ -125,7 +151,10 @@ def import_file(file: Path, domain: str, store: Path) -> Imported:
         rollouts = sum(1 for _ in checked.rollouts(log, file.name))
         if not rollouts:
             raise DataError(f"{file.name} contains no rollout; {_FORM}, one object per line")
-        event = _event(new_run_id(), domain, {"file": file.name, "sha256": sha256})
+        settings = json.dumps({"file": file.name, "sha256": sha256})
+        event = started_event(
+            new_run_id(), "import", domain=domain, model=FOREIGN, simulated=False, seed=0, settings=settings
+        )
         asyncio.run(_save(store, event, log))
     tasks = len(checked.members)
     return Imported(run=event.run, domain=domain, rollouts=rollouts, tasks=tasks, rewarded=checked.rewarded)
@@ -151,7 +180,7 @@ async def _save(store: Path, event: RunEvent, log: BufferedReader) -> None:
 
 async def _save_batch(store: Store, event: RunEvent, batch: list[_Read]) -> None:
     tasks = {one.task.id: one.task for one in reversed(batch)}  # of equal tasks the first
-    rollouts = [_rollout(event.run, one.task, one.g, one.line, one.messages, event.at) for one in batch]
+    rollouts = [one.rollout(event.run, event.at) for one in batch]
     await store.save_import(event.run, list(tasks.values()), rollouts)
 
 
@@ -179,42 +208,6 @@ def _unusable(row: SourceRow, why: str) -> DataError:
     return DataError(f"{row.place} is not a rollout ({why}); {_FORM}. Nothing was imported", code="bad_rollout")
 
 
-def _rollout(
-    run: RunId, task: Task, g: int, line: _Line, messages: list[ModelMessage], at: datetime
-) -> tuple[Trajectory, bytes]:
-    last = line.messages[-1]
-    spoken = split_thoughts(last.text if last.role == "assistant" and not last.tool_calls else "")
-    answer = "" if spoken.unfinished else spoken.said.strip()
-    model = storable(line.model) if line.model else FOREIGN
-    trajectory = Trajectory(
-        id=rollout_id(run, IMPORTED, task.id, g, 0),
-        run=run,
-        phase=IMPORTED,
-        task=task.id,
-        g=g,
-        seed=0,
-        treatment=Treatment(model=model, library=EMPTY_LIBRARY.version, arm=FOREIGN),
-        steps=steps_of(messages),
-        answer=answer or None,
-        verdict=_verdict(line.reward),
-        started_at=at,
-    )
-    return trajectory, ModelMessagesTypeAdapter.dump_json(messages)
-
-
-def _verdict(reward: float | None) -> Verdict:
-    if reward is None:
-        return Verdict(status="undecided", reason="imported without a reward")
-    status = "correct" if reward >= 1 else "incorrect" if reward <= 0 else "partial"
-    return Verdict(status=status, reward=reward)
-
-
 def _sha256(log: BufferedReader) -> str:
     log.seek(0)
     return hashlib.file_digest(log, "sha256").hexdigest()
-
-
-def _event(run: RunId, domain: str, settings: Mapping[str, str]) -> RunEvent:
-    return started_event(
-        run, "import", domain=domain, model=FOREIGN, simulated=False, seed=0, settings=json.dumps(settings)
-    )

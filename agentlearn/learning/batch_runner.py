@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from types import MappingProxyType
 
-from agentlearn.config import GroupOptions, OwnTaskOptions, RunSettings
+from agentlearn.config import GroupOptions, RunSettings
+from agentlearn.config.options import OwnTaskOptions
 from agentlearn.domain.base import Domain
 from agentlearn.errors import AllFailed
 from agentlearn.learning.batch import Allocation, Batch, GroupStream, LearnerState
@@ -62,40 +63,54 @@ class HiddenLessons:
         return LearnerState(state.library, hiding)
 
 
-def reflector_sees(group: Group, threshold: float) -> Group:
-    """Return the group without the rollouts that failed while a lesson was hidden.
-
-    Their failures may come from the missing lesson, so lessons learned from them would repeat it.
-    """
-    seen = tuple(
-        one
-        for one in group.trajectories
-        if not one.treatment.masked or (one.reward is not None and one.reward >= threshold)
-    )
-    if len(seen) == len(group.trajectories):
-        return group
-    return Group(task=group.task, trajectories=seen, others=group.others)
-
-
 TEACHING = frozenset[GroupUse]({"mixed", "all_wrong", "single"})
 """How groups are used whose attempts the model that writes lessons reads."""
 
 
-def group_use(group: Group, threshold: float, margin: float, *, reasons: bool, gold: bool, teaches: bool) -> GroupUse:
-    """Return what the model that writes lessons learns from in a group, or why the group is left out.
+@dataclass(frozen=True, slots=True)
+class TeachingRules:
+    """What the model that writes lessons sees, and what it learns from."""
 
-    Attempts that are all wrong teach where something says what was wanted: a reason, or the expected answer.
+    threshold: float = 1.0
+    """Reward from which an answer counts as right."""
+    margin: float = 0.0
+    """Rewards that differ by no more than this count as equal."""
+    reasons: bool = True
+    """Whether the model sees the reasons of verdicts."""
+    gold: bool = True
+    """Whether it sees expected answers."""
+    all_wrong: bool = True
+    """Whether attempts that are all wrong are to teach."""
 
-    reasons, gold: whether the model sees reasons, and expected answers. teaches: whether such groups are to teach.
-    """
-    kind = group.kind(threshold, margin)
-    if kind != "all_wrong":
-        return kind
-    told = gold and any(group.task_of(one).answer is not None for one in group.decided)
-    told = told or (reasons and any(map(shown_reason, group.decided)))
-    if not (teaches and told):
-        return "nothing"
-    return "single" if len(group.decided) == 1 else "all_wrong"
+    def seen(self, group: Group) -> Group:
+        """Return the group without the rollouts that failed while a lesson was hidden.
+
+        Their failures may come from the missing lesson, so lessons learned from them would repeat it.
+        """
+        seen = tuple(
+            one
+            for one in group.trajectories
+            if not one.treatment.masked or (one.reward is not None and one.reward >= self.threshold)
+        )
+        if len(seen) == len(group.trajectories):
+            return group
+        return Group(task=group.task, trajectories=seen, others=group.others)
+
+    def use(self, seen: Group) -> GroupUse:
+        """Return what is learned from in a group as it is seen, or why the group is left out.
+
+        Attempts that are all wrong teach where something says what was wanted: a reason, or the expected answer.
+        """
+        kind = seen.kind(self.threshold, self.margin)
+        if kind != "all_wrong":
+            return kind
+        told = self.gold and any(seen.task_of(one).answer is not None for one in seen.decided)
+        told = told or (self.reasons and any(map(shown_reason, seen.decided)))
+        if not told:
+            return "nothing"
+        if not self.all_wrong:
+            return "not_wanted"
+        return "single" if len(seen.decided) == 1 else "all_wrong"
 
 
 def hiding_note(rows: Iterable[ExposedRow], run: str, threshold: float) -> str:
@@ -105,7 +120,7 @@ def hiding_note(rows: Iterable[ExposedRow], run: str, threshold: float) -> str:
     if not hidden:
         return ""
     unseen = sum(row.reward is not None and row.reward < threshold for row in hidden)
-    cost = hiding_cost(blocks_of(own), len(own))
+    cost = _hiding_cost(blocks_of(own), len(own))
     change = f"by about {abs(100 * cost):.1f} points (estimate)"
     direction = "lowered" if cost > 0 else "raised"
     return (
@@ -114,7 +129,7 @@ def hiding_note(rows: Iterable[ExposedRow], run: str, threshold: float) -> str:
     )
 
 
-def hiding_cost(blocks: Iterable[LessonBlock], rollouts: int) -> float:
+def _hiding_cost(blocks: Iterable[LessonBlock], rollouts: int) -> float:
     """Return the mean reward that hiding cost: each lesson's estimated effect, as often as it was hidden."""
     by_lesson: defaultdict[ExperienceId, list[LessonBlock]] = defaultdict(list)
     for block in blocks:
@@ -180,10 +195,6 @@ def _keys(trajectories: Sequence[Trajectory], domain: Domain) -> dict[RolloutId,
 def rollouts_at_once(concurrency: int) -> int:
     """Number of rollouts to run for `concurrency` model calls in flight; some are running a tool or wait to retry."""
     return concurrency + concurrency // 2
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 @dataclass(slots=True)
@@ -264,15 +275,32 @@ class BatchRunner:
 
         The decision depends only on the first wave's rewards, so a resumed run makes the same rollouts.
         """
-        allocation = self.allocation
-        first = range(allocation.first_wave)
-        members = await self._wave(task, first, batch, state, finished, one_done, groups.rollout_started)
-        if more := allocation.more(self._rewards(task, members), self.rollouts.domain.threshold):
+        allocation, domain = self.allocation, self.rollouts.domain
+
+        async def wave(numbers: range, one_done: Callable[[], None], one_started: Callable[[], None]) -> list[Finished]:
+            async def one(g: int) -> Finished:
+                seed = derive_seed(self.settings.seed, batch.phase, task.id, g)
+                slot = RolloutSlot(batch.phase, g, seed, batch.number)
+                try:
+                    treatment = state.treatments[task.id][g]
+                    return await self._one(task, slot, treatment, state.library, finished, one_started)
+                finally:
+                    one_done()
+
+            async with TaskGroup() as members:
+                running = [members.create_task(one(g)) for g in numbers]
+            return [member.result() for member in running]
+
+        members = await wave(range(allocation.first_wave), one_done, groups.rollout_started)
+        made = tuple(member.trajectory for member in members)
+        if self.settings.labels == "none":  # their own majority judges them; the whole group is judged later
+            made = by_majority(Group(task=task, trajectories=made), domain).trajectories
+        if more := allocation.more([one.reward for one in made], domain.threshold):
             further = range(len(members), len(members) + more)
-            members += await self._wave(task, further, batch, state, finished, self.sampling_started(more))
+            members += await wave(further, self.sampling_started(more), lambda: None)
         group = Group(task=task, trajectories=tuple(member.trajectory for member in members))
         if self.settings.labels == "none":  # judge the rollouts by majority, and store them
-            group = by_majority(group, self.rollouts.domain)
+            group = by_majority(group, domain)
             for member, judged in zip(members, group.trajectories, strict=True):
                 await self._keep(replace(member, trajectory=judged))
         if saved := allocation.group_size - len(members):
@@ -280,51 +308,17 @@ class BatchRunner:
         self._report(group)
         groups.put(group)
 
-    async def _wave(
-        self,
-        task: Task,
-        numbers: range,
-        batch: Batch,
-        state: LearnerState,
-        finished: Mapping[TaskRollout, Trajectory],
-        one_done: Callable[[], None],
-        one_started: Callable[[], None] = _nothing,
-    ) -> list[Finished]:
-        """Run the rollouts of a task with these numbers; return them in order."""
-
-        async def one(g: int) -> Finished:
-            seed = derive_seed(self.settings.seed, batch.phase, task.id, g)
-            slot = RolloutSlot(batch.phase, g, seed, batch.number)
-            try:
-                treatment = state.treatments[task.id][g]
-                return await self._one(task, slot, treatment, state.library, finished, one_started)
-            finally:
-                one_done()
-
-        async with TaskGroup() as members:
-            running = [members.create_task(one(g)) for g in numbers]
-        return [member.result() for member in running]
-
-    def _rewards(self, task: Task, members: Sequence[Finished]) -> list[float | None]:
-        """Return the rewards of the first wave. With labels `none`, its own majority judges it, and nothing is stored:
-        the whole group is judged when it is complete."""
-        trajectories = tuple(member.trajectory for member in members)
-        if self.settings.labels == "none":
-            trajectories = by_majority(Group(task=task, trajectories=trajectories), self.rollouts.domain).trajectories
-        return [one.reward for one in trajectories]
-
     def _report(self, group: Group) -> None:
         """Count a complete group."""
         domain, gold = self.rollouts.domain, self.settings.labels == "gold"
-        use = group_use(
-            reflector_sees(group, domain.threshold),
+        teaching = TeachingRules(
             domain.threshold,
             self.allocation.margin,
             reasons=gold and domain.explains,
             gold=gold,
-            teaches=isinstance(self.settings, GroupOptions) and self.settings.all_wrong == "teach",
+            all_wrong=isinstance(self.settings, GroupOptions) and self.settings.all_wrong == "teach",
         )
-        kind = group.kind(domain.threshold, self.allocation.margin)
+        kind, use = group.kind(domain.threshold, self.allocation.margin), teaching.use(teaching.seen(group))
         self.monitor.group_done(kind, teaches=use in TEACHING)
         self.group_done(group)
 
@@ -392,7 +386,7 @@ class BatchRunner:
         treatment: Treatment,
         library: Library,
         finished: Mapping[TaskRollout, Trajectory],
-        started: Callable[[], None] = _nothing,
+        started: Callable[[], None] = lambda: None,
     ) -> Finished:
         learning, before = slot.phase.startswith("epoch"), finished.get((task.id, slot.g))
         if before is not None and before.outcome == "undecided" and self.finished.repeats_undecided:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
-from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.printing import is_seen_on_stderr
@@ -76,6 +75,21 @@ class Update:
     evidence: Evidence
     ends: str = ""
     """Why the run ends after this update; empty: it goes on."""
+
+
+WarningCode = Literal[
+    "groups", "undecided", "failed", "limiter", "unpriced", "malformed", "fallen", "unprotected", "chat_template"
+]
+
+
+class RunWarning(Value):
+    """A problem that the user can do something about."""
+
+    code: WarningCode
+    subject: str = ""
+    """What it is about, where there can be several: the kind of group, the error code, the stage, or the epoch."""
+    words: str
+    """The warning in one sentence."""
 
 
 class Learner(Protocol):

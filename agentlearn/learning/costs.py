@@ -1,7 +1,7 @@
 """What a run will do and roughly cost, before anything is opened or spent; and a pilot, which measures it.
 
 The sizes of rollouts and of the calls of stages come from an earlier run of the same model (`measured_size`), from what
-a domain says about the models that ship, or from assumptions about models that nothing is known of (`assumed_size`).
+a domain says about the models that ship, or from assumptions about models that nothing is known of (`_assumed_size`).
 
 A pilot learns from a few tasks once. It does not measure on held-out tasks and does not publish a library.
 """
@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from agentlearn.config import ONLINE, LearnSettings, RunSettings, is_lab
@@ -29,7 +28,6 @@ from agentlearn.models.price import price_of
 from agentlearn.models.services import address_of
 from agentlearn.store import RunRow, StageTotals, StoreReader, read_store
 from agentlearn.types.experience import ASKED_LESSON_WORDS, estimated_tokens
-from agentlearn.types.ids import derive_seed
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.task import Task
 from agentlearn.types.value import Value
@@ -161,28 +159,33 @@ class CostEstimate(Value):
 
 
 class RolloutSize(Value):
-    """Mean size of one rollout."""
+    """Mean size of one rollout, or of one call of another stage."""
 
-    calls: float
+    calls: float = 1.0
     tokens_in: float
-    """Input tokens of all its calls, without lessons."""
+    """Input tokens of all its calls: of a rollout without lessons, of a stage with them."""
     tokens_out: float
 
+    @classmethod
+    def of(cls, shape: RolloutShape) -> "RolloutSize":
+        """Return the size of a rollout of that shape. Each turn reads the prompt and all earlier turns."""
+        turns = shape.turns
+        earlier = (shape.turn_out + shape.tool_result) * turns * (turns - 1) // 2
+        return cls(calls=turns, tokens_in=turns * shape.prompt + earlier, tokens_out=turns * shape.turn_out)
 
-class _CallSize(Value):
-    """Mean size of one call of a stage, lessons included."""
+    def times(self, count: float, model: str, stage: str, *, library: float = 0.0) -> StageEstimate:
+        """Return the estimate for that many rollouts or calls. library: tokens of lessons in each prompt."""
+        tokens_in = self.tokens_in + self.calls * library
+        return StageEstimate.priced(model, stage, count * self.calls, count * tokens_in, count * self.tokens_out)
 
-    tokens_in: float
-    tokens_out: float
 
-
-class RunSize(Value):
+class _Sizes(Value):
     """Mean sizes of a run's rollouts and of the calls of its stages."""
 
     rollout: RolloutSize
-    summarise: _CallSize
-    compare: _CallSize
-    consolidate: _CallSize
+    summarise: RolloutSize
+    compare: RolloutSize
+    consolidate: RolloutSize
     mixed: float
     """Share of groups whose rewards differ."""
     right: float = _RIGHT
@@ -204,7 +207,7 @@ class RunSize(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class _Course:
     """How long a run over a number of tasks is expected to be."""
 
     settings: LearnSettings
@@ -212,18 +215,21 @@ class Course:
     right: float = _RIGHT
     """Share of groups that are all right."""
 
-    def _shares(self) -> tuple[float, ...]:
-        return Allocation.of(self.settings).expected_visits(self.settings.epochs, self.right)
+    @property
+    def epochs(self) -> list[float]:
+        """Expected number of groups of each epoch."""
+        shares = Allocation.of(self.settings).expected_visits(self.settings.epochs, self.right)
+        return [self.tasks * share for share in shares]
 
     @property
     def visits(self) -> float:
         """Expected number of groups."""
-        return self.tasks * sum(self._shares())
+        return sum(self.epochs)
 
     @property
     def batches(self) -> int:
         """Expected number of batches."""
-        return sum(math.ceil(self.tasks * share / self.settings.batch_size) for share in self._shares())
+        return sum(math.ceil(groups / self.settings.batch_size) for groups in self.epochs)
 
     @property
     def final_library(self) -> int:
@@ -267,18 +273,23 @@ def _count_validation(tasks_of: Callable[..., Sequence[Task]], seed: int) -> int
 
 
 def estimate(
-    settings: LearnSettings, *, train: int | None = None, test: int | None = None, size: RunSize | None = None
+    settings: LearnSettings,
+    *,
+    train: int | None = None,
+    test: int | None = None,
+    size: _Sizes | None = None,
+    problem_tokens: int = 0,
 ) -> CostEstimate:
     """Return the estimate for a run.
 
     train, test: numbers of tasks; None: the settings' limit, else a usual number. size: what rollouts and stages take;
-    None: as assumed for that model.
+    None: as assumed for that model and problems of that mean length.
     """
     learned_from = train if train is not None else settings.limit or _USUAL_TASKS
     held_out = 0 if not settings.evaluate else test if test is not None else _USUAL_TASKS
     if settings.pilot is not None:
         settings, learned_from, held_out = settings.as_pilot(), min(settings.pilot, learned_from), 0
-    size = size or assumed_size(settings, tasks=learned_from)
+    size = size or _assumed_size(settings, tasks=learned_from, problem_tokens=problem_tokens)
     found = _of_size(settings, learned_from, held_out, size)
     usual = found.tokens_in + found.tokens_out
     whole = _of_size(settings, learned_from, held_out, size.model_copy(update={"validated": 1.0}))
@@ -288,50 +299,38 @@ def estimate(
         return found
     ends = list[int]()
     for answer in (_SHORT_ANSWER, _LONG_ANSWER):
-        end = assumed_size(settings, tasks=learned_from, problem_tokens=size.problem_tokens, answer=answer)
+        end = _assumed_size(settings, tasks=learned_from, problem_tokens=size.problem_tokens, answer=answer)
         cost = _of_size(settings, learned_from, held_out, end)
         ends.append(cost.tokens_in + cost.tokens_out)
     return found.model_copy(update={"tokens_range": (min(ends[0], usual), max(ends[1], usual))})
 
 
-def _of_size(settings: LearnSettings, train: int, test: int, size: RunSize) -> CostEstimate:
-    allocation, course = Allocation.of(settings), Course(settings, train, size.right)
+def _of_size(settings: LearnSettings, train: int, test: int, size: _Sizes) -> CostEstimate:
+    allocation, course = Allocation.of(settings), _Course(settings, train, size.right)
     visits = train * settings.epochs if settings.from_store else course.visits
     learning = 0 if settings.from_store else round(visits * allocation.expected_size(1 - size.mixed - size.right))
     measuring = test * settings.eval_rollouts
     # Rewards of a group of one cannot differ.
     mixed = round(visits * size.mixed) if settings.group_size > 1 else 0
     wrong = round(visits * size.wrong) if settings.all_wrong == "teach" else 0
-    lessons = Course(settings, train).average_library(size.library)
+    lessons = _Course(settings, train).average_library(size.library)
     validating = round(course.most_validation() * size.validated)
 
-    def rollouts(stage: str, count: int, library: float) -> StageEstimate:
-        return sized_rollouts(settings.model, stage, count, library, size.rollout)
-
-    def calls(stage: str, count: int, one: _CallSize) -> StageEstimate:
-        given = (count * one.tokens_in, count * one.tokens_out)
-        return StageEstimate.priced(settings.reflector_name, stage, count, *given)
-
-    before, after = rollouts(HELD_OUT, measuring, 0), rollouts(HELD_OUT, measuring, size.library)
-    both = (getattr(before, name) + getattr(after, name) for name in ("calls", "tokens_in", "tokens_out"))
+    model, reflector = settings.model, settings.reflector_name
     stages = [
-        rollouts("rollout", learning, lessons),
-        calls("summarise", mixed * allocation.first_wave + wrong * settings.group_size, size.summarise),
-        calls("compare", mixed + wrong, size.compare),
-        calls("consolidate", course.batches if mixed + wrong else 0, size.consolidate),
-        *([rollouts(_VALIDATION, validating, lessons)] if validating else []),
-        StageEstimate.priced(settings.model, HELD_OUT, *both),
+        size.rollout.times(learning, model, "rollout", library=lessons),
+        size.summarise.times(mixed * allocation.first_wave + wrong * settings.group_size, reflector, "summarise"),
+        size.compare.times(mixed + wrong, reflector, "compare"),
+        size.consolidate.times(course.batches if mixed + wrong else 0, reflector, "consolidate"),
+        *([size.rollout.times(validating, model, _VALIDATION, library=lessons)] if validating else []),
+        # half of these rollouts are measured before there are lessons
+        size.rollout.times(2 * measuring, model, HELD_OUT, library=size.library / 2),
     ]
     if size.judged:
-        question = _CallSize(tokens_in=_QUESTION_TO_JUDGE, tokens_out=_JUDGEMENT)
-        stages += [calls("judge", learning + validating, question), calls(f"judge {HELD_OUT}", 2 * measuring, question)]
+        question = RolloutSize(tokens_in=_QUESTION_TO_JUDGE, tokens_out=_JUDGEMENT)
+        stages.append(question.times(learning + validating, reflector, "judge"))
+        stages.append(question.times(2 * measuring, reflector, f"judge {HELD_OUT}"))
     return CostEstimate(rollouts=learning + validating + 2 * measuring, stages=tuple(stages), basis=size.basis)
-
-
-def sized_rollouts(model: str, stage: str, rollouts: int, library: float, size: RolloutSize) -> StageEstimate:
-    """Return the estimate for that many rollouts of a size. library: tokens of lessons in each prompt."""
-    tokens_in = size.tokens_in + size.calls * library
-    return StageEstimate.priced(model, stage, rollouts * size.calls, rollouts * tokens_in, rollouts * size.tokens_out)
 
 
 def refuse_unpriced(models: Sequence[str], max_cost_usd: float | None) -> None:
@@ -356,18 +355,10 @@ def known_price(model: str) -> tuple[float, float] | None:
     return price_of(name, provider.removeprefix("gateway/"), address_of(provider))
 
 
-def rollout_size(shape: RolloutShape) -> RolloutSize:
-    """Return the size of a rollout of that shape. Each turn reads the prompt and all earlier turns."""
-    earlier = (shape.turn_out + shape.tool_result) * shape.turns * (shape.turns - 1) // 2
-    return RolloutSize(
-        calls=shape.turns, tokens_in=shape.turns * shape.prompt + earlier, tokens_out=shape.turns * shape.turn_out
-    )
-
-
 def assumed_rollouts(shape: RolloutShape, model: str, problem_tokens: int) -> tuple[RolloutSize, str]:
     """Return the size of a model's rollouts when nothing was measured, and what it rests on."""
     found, basis, _ = _assumed_shape(shape, model, problem_tokens)
-    return rollout_size(found), basis
+    return RolloutSize.of(found), basis
 
 
 def _assumed_shape(
@@ -395,12 +386,12 @@ def _proposal(settings: LearnSettings) -> int:
     return round(_PROPOSAL * settings.lesson_words / ASKED_LESSON_WORDS)
 
 
-def assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0, answer: int | None = None) -> RunSize:
+def _assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0, answer: int | None = None) -> _Sizes:
     """Return the sizes of a run on that many tasks when no earlier run is known.
 
     problem_tokens: mean length of a problem. answer: tokens per call, instead of the domain's usual number.
     """
-    usual, course = usual_shape(settings), Course(settings, tasks)
+    usual, course = usual_shape(settings), _Course(settings, tasks)
     shape, basis, shipped = _assumed_shape(usual, settings.model, problem_tokens, answer)
     terse = answer is not None and answer < usual.turn_out
     library = course.final_library // (4 if terse else 1)
@@ -409,11 +400,11 @@ def assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0
     question = _STAGE_PROMPT + course.average_library(library)
     proposals = _proposal(settings) * round(course.visits * _MIXED) * settings.max_proposals // max(1, course.batches)
     transcript = shape.turns * (shape.turn_out + min(shape.tool_result, _SHOWN_RESULT))
-    return RunSize(
-        rollout=rollout_size(shape),
-        summarise=_CallSize(tokens_in=question + transcript, tokens_out=summary),
-        compare=_CallSize(tokens_in=question + settings.group_size * summary, tokens_out=comparison),
-        consolidate=_CallSize(
+    return _Sizes(
+        rollout=RolloutSize.of(shape),
+        summarise=RolloutSize(tokens_in=question + transcript, tokens_out=summary),
+        compare=RolloutSize(tokens_in=question + settings.group_size * summary, tokens_out=comparison),
+        consolidate=RolloutSize(
             tokens_in=question + proposals, tokens_out=min(proposals, _SHIPPED_CONSOLIDATION) if small else proposals
         ),
         mixed=_MIXED if answer is None else _FEW_MIXED if terse else _MANY_MIXED,
@@ -438,7 +429,7 @@ def file_task_shape(tools: str) -> RolloutShape:
     return _FILE_TASK if tools == "none" else _FILE_TASK.model_copy(update={"turns": _TOOL_TURNS, "tool_result": 400})
 
 
-def measured_size(settings: LearnSettings, *, tasks: int) -> RunSize | None:
+def measured_size(settings: LearnSettings, *, tasks: int) -> _Sizes | None:
     """Return the sizes of the latest finished run on the same source with the same models; None when there is none.
 
     Do not call it while this process has the store open.
@@ -452,7 +443,7 @@ def measured_size(settings: LearnSettings, *, tasks: int) -> RunSize | None:
         return None
 
 
-def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: LearnSettings, tasks: int) -> RunSize:
+def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: LearnSettings, tasks: int) -> _Sizes:
     """Return the sizes that an earlier run had, for a run with these settings on that many tasks."""
     totals = {one.stage: one for one in reader.stage_totals(row.run) if one.calls}
     groups = {
@@ -464,20 +455,20 @@ def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: Lear
     kinds: dict[str, int] = report.get("groups") or {}
     taught: dict[str, int] = report.get("taught") or {}
     visited, wrong = sum(kinds.values()), taught.get("all_wrong", 0) + taught.get("single", 0)
-    course, lessons = Course(settings, tasks), report.get("library", {}).get("tokens")
+    course, lessons = _Course(settings, tasks), report.get("library", {}).get("tokens")
     library = course.final_library
     if isinstance(lessons, int) and groups:
         library = max(lessons, min(library, lessons * max(1.0, course.visits / len(groups))))
     made = (report.get("selection") or {}).get("rollouts")
-    then = Course(LearnSettings.model_validate_json(row.settings), report.get("tasks", {}).get("train", 0))
+    then = _Course(LearnSettings.model_validate_json(row.settings), report.get("tasks", {}).get("train", 0))
     most = then.most_validation(len({(phase, batch) for phase, batch, _ in groups}))
     stages = {
-        name: _CallSize(tokens_in=one.tokens_in / one.calls, tokens_out=one.tokens_out / one.calls)
+        name: RolloutSize(tokens_in=one.tokens_in / one.calls, tokens_out=one.tokens_out / one.calls)
         for name in ("summarise", "compare", "consolidate")
         if (one := totals.get(name)) is not None
     }
     answers = f"{size.calls:.1f} calls and {size.tokens_out:,.0f} tokens of answers per rollout"
-    return assumed_size(settings, tasks=tasks).model_copy(
+    return _assumed_size(settings, tasks=tasks).model_copy(
         update={
             **stages,
             "rollout": size,
@@ -490,12 +481,6 @@ def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: Lear
             "basis": f"as run {row.run[:8]} had: {answers}",
         }
     )
-
-
-def measured_rollouts(reader: StoreReader, domain: str, model: str, data: str | None) -> RolloutSize | None:
-    """Return the size of rollouts in the latest finished learning run of the model on that source; None without one."""
-    found = latest_run(reader, "learn", domain, model, data=data)
-    return None if found is None else found[1]
 
 
 def latest_run(
@@ -535,43 +520,42 @@ class TaskCounts(Value):
     problem_tokens: int = 0
     """Mean length of a problem; 0 when it is not known."""
 
+    @classmethod
+    def of(cls, settings: RunSettings, domain: Domain) -> "TaskCounts":
+        """Return how many tasks a run has. Local tasks are read; online tasks are not downloaded.
+
+        Raises DataError or ConfigError, as the run would.
+        """
+        sources = [one for one in (settings.data, *settings.test_data) if one is not None]
+        if not any(source.startswith(ONLINE) for source in sources):
+            sets = task_sets(settings, domain)
+            length = mean_problem_tokens(sets.train)
+            return cls(train=len(sets.train), test=len(sets.test), counted=True, problem_tokens=length)
+
+        def size_of(source: str | None) -> int:
+            if source is None:
+                return _USUAL_TASKS
+            if source.startswith(HUB):
+                return published(source)[1].rows or _USUAL_TASKS
+            if source.startswith(GYM):
+                return int(dict(parse_gym(source).options)["size"])
+            return len(domain.read(Path(source)))
+
+        train, test = size_of(settings.data), 0
+        if settings.limit is not None:
+            train = min(train, settings.limit) if settings.data is not None else settings.limit
+        if settings.evaluate and settings.test_data:
+            test = sum(map(size_of, settings.test_data))
+        elif settings.evaluate:
+            test = round(train * settings.test_share)
+            train -= test
+        return cls(train=train, test=test, counted=False)
+
     def words(self, eval_rollouts: int) -> str:
         """Return the numbers in words. eval_rollouts: rollouts per held-out task."""
         held = f"{self.test:,} held out x {eval_rollouts} before and after" if self.test else "none held out"
         size = "" if self.counted else " (not downloaded; published or usual sizes)"
         return f"{self.train:,} to learn from, {held}{size}"
-
-
-def task_counts(settings: RunSettings, domain: Domain) -> TaskCounts:
-    """Return how many tasks a run has. Local tasks are read; online tasks are not downloaded.
-
-    Raises DataError or ConfigError, as the run would.
-    """
-    sources = [one for one in (settings.data, *settings.test_data) if one is not None]
-    if not any(source.startswith(ONLINE) for source in sources):
-        sets = task_sets(settings, domain)
-        return TaskCounts(
-            train=len(sets.train), test=len(sets.test), counted=True, problem_tokens=mean_problem_tokens(sets.train)
-        )
-
-    def size_of(source: str | None) -> int:
-        if source is None:
-            return _USUAL_TASKS
-        if source.startswith(HUB):
-            return published(source)[1].rows or _USUAL_TASKS
-        if source.startswith(GYM):
-            return int(dict(parse_gym(source).options)["size"])
-        return len(domain.read(Path(source)))
-
-    train, test = size_of(settings.data), 0
-    if settings.limit is not None:
-        train = min(train, settings.limit) if settings.data is not None else settings.limit
-    if settings.evaluate and settings.test_data:
-        test = sum(map(size_of, settings.test_data))
-    elif settings.evaluate:
-        test = round(train * settings.test_share)
-        train -= test
-    return TaskCounts(train=train, test=test, counted=False)
 
 
 def mean_problem_tokens(tasks: Sequence[Task]) -> int:
@@ -638,12 +622,12 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
     Raises DataError or ConfigError, as the run would.
     """
     refuse_unpriced(settings.endpoints, settings.max_cost_usd)
-    counts = task_counts(settings, domain)
+    counts = TaskCounts.of(settings, domain)
     train, test = counts.train, counts.test
     if settings.pilot is not None:
         settings, train, test = settings.as_pilot(), min(settings.pilot, train), 0
     size = measured_size(settings, tasks=train)
-    size = size or assumed_size(settings, tasks=train, problem_tokens=counts.problem_tokens)
+    size = size or _assumed_size(settings, tasks=train, problem_tokens=counts.problem_tokens)
     allocation, saved = Allocation.of(settings), list[str]()
     if allocation.first_wave < allocation.group_size:
         agree, first = f"{size.mixed + size.right:.0%}", allocation.first_wave
@@ -693,6 +677,61 @@ class PilotReport(Value):
     assumed: CostEstimate
     """The whole run, as estimated before the pilot."""
 
+    @classmethod
+    def of(
+        cls,
+        settings: LearnSettings,
+        *,
+        tasks: int,
+        whole: TaskSets,
+        groups: Mapping[str, int],
+        taught_wrong: int = 0,
+        drawn: int,
+        stages: Sequence[StageTotals],
+        library: int,
+    ) -> "PilotReport":
+        """Return the report of a pilot, with its measured costs scaled to the whole run.
+
+        Rollouts, summaries and comparisons are scaled by the expected visits to tasks, consolidations by batches. The
+        whole run is assumed to have as many lessons in its prompts as an estimate does.
+
+        tasks: number of tasks it learned from. taught_wrong: groups that were all wrong and taught. drawn: rollouts
+        that it made. library: tokens of the lessons in its prompts.
+        """
+        settings = settings.model_copy(update={"pilot": None})
+        total, mixed, train = sum(groups.values()), groups.get("mixed", 0), len(whole.train)
+        course = _Course(settings, train, groups.get("all_right", 0) / total if total else 0.0)
+        learning, made = course.visits / tasks, max(1, drawn)
+        more_batches = course.batches / math.ceil(tasks / settings.batch_size)
+        held_out = 2 * len(whole.test) * settings.eval_rollouts
+        validating = round(_VALIDATED * course.most_validation())
+        lessons = max(0, _Course(settings, train).average_library() - library)
+        scaled: list[StageEstimate] = []
+        for one in stages:
+            model = settings.model if one.stage == "rollout" else settings.reflector_name
+            more = 0 if one.stage == "judge" else lessons  # every other stage reads the library
+            if one.stage in _PER_ROLLOUT or mixed + taught_wrong:
+                calls = more_batches if one.stage == "consolidate" else learning
+                scaled.append(_scaled(one.stage, one, model, times=learning, calls=calls, lessons=more))
+            if one.stage in _PER_ROLLOUT:
+                # half of the held-out rollouts are measured with the pilot's library, half with the whole run's
+                for suffix, rollouts, read in ((_VALIDATION, validating, more), (HELD_OUT, held_out, more / 2)):
+                    if rollouts:
+                        title, times = suffix if one.stage == "rollout" else f"{one.stage} {suffix}", rollouts / made
+                        scaled.append(_scaled(title, one, model, times=times, calls=times, lessons=read))
+        return cls(
+            tasks=tasks,
+            of_tasks=train,
+            rollouts=drawn,
+            groups=total,
+            mixed=mixed,
+            mixed_share=mixed / total if total else None,
+            assumed_mixed_share=_MIXED,
+            turns=next((one.calls / drawn for one in stages if one.stage == "rollout" and drawn), None),
+            whole=CostEstimate(rollouts=round(drawn * learning) + validating + held_out, stages=tuple(scaled)),
+            assumed=estimate(settings, train=train, test=len(whole.test)),
+        )
+
     def lines(self) -> tuple[str, ...]:
         """Return the report as text, line by line."""
         share = "-" if self.mixed_share is None else f"{self.mixed_share:.0%}"
@@ -704,67 +743,6 @@ class PilotReport(Value):
             f"whole run, measured: {self.whole.sentence()}",
             f"whole run, assumed: {self.assumed.sentence()}",
         )
-
-
-def pilot_sets(sets: TaskSets, settings: LearnSettings) -> TaskSets:
-    """Return the pilot's tasks, sampled with the run's seed. There are no held-out tasks."""
-    assert settings.pilot is not None
-    count = min(settings.pilot, len(sets.train))
-    return TaskSets(tuple(Random(derive_seed("pilot", settings.seed)).sample(sets.train, count)), (), notes=sets.notes)
-
-
-def pilot_report(
-    settings: LearnSettings,
-    *,
-    tasks: int,
-    whole: TaskSets,
-    groups: Mapping[str, int],
-    taught_wrong: int = 0,
-    drawn: int,
-    stages: Sequence[StageTotals],
-    library: int,
-) -> PilotReport:
-    """Return the report of a pilot, with its measured costs scaled to the whole run.
-
-    Rollouts, summaries and comparisons are scaled by the expected visits to tasks, consolidations by batches. The whole
-    run is assumed to have as many lessons in its prompts as an estimate does.
-
-    tasks: number of tasks it learned from. taught_wrong: groups that were all wrong and taught. drawn: rollouts that it
-    made. library: tokens of the lessons in its prompts.
-    """
-    settings = settings.model_copy(update={"pilot": None})
-    total, mixed, train = sum(groups.values()), groups.get("mixed", 0), len(whole.train)
-    course = Course(settings, train, groups.get("all_right", 0) / total if total else 0.0)
-    learning, made = course.visits / tasks, max(1, drawn)
-    more_batches = course.batches / math.ceil(tasks / settings.batch_size)
-    held_out = 2 * len(whole.test) * settings.eval_rollouts
-    validating = round(_VALIDATED * course.most_validation())
-    lessons = max(0, Course(settings, train).average_library() - library)
-    scaled: list[StageEstimate] = []
-    for one in stages:
-        model = settings.model if one.stage == "rollout" else settings.reflector_name
-        more = 0 if one.stage == "judge" else lessons  # every other stage reads the library
-        if one.stage in _PER_ROLLOUT or mixed + taught_wrong:
-            calls = more_batches if one.stage == "consolidate" else learning
-            scaled.append(_scaled(one.stage, one, model, times=learning, calls=calls, lessons=more))
-        if one.stage in _PER_ROLLOUT:
-            # half of the held-out rollouts are measured with the pilot's library, half with the whole run's
-            for suffix, rollouts, read in ((_VALIDATION, validating, more), (HELD_OUT, held_out, more / 2)):
-                if rollouts:
-                    title, times = suffix if one.stage == "rollout" else f"{one.stage} {suffix}", rollouts / made
-                    scaled.append(_scaled(title, one, model, times=times, calls=times, lessons=read))
-    return PilotReport(
-        tasks=tasks,
-        of_tasks=train,
-        rollouts=drawn,
-        groups=total,
-        mixed=mixed,
-        mixed_share=mixed / total if total else None,
-        assumed_mixed_share=_MIXED,
-        turns=next((one.calls / drawn for one in stages if one.stage == "rollout" and drawn), None),
-        whole=CostEstimate(rollouts=round(drawn * learning) + validating + held_out, stages=tuple(scaled)),
-        assumed=estimate(settings, train=train, test=len(whole.test)),
-    )
 
 
 def _scaled(name: str, one: StageTotals, model: str, *, times: float, calls: float, lessons: float) -> StageEstimate:

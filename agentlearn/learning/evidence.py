@@ -109,6 +109,12 @@ class _Trial:
     at: int
     family: str
 
+    @classmethod
+    def of(cls, row: ExposedRow) -> "_Trial":
+        """Return a rollout as a trial."""
+        offered = frozenset(row.experiences) if row.offered is None else frozenset(row.offered) & {*row.experiences}
+        return cls(frozenset(row.masked), offered, row.reward, row.at, row.family)
+
 
 def blocks_of(
     rows: Iterable[ExposedRow], learned_from: Mapping[ExperienceId, AbstractSet[TaskId]] | None = None
@@ -127,8 +133,12 @@ def blocks_of(
         elif not measures(row.phase):
             key = (row.run, row.phase, str(row.batch), row.task, row.model, row.library, row.arm)
             from_tasks[key].append(row)
-    known = learned_from or {}
-    found = [one for members in from_tasks.values() for one in _of_task(members, known)]
+    found = list[LessonBlock]()
+    for members in from_tasks.values():
+        trials, task = [_Trial.of(row) for row in members], members[0].task
+        for lesson in sorted({lesson for trial in trials for lesson in trial.masked}):
+            own = task in (learned_from or {}).get(lesson, _NOBODY)
+            found += _compared(lesson, members[0].model, trials, task, own_task=own)
     return sorted([*found, *_of_live(live)], key=lambda one: (one.at, one.lesson, one.model))
 
 
@@ -147,18 +157,34 @@ def _once(rows: Iterable[ExposedRow]) -> Iterator[ExposedRow]:
             yield row
 
 
-def _trial(row: ExposedRow) -> _Trial:
-    offered = frozenset(row.experiences) if row.offered is None else frozenset(row.offered) & {*row.experiences}
-    return _Trial(frozenset(row.masked), offered, row.reward, row.at, row.family)
+def _of_live(rows: Iterable[ExposedRow]) -> Iterator[LessonBlock]:
+    """Blocks of live traffic: neighbouring episodes of one day that had the same library version and model.
 
+    An episode counts that was shown the same lessons throughout, with its mean reward.
+    """
 
-def _of_task(
-    rows: Sequence[ExposedRow], learned_from: Mapping[ExperienceId, AbstractSet[TaskId]]
-) -> Iterator[LessonBlock]:
-    trials, task = [_trial(row) for row in rows], rows[0].task
-    for lesson in sorted({lesson for trial in trials for lesson in trial.masked}):
-        own = task in learned_from.get(lesson, _NOBODY)
-        yield from _compared(lesson, rows[0].model, trials, task, own_task=own)
+    def stratum(row: ExposedRow) -> tuple[str, str, str, int]:
+        return row.run_name, row.model, row.library, row.at // _DAY_US
+
+    for (_, model, _, day), members in groupby(sorted(rows, key=lambda row: (*stratum(row), row.at, row.id)), stratum):
+        by_episode = defaultdict[str, list[ExposedRow]](list)
+        for row in members:
+            if row.reward is not None:
+                by_episode[row.episode or row.id].append(row)
+        episodes = list[_Trial]()
+        for parts in by_episode.values():
+            trials = [_Trial.of(row) for row in parts]
+            if len({(one.masked, one.offered) for one in trials}) == 1:
+                reward, at = fmean(row.reward or 0.0 for row in parts), min(row.at for row in parts)
+                episodes.append(replace(trials[0], reward=reward, at=at))
+        episodes.sort(key=lambda one: one.at)
+        for lesson in sorted({lesson for one in episodes for lesson in one.masked}):
+            waiting = list[_Trial]()
+            for one in (one for one in episodes if lesson in one.offered):
+                waiting.append(one)
+                if len({lesson in one.masked for one in waiting}) == 2:
+                    yield from _compared(lesson, model, waiting, f"{_DAY}{day}")
+                    waiting = []
 
 
 def _compared(
@@ -186,38 +212,6 @@ def _compared(
         task=task,
         family=families.pop() if len(families) == 1 else "",
     )
-
-
-def _of_live(rows: Iterable[ExposedRow]) -> Iterator[LessonBlock]:
-    """Blocks of live traffic: neighbouring episodes of one day that had the same library version and model."""
-
-    def stratum(row: ExposedRow) -> tuple[str, str, str, int]:
-        return row.run_name, row.model, row.library, row.at // _DAY_US
-
-    for (_, model, _, day), members in groupby(sorted(rows, key=lambda row: (*stratum(row), row.at, row.id)), stratum):
-        trials = _episodes(members)
-        for lesson in sorted({lesson for trial in trials for lesson in trial.masked}):
-            waiting = list[_Trial]()
-            for trial in (one for one in trials if lesson in one.offered):
-                waiting.append(trial)
-                if len({lesson in one.masked for one in waiting}) == 2:
-                    yield from _compared(lesson, model, waiting, f"{_DAY}{day}")
-                    waiting = []
-
-
-def _episodes(rows: Iterable[ExposedRow]) -> list[_Trial]:
-    """One trial for each episode that was shown the same lessons throughout, in order of time."""
-    by_episode = defaultdict[str, list[ExposedRow]](list)
-    for row in rows:
-        if row.reward is not None:
-            by_episode[row.episode or row.id].append(row)
-    found = list[_Trial]()
-    for members in by_episode.values():
-        trials = [_trial(row) for row in members]
-        if len({(one.masked, one.offered) for one in trials}) == 1:
-            reward, at = fmean(row.reward or 0.0 for row in members), min(row.at for row in members)
-            found.append(replace(trials[0], reward=reward, at=at))
-    return sorted(found, key=lambda one: one.at)
 
 
 EvidenceLabel = Literal["proven", "unknown", "harmful"]
@@ -321,10 +315,11 @@ def judge(blocks: Iterable[LessonBlock], rules: EvidenceRules | None = None) -> 
             ps |= {index: _p_like_these(counted[index].units, sign) for index in labelled}
             corrected = benjamini_hochberg([ps[one] if one in labelled else 1.0 for one in range(len(counted))])
             like_these |= {index for index, p in enumerate(corrected) if p <= rules.alpha}
-    found, place = list[LessonEvidence](), 0
+    index_of = {(one.known.lesson, one.known.model): index for index, one in enumerate(counted)}
+    found = list[LessonEvidence]()
     for each in tested:
-        one, index = each.known, place if each.known.blocks else -1
-        place += one.blocks > 0
+        one = each.known
+        index = index_of.get((one.lesson, one.model), -1)
         label: EvidenceLabel = "harmful" if index in chosen[-1] else "proven" if index in chosen[1] else "unknown"
         scope: _Scope = "" if label == "unknown" else "tasks_like_these" if index in like_these else "these_tasks"
         withheld = ""
@@ -368,6 +363,19 @@ class _Side:
     bounded: bool
     """Whether the bounds of the effect leave the label, beyond chance."""
 
+    @classmethod
+    def of(cls, blocks: Sequence[LessonBlock], sign: int, rules: EvidenceRules) -> "_Side":
+        """Return the evidence that the effect of these blocks has this sign."""
+        halves = EProcess().after(sign * one.effect for one in blocks).log_e
+        if not any(one.lost_shown or one.lost_hidden for one in blocks):
+            return cls(halves, halves, bounded=True)
+        wrong, right = zip(*(one.alike() for one in blocks), strict=True)
+        log_e = min(EProcess().after(sign * one for one in side).log_e for side in (wrong, right))
+        least = [min(sign * bound for bound in one.bounds()) for one in blocks]
+        parts = (least, least[-rules.window :])
+        above = (fmean(part) > _Z * math.sqrt(pvariance(part) / len(part)) for part in parts)
+        return cls(log_e, halves, bounded=any(above))
+
 
 _NOTHING = _Side(-math.inf, -math.inf, bounded=False)
 
@@ -378,7 +386,7 @@ def _tested(lesson: ExperienceId, model: str, found: Sequence[LessonBlock], rule
     latest = effects[-rules.window :]
     interval = anytime(latest, alpha=rules.interval_alpha) if latest else None
     units, unit = _units(blocks)
-    sides = {sign: _side(blocks, sign, rules) for sign in (-1, 1)}
+    sides = {sign: _Side.of(blocks, sign, rules) for sign in (-1, 1)}
     known = LessonEvidence(
         lesson=lesson,
         model=model,
@@ -400,24 +408,6 @@ def _tested(lesson: ExperienceId, model: str, found: Sequence[LessonBlock], rule
         rollouts_to_know=_growth_forecast(blocks, latest),
     )
     return _Tested(known, units, sides)
-
-
-def _side(blocks: Sequence[LessonBlock], sign: int, rules: EvidenceRules) -> _Side:
-    """The evidence that the effect of these blocks has this sign."""
-    halves = EProcess().after(sign * one.effect for one in blocks).log_e
-    if not any(one.lost_shown or one.lost_hidden for one in blocks):
-        return _Side(halves, halves, bounded=True)
-    wrong, right = zip(*(one.alike() for one in blocks), strict=True)
-    log_e = min(EProcess().after(sign * one for one in side).log_e for side in (wrong, right))
-    least = [min(sign * bound for bound in one.bounds()) for one in blocks]
-    return _Side(log_e, halves, bounded=any(_surely_positive(part) for part in (least, least[-rules.window :])))
-
-
-def _surely_positive(values: Sequence[float]) -> bool:
-    """Whether the mean of the values is above 0 beyond chance."""
-    mean = fmean(values)
-    spread = math.fsum((one - mean) ** 2 for one in values) / len(values)
-    return mean > _Z * math.sqrt(spread / len(values))
 
 
 def _units(blocks: Sequence[LessonBlock]) -> tuple[list[list[LessonBlock]], Literal["tasks", "families", "days"]]:
@@ -488,31 +478,25 @@ class LibraryEvidence:
     evidence: tuple[LessonEvidence, ...]
     """Of every lesson that was ever tested under this name, with each model."""
 
+    @classmethod
+    def of(cls, reader: StoreReader, libraries: LibraryStore, name: str) -> "LibraryEvidence":
+        """The evidence on a library's lessons. Raises LibraryError for an unknown name.
+
+        Nothing is kept between two calls but the rollouts themselves, so the result is the same in every process.
+        """
+        versions = {version: libraries.load(f"{name}@{version}") for version in libraries.versions(name)}
+        shown = {lesson for version in versions.values() for lesson in version.by_id}
+        ever = tuple(sorted(shown | {one.experience.id for version in versions.values() for one in version.withheld}))
+        rows = reader.exposed(ever, {version: list(library.by_id) for version, library in versions.items()})
+        hidden = {lesson for row in rows for lesson in row.masked} & {*ever}
+        learned_from = {lesson: reader.tasks_behind(lesson) for lesson in sorted(hidden)}
+        blocks = [one for one in blocks_of(rows, learned_from) if one.lesson in hidden]
+        return cls(name, libraries.load(name), judge(blocks))
+
     @property
     def tested(self) -> int:
         """Number of tests that share the budget of errors: one for each lesson and model with evidence."""
         return sum(bool(one.blocks) for one in self.evidence)
-
-
-def library_evidence(reader: StoreReader, libraries: LibraryStore, name: str) -> LibraryEvidence:
-    """The evidence on a library's lessons. Raises LibraryError for an unknown name.
-
-    Nothing is kept between two calls but the rollouts themselves, so the result is the same in every process.
-    """
-    versions = {version: libraries.load(f"{name}@{version}") for version in libraries.versions(name)}
-    ever = lessons_ever(versions.values())
-    rows = reader.exposed(ever, {version: list(library.by_id) for version, library in versions.items()})
-    hidden = {lesson for row in rows for lesson in row.masked} & {*ever}
-    learned_from = {lesson: reader.tasks_behind(lesson) for lesson in sorted(hidden)}
-    blocks = [one for one in blocks_of(rows, learned_from) if one.lesson in hidden]
-    return LibraryEvidence(name, libraries.load(name), judge(blocks))
-
-
-def lessons_ever(versions: Iterable[Library]) -> tuple[ExperienceId, ...]:
-    """Every lesson that one of these versions holds, sorted. Withheld ones are among them."""
-    known = list(versions)
-    shown = {lesson for version in known for lesson in version.by_id}
-    return tuple(sorted(shown | {one.experience.id for version in known for one in version.withheld}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,16 +556,13 @@ def to_evict(
     The lesson with the least value per token goes first, by its estimate. Only lessons with evidence can go, and proven
     ones and those that a person wrote cannot, so the library may stay larger than its limits.
     """
-    known = evidence_of(evidence, model)
-    candidates = sorted(
-        (
-            (value, one, found)
-            for one in library.experiences
-            if one.origin.kind != "person" and (found := _weakest(known.get(one.id, ()))) is not None
-            for value in [found.points / max(1, estimated_tokens(one.lesson))]
-        ),
-        key=lambda entry: (entry[0], entry[1].id),
-    )
+    known, candidates = evidence_of(evidence, model), list[tuple[float, Experience, LessonEvidence]]()
+    for one in library.experiences:
+        measured = [found for found in known.get(one.id, ()) if found.blocks]
+        if measured and one.origin.kind != "person" and not any(found.label == "proven" for found in measured):
+            weakest = min(measured, key=lambda found: found.points)  # the evidence that speaks least for it
+            candidates.append((weakest.points / max(1, estimated_tokens(one.lesson)), one, weakest))
+    candidates.sort(key=lambda entry: (entry[0], entry[1].id))
     lessons, tokens, gone = len(library), library.tokens, list[ToPark]()
     for value, one, found in candidates:
         if (max_lessons is None or lessons <= max_lessons) and (max_tokens is None or tokens <= max_tokens):
@@ -590,14 +571,6 @@ def to_evict(
         gone.append(ToPark(one, found, f"{reason}: {_evidence_words(found)}"))
         lessons, tokens = lessons - 1, tokens - estimated_tokens(one.lesson)
     return tuple(gone)
-
-
-def _weakest(found: Sequence[LessonEvidence]) -> LessonEvidence | None:
-    """The evidence that speaks least for a lesson; None where there is none, or where it is proven with some model."""
-    measured = [one for one in found if one.blocks]
-    if any(one.label == "proven" for one in measured):
-        return None
-    return min(measured, key=lambda one: one.points, default=None)
 
 
 def _evidence_words(one: LessonEvidence) -> str:

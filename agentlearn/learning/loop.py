@@ -14,15 +14,13 @@ from agentlearn.config import RunSettings
 from agentlearn.errors import ConfigError
 from agentlearn.learning.batch import Allocation, Batch, LearnerState, SamplingAhead, Schedule
 from agentlearn.learning.batch_runner import BatchRunner
-from agentlearn.learning.callbacks import Callbacks, Learner, Update
-from agentlearn.learning.evaluate import ArmNames, Scores, score_of
+from agentlearn.learning.callbacks import Callbacks, Learner, RunWarning, Update
+from agentlearn.learning.evaluate import ArmNames, RunResult, Scores, score_of
 from agentlearn.learning.open_run import TaskSets
 from agentlearn.learning.report import HeldOutScore
 from agentlearn.learning.resume import FinishedRollouts
-from agentlearn.learning.run_result import RunResult
 from agentlearn.learning.run_stats import RunMonitor, RunStats
 from agentlearn.learning.stored_groups import StoredGroups
-from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.rollout.recorded_run import recorded_run, started_event

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from random import Random
 
 from agentlearn.config import BudgetOptions, LearnSettings, OwnAgentOptions, RunSettings, TaskOptions
 from agentlearn.data.overlap import hold_out, overlaps
@@ -13,7 +14,7 @@ from agentlearn.errors import ConfigError, DataError
 from agentlearn.learning.subject import agent_of
 from agentlearn.models.budget import Budget
 from agentlearn.store import Store
-from agentlearn.types.ids import RunId
+from agentlearn.types.ids import RunId, derive_seed
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Usage
 
@@ -71,6 +72,11 @@ class TaskSets:
     """What was left out of the sources, and why."""
     validation: tuple[Task, ...] = ()
     """Tasks on which versions of the library are compared at the end; empty when they are not compared."""
+
+    def sample(self, count: int, seed: int) -> "TaskSets":
+        """Return at most `count` tasks to learn from, drawn by the run's seed, and no held-out tasks."""
+        drawn = Random(derive_seed("pilot", seed)).sample(self.train, min(count, len(self.train)))
+        return TaskSets(tuple(drawn), (), notes=self.notes)
 
     @property
     def validates_on_train(self) -> bool:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from agentlearn.errors import ConfigError
 from agentlearn.learning.costs import PilotReport
+from agentlearn.library.curate import EndCounts
 from agentlearn.measure.contrast import ContrastVerdict, Pass, Worst
 from agentlearn.models.service_record import ServiceRecord
 from agentlearn.types.experience import Library
@@ -199,7 +200,8 @@ class Taught(Value):
     """The same, with a single attempt."""
     skipped: dict[str, int] = Field(default_factory=dict[str, int])
     """Groups that taught nothing. all_right: every attempt was right; nothing: all were equally wrong, and nothing said
-    what was wanted; undecided: none was judged; failed: the agent answered in none."""
+    what was wanted; not_wanted: all were wrong, and the settings leave such groups out; undecided: none was judged;
+    failed: the agent answered in none."""
 
     @classmethod
     def of(cls, uses: Mapping[str, int]) -> "Taught":
@@ -217,31 +219,19 @@ class Taught(Value):
     def words(self) -> str:
         """The counts as one line."""
         single = "single wrong attempt" if self.single == 1 else "single wrong attempts"
-        told = f"{self.mixed} mixed, {self.all_wrong} always wrong, {self.single} {single}"
+        counts = {"mixed": self.mixed, "always wrong": self.all_wrong, single: self.single}
+        told = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
         rest = ", ".join(f"{number} {_SKIPPED[name]}" for name, number in self.skipped.items())
-        return f"{told}{f'; skipped: {rest}' if rest else ''}"
+        return f"{told or 'nothing'}{f'; skipped: {rest}' if rest else ''}"
 
 
 _SKIPPED = {
     "all_right": "always right",
     "nothing": "wrong with nothing to learn from",
+    "not_wanted": "always wrong (--all-wrong skip)",
     "undecided": "undecided",
     "failed": "without an answer",
 }
-
-
-class Proposals(Value):
-    """What became of the proposals."""
-
-    applied: int = 0
-    folded: int = 0
-    """Proposals that were merged into applied ones."""
-    dropped: dict[str, int] = Field(default_factory=dict[str, int])
-    """Proposals that were not used, by reason."""
-    rejected: dict[str, int] = Field(default_factory=dict[str, int])
-    """Proposals that were refused, by error code."""
-    quarantined: dict[str, int] = Field(default_factory=dict[str, int])
-    """Proposals that wait for a person, by code."""
 
 
 class StageLine(Value):
@@ -320,7 +310,8 @@ class LearnReport(Value):
     test_sets: tuple[HeldOut, ...] = ()
     """One entry per test set, when there are several."""
     library: LibraryLine
-    proposals: Proposals
+    proposals: EndCounts
+    """What became of the proposals."""
     groups: dict[str, int]
     taught: Taught = Taught()
     rollouts: dict[str, int]

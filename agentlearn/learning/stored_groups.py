@@ -48,7 +48,8 @@ def _live_groups(
     place = {row.id: number for number, row in enumerate(listed)}
     near = nearest_groups(
         [SESSION if tasks[row.task].source == SESSION else tasks[row.task].problem for row in listed],
-        [(*_kind(row), _kind_of_work(tasks[row.task])) for row in listed],
+        # and of a session of a coding agent, the repository and kind of work: all such tasks are near each other
+        [(*_kind(row), tasks[row.task].family if tasks[row.task].source == SESSION else "") for row in listed],
         [row.reward for row in listed],
         max_size=max_size,
         begun=[[place[row.id] for row in members] for members in whole],
@@ -87,11 +88,6 @@ def _told(members: Sequence[LiveRow]) -> bool:
 def _kind(row: LiveRow) -> _Kind:
     """What the rollouts of a group must have in common. A person's answer goes with the rollout that it corrects."""
     return row.model, str(row.library), tuple(row.masked)
-
-
-def _kind_of_work(task: Task) -> str:
-    """Repository and kind of work of a task from a session of a coding agent; all such tasks are near each other."""
-    return task.family if task.source == SESSION else ""
 
 
 def _latest(members: Sequence[LiveRow], max_size: int) -> list[LiveRow]:

@@ -209,7 +209,9 @@ def _made(found: Any, reference: str) -> Any:
     """Return an agent or a function as it is, and what a function without arguments returns."""
     if _agent(found):
         return found
-    if not callable(found) or (isinstance(found, type) and _is_agent_class(found)):
+    from pydantic_ai.agent import AbstractAgent
+
+    if not callable(found) or (isinstance(found, type) and issubclass(found, AbstractAgent)):
         raise _no_agent(f"is {short(found)}", reference)
     try:
         signature(found).bind()
@@ -229,12 +231,6 @@ def _made(found: Any, reference: str) -> Any:
     if not _agent(made) and not callable(made):
         raise _no_agent(f"returned {short(made)}", reference)
     return made
-
-
-def _is_agent_class(kind: type) -> bool:
-    from pydantic_ai.agent import AbstractAgent
-
-    return issubclass(kind, AbstractAgent)
 
 
 def _no_agent(why: str, reference: str) -> ConfigError:

@@ -1,17 +1,33 @@
-"""What a call from Python has that the command line has not: a twin without an event loop, and messages for Python."""
+"""Event loops of our own, and what a call from Python has besides: a twin without a loop, and messages for Python."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import wraps
+from importlib import import_module
 from typing import Any, ParamSpec, TypeVar, cast
 
 from agentlearn.config.command_words import python_words
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn.learning.own_loop import run_in_own_loop
 from agentlearn.types.value import Value
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def run_in_own_loop(main: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine in a new event loop and return its result, as `asyncio.run` does.
+
+    The loop is one of `uvloop` where that is installed, which takes less CPU time. A loop that an application runs
+    stays as it is, and so does asyncio's policy.
+    """
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    if sys.platform != "win32":
+        with suppress(ImportError):  # uvloop is missing or cannot be imported: asyncio's own is used
+            new_loop = import_module("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(main)
 
 
 def in_python_words(
@@ -31,22 +47,18 @@ def in_python_words(
                 error.message = python_words(error.message, settings)
                 error.args = (error.message,)
                 raise
-            return _with_notes(result, settings)
+            texts = {name: getattr(result, name, ()) for name in ("notes", "warnings")}
+            changed = {name: tuple(python_words(one, settings) for one in said) for name, said in texts.items() if said}
+            if not isinstance(result, Value) or not changed:
+                return result
+            report = result.model_copy(update=changed)
+            own = vars(result).keys() - type(result).model_fields.keys()
+            vars(report).update({name: vars(result)[name] for name in own})
+            return cast("R", report)
 
         return called
 
     return decorate
-
-
-def _with_notes(result: R, settings: type[Value]) -> R:
-    """Return a report with its notes and warnings in the words of Python."""
-    texts = {name: getattr(result, name, ()) for name in ("notes", "warnings")}
-    changed = {name: tuple(python_words(one, settings) for one in given) for name, given in texts.items() if given}
-    if not isinstance(result, Value) or not changed:
-        return result
-    report = result.model_copy(update=changed)
-    vars(report).update({name: vars(result)[name] for name in vars(result).keys() - type(result).model_fields.keys()})
-    return cast("R", report)
 
 
 def without_loop(call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:

@@ -16,7 +16,7 @@ from pydantic_ai.tools import RunContext
 
 from agentlearn.errors import LibraryError
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
-from agentlearn.library.shown import Shown, asked_in, hidden_in_episode, share_of, text_of, with_shown
+from agentlearn.library.shown import Shown, asked_in, hidden_in_episode, share_of, text_of
 from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId
@@ -174,21 +174,41 @@ class Experiences(AbstractCapability[Any]):
         return await self.for_query(text_of(ctx.prompt) or asked_in(ctx.messages))
 
     async def before_run(self, ctx: RunContext[Any]) -> None:
-        """Remember the span of the run."""
-        self._run_span = _agent_span()
+        """Remember the span of the run; there is none where the agent is not instrumented."""
+        span = get_current_span()
+        attributes: Any = getattr(span, "attributes", None) or {}
+        self._run_span = span if attributes.get("gen_ai.operation.name") == "invoke_agent" else None
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Record which lessons the model reads, once per run: in the request's metadata and on the run's span."""
-        if not self._recorded and _reads(request_context, self.rendered.text):
+        if not self._recorded and self._is_read(request_context):
             self._recorded = True
             shown = self.shown
             request = next((one for one in reversed(ctx.messages) if isinstance(one, ModelRequest)), None)
             if request is not None:
-                request.metadata = with_shown(request.metadata, self.id or DEFAULT_ID, shown)
-            _add_to_span(self._run_span, shown)
+                request.metadata = shown.added_to(request.metadata, self.id or DEFAULT_ID)
+            if self._run_span is not None and self._run_span.is_recording():
+                self._add_to(self._run_span, shown)
         return request_context
+
+    def _is_read(self, request: ModelRequestContext) -> bool:
+        """Whether the model reads the lessons. It does not where an application replaced the agent's instructions."""
+        text = self.rendered.text
+        instructions = request.model_request_parameters.instruction_parts or ()
+        if not text or any(text in part.content for part in instructions):
+            return True
+        contents = (getattr(part, "content", None) for message in request.messages for part in message.parts)
+        return any(isinstance(content, str) and text in content for content in contents)
+
+    @staticmethod
+    def _add_to(span: Span, shown: Shown) -> None:
+        """Add the lessons to a span, after those of other libraries."""
+        had: Any = getattr(span, "attributes", None) or {}
+        for key, value in ((_SPAN_LIBRARY, shown.library or ""), (_SPAN_VERSION, shown.version)):
+            span.set_attribute(key, f"{had[key]},{value}" if key in had else value)
+        span.set_attribute(_SPAN_LESSONS, [*had.get(_SPAN_LESSONS, ()), *shown.lessons])
 
     @classmethod
     def combine(cls, capabilities: Sequence[AbstractCapability[Any]]) -> AbstractCapability[Any]:
@@ -235,29 +255,3 @@ class Experiences(AbstractCapability[Any]):
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>{self.library._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
-
-
-def _reads(request: ModelRequestContext, text: str) -> bool:
-    """Whether the model reads this text. It does not where an application replaced the agent's instructions."""
-    instructions = request.model_request_parameters.instruction_parts or ()
-    if not text or any(text in part.content for part in instructions):
-        return True
-    contents = (getattr(part, "content", None) for message in request.messages for part in message.parts)
-    return any(isinstance(content, str) and text in content for content in contents)
-
-
-def _agent_span() -> Span | None:
-    """The span of the current run; None where the agent is not instrumented."""
-    span = get_current_span()
-    attributes: Any = getattr(span, "attributes", None) or {}
-    return span if attributes.get("gen_ai.operation.name") == "invoke_agent" else None
-
-
-def _add_to_span(span: Span | None, shown: Shown) -> None:
-    """Add the lessons to a span, after those of other libraries."""
-    if span is None or not span.is_recording():
-        return
-    had: Any = getattr(span, "attributes", None) or {}
-    for key, value in ((_SPAN_LIBRARY, shown.library or ""), (_SPAN_VERSION, shown.version)):
-        span.set_attribute(key, f"{had[key]},{value}" if key in had else value)
-    span.set_attribute(_SPAN_LESSONS, [*had.get(_SPAN_LESSONS, ()), *shown.lessons])

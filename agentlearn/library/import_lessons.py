@@ -5,7 +5,8 @@ the library published before keeps its id and its origin; every other one gets a
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, repeat
 from pathlib import Path
@@ -16,15 +17,13 @@ from agentlearn.library.curate.hostile import screened, wrong_form
 from agentlearn.library.curate.lesson_text import checked_lesson, too_long
 from agentlearn.library.curate.operations import tags_of
 from agentlearn.library.curate.similarity import SAME_LESSON, LessonWords, NearIndex
-from agentlearn.library.formats import format_of, library_format
-from agentlearn.library.formats.our_json import shown_value
+from agentlearn.library.formats import format_of, library_format, shown_value
 from agentlearn.library.formats.source_files import (
     Form,
     FoundLesson,
     ImportLimits,
     ReadLessons,
     SourceFiles,
-    read_source,
 )
 from agentlearn.library.history.three_way import Ancestry
 from agentlearn.library.store import LibraryStore
@@ -127,7 +126,7 @@ def import_lessons(
     name, those that it published under any. Raises LibraryError when the file cannot be read, and MissingExtra for
     YAML without PyYAML and for Markdown without markdown-it-py.
     """
-    source = read_source(path, limits)
+    source = SourceFiles.read(path, limits)
     chosen = library_format(format) if format else format_of(source)
     return checked_lessons(source, chosen.read(source), chosen.name, into=into, name=name, store=store, limits=limits)
 
@@ -159,8 +158,9 @@ def checked_lessons(
         return ImportedLessons(source.path, form, known=frozenset(known.lessons), published=known.published)
     lessons = read.lessons if read.library is not None else _as_listed(read.lessons, form)
     given = (one.text for one in lessons if isinstance(one.text, str))
-    check = _Check(source, form, into, known, given, name)
-    for lesson, own in zip(lessons, _own(read, len(lessons)), strict=True):
+    check, library = _Check(source, form, into, known, given, name), read.library
+    held = () if library is None else (*library.experiences, *(one.experience for one in library.withheld))
+    for lesson, own in zip(lessons, held if library is not None else repeat(None, len(lessons)), strict=True):
         check.take(lesson, own)
     found = check.result()
     return found if store is None else replace(found, copied=_copied(found, read.exported, store.ancestry()))
@@ -232,13 +232,6 @@ def _packed(pieces: Iterable[str], words: int) -> list[str]:
     return packed
 
 
-def _own(read: ReadLessons, number: int) -> Iterable[Experience | None]:
-    """The experience of each lesson in an unchanged library of ours; None for each of a number in other files."""
-    if read.library is None:
-        return repeat(None, number)
-    return (*read.library.experiences, *(one.experience for one in read.library.withheld))
-
-
 @dataclass(frozen=True, slots=True)
 class _Known:
     """What the store knows of a library in a file."""
@@ -256,23 +249,14 @@ class _Known:
         asked = {*library.by_id, *(one.experience.id for one in library.withheld)}
         found: dict[ExperienceId, Experience] = {}
         same: Library | None = None
-        for one in _published(store, name):
-            held = (*one.experiences, *(waiting.experience for waiting in one.withheld))
-            found.update((experience.id, experience) for experience in held if experience.id in asked)
-            same = one if one.version == library.version else same
+        names = [known for known in store.names() if name in {"", known}]
+        for reference in (f"{known}@{version}" for known in names for version in store.versions(known)):
+            with suppress(LibraryError):  # a damaged version knows no lessons
+                one = store.load(reference)
+                held = (*one.experiences, *(waiting.experience for waiting in one.withheld))
+                found.update((experience.id, experience) for experience in held if experience.id in asked)
+                same = one if one.version == library.version else same
         return cls(found, same, {key: one for key, one in parked.items() if key in found})
-
-
-def _published(store: LibraryStore, only: str) -> Iterator[Library]:
-    """The published versions of a library; those of all libraries without a name."""
-    for name in store.names():
-        if only not in {"", name}:
-            continue
-        for version in store.versions(name):
-            try:
-                yield store.load(f"{name}@{version}")
-            except LibraryError:  # a damaged version knows no lessons
-                continue
 
 
 class _Check:

@@ -15,6 +15,7 @@ from functools import cache, wraps
 from html import escape
 from importlib import import_module
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, cast
@@ -26,50 +27,12 @@ from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, o
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
-CHAT = "/chat/completions"
-RESPONSES = "/responses"
-MESSAGES = "/v1/messages"
-_FIELDS = {CHAT: "messages", RESPONSES: "instructions", MESSAGES: "system"}
+_CHAT, _RESPONSES, _MESSAGES = "/chat/completions", "/responses", "/v1/messages"
+_FIELDS = {_CHAT: "messages", _RESPONSES: "instructions", _MESSAGES: "system"}
 """The field of a request that takes the lessons, by the end of its path."""
 _NOWHERE = "http://127.0.0.1:9"
-_CHANGED = (
-    "lessons cannot be added to calls of {package} {version}: {reason}; put `lessons(...).text` into your messages"
-)
 _OTHERS = ("mistralai", "google.genai", "cohere", "ollama", "together", "litellm")
 """Packages of other clients, to which no lessons are added."""
-_USER = {"role": "user", "content": "x"}
-
-
-class _Package(NamedTuple):
-    """A package with clients that send their calls through `request`."""
-
-    name: str
-    clients: tuple[str, str]
-    """Its synchronous and its asynchronous client."""
-    calls: Mapping[str, Callable[[Any], Any]]
-    """A call of each kind, by the end of its path."""
-
-
-def _chat(client: Any) -> Any:
-    return client.chat.completions.create(model="m", messages=[_USER])
-
-
-def _response(client: Any) -> Any:
-    return client.responses.create(model="m", input="x", instructions="x")
-
-
-def _message(client: Any) -> Any:
-    return client.messages.create(model="m", max_tokens=1, messages=[_USER], system="x")
-
-
-_PACKAGES = (
-    _Package("openai", ("OpenAI", "AsyncOpenAI"), {CHAT: _chat, RESPONSES: _response}),
-    _Package("anthropic", ("Anthropic", "AsyncAnthropic"), {MESSAGES: _message}),
-    _Package("groq", ("Groq", "AsyncGroq"), {CHAT: _chat}),
-)
-
-AddLessons = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-"""Returns the body of a request to this path with the lessons of the current context."""
 
 
 class _Seen(Exception):  # not an error: it carries what a call would have sent
@@ -78,10 +41,112 @@ class _Seen(Exception):  # not an error: it carries what a call would have sent
         self.options = options
 
 
+class _Package(NamedTuple):
+    """A package with clients that send their calls through `request`."""
+
+    name: str
+    clients: tuple[str, str]
+    """Its synchronous and its asynchronous client."""
+    calls: Mapping[str, tuple[str, Mapping[str, Any]]]
+    """A call of each kind by the end of its path: the method of the client, and its arguments."""
+
+    @property
+    def installed(self) -> bool:
+        """Whether it can be imported."""
+        if self.name in sys.modules:
+            return sys.modules[self.name] is not None  # pyright: ignore[reportUnnecessaryComparison]
+        return find_spec(self.name) is not None
+
+    def bases(self) -> list[type]:
+        """Return the two classes that send requests. Raises LibraryError when calls go another way."""
+        found: list[type] = []
+        try:
+            clients = [getattr(import_module(self.name), name) for name in self.clients]
+        except (ImportError, AttributeError) as error:
+            raise self._changed(f"it cannot be imported: {error}") from error
+        for client in clients:
+            home = next((kind for kind in client.__mro__ if "request" in vars(kind)), None)
+            if home is None:
+                raise self._changed(f"{client.__name__} has no method 'request'")
+            self._try_calls(client)
+            found.append(home)
+        return found
+
+    def _try_calls(self, client: type) -> None:
+        """Make one call of each kind with a client that sends nothing, and check what would be sent."""
+
+        def request(_: Any, _cast_to: Any, options: Any, *_arguments: Any, **_keywords: Any) -> Any:
+            raise _Seen(options)
+
+        probe: Any = type(client.__name__, (client,), {"request": request})(api_key="none", base_url=_NOWHERE)
+        try:
+            for path, (method, arguments) in self.calls.items():
+                try:
+                    _finish(attrgetter(method)(probe)(**arguments))
+                except _Seen as seen:
+                    options = seen.options
+                except Exception as error:
+                    raise self._changed(f"a call raised {error!r}") from error
+                else:
+                    raise self._changed("a call does not go through 'request'")
+                body, field = getattr(options, "json_data", None), _FIELDS[path]
+                if _path(getattr(options, "url", "")) != path or not isinstance(body, Mapping) or field not in body:
+                    raise self._changed(f"a call of {path!r} does not send {field!r} through 'request'")
+        finally:
+            with suppress(Exception):  # an unused client has nothing to close but its own mark
+                _finish(probe.close())
+
+    def _changed(self, reason: str) -> LibraryError:
+        version = getattr(sys.modules.get(self.name), "__version__", "")
+        return LibraryError(
+            f"lessons cannot be added to calls of {self.name} {version}: {reason}; put `lessons(...).text` into your"
+            " messages",
+            code=f"{self.name}_changed",
+        )
+
+
+def _finish(made: object) -> None:
+    """Run a coroutine that never waits; anything else is finished."""
+    if isinstance(made, Coroutine):
+        running = cast("Coroutine[Any, Any, Any]", made)
+        try:
+            with suppress(StopIteration):
+                running.send(None)
+        finally:
+            running.close()
+
+
+def _path(url: object) -> str:
+    path = str(url).partition("?")[0].rstrip("/")
+    return next((known for known in _FIELDS if path.endswith(known)), path)
+
+
+_CHAT_CALL: Mapping[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
+_PACKAGES = (
+    _Package(
+        "openai",
+        ("OpenAI", "AsyncOpenAI"),
+        {
+            _CHAT: ("chat.completions.create", _CHAT_CALL),
+            _RESPONSES: ("responses.create", {"model": "m", "input": "x", "instructions": "x"}),
+        },
+    ),
+    _Package(
+        "anthropic",
+        ("Anthropic", "AsyncAnthropic"),
+        {_MESSAGES: ("messages.create", {**_CHAT_CALL, "max_tokens": 1, "system": "x"})},
+    ),
+    _Package("groq", ("Groq", "AsyncGroq"), {_CHAT: ("chat.completions.create", _CHAT_CALL)}),
+)
+
+_AddLessons = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""Returns the body of a request to this path with the lessons of the current context."""
+
+
 class _ClientCalls:
     """Replaces the method that sends requests while blocks are open. Safe to use from several threads."""
 
-    def __init__(self, add: AddLessons) -> None:
+    def __init__(self, add: _AddLessons) -> None:
         self._add = add
         self._lock = threading.Lock()
         self._open = 0
@@ -147,25 +212,15 @@ class _ClientCalls:
         return options.model_copy(update=changes)
 
 
-def _other_client() -> str | None:
-    """Return a package of clients that this program has imported and that gets no lessons; None when there is none."""
-    return next((name for name in _OTHERS if name in sys.modules), None)
-
-
-def _path(url: object) -> str:
-    path = str(url).partition("?")[0].rstrip("/")
-    return next((known for known in _FIELDS if path.endswith(known)), path)
-
-
 @cache
 def client_bases() -> tuple[type, ...]:
     """The classes that send requests, two of each installed package, after a test that calls go through them."""
     found: list[type] = []
     for package in _PACKAGES:
-        if not _installed(package.name):
+        if not package.installed:
             continue
         try:
-            found += _bases(package)
+            found += package.bases()
         except LibraryError as error:
             if package.name == "openai":
                 raise
@@ -178,75 +233,64 @@ def client_bases() -> tuple[type, ...]:
     return tuple(found)
 
 
-def _installed(package: str) -> bool:
-    if package in sys.modules:
-        return sys.modules[package] is not None  # pyright: ignore[reportUnnecessaryComparison]
-    return find_spec(package) is not None
-
-
-def _bases(package: _Package) -> list[type]:
-    """Return the two classes of a package. Raises LibraryError when its calls go another way."""
-    found: list[type] = []
-    try:
-        clients = [getattr(import_module(package.name), name) for name in package.clients]
-    except (ImportError, AttributeError) as error:
-        raise _changed(package.name, f"it cannot be imported: {error}") from error
-    for client in clients:
-        home = next((kind for kind in client.__mro__ if "request" in vars(kind)), None)
-        if home is None:
-            raise _changed(package.name, f"{client.__name__} has no method 'request'")
-        _try_calls(package, client)
-        found.append(home)
-    return found
-
-
-def _try_calls(package: _Package, client: type) -> None:
-    """Make one call of each kind with a client that sends nothing, and check what would be sent."""
-
-    def request(_: Any, _cast_to: Any, options: Any, *_arguments: Any, **_keywords: Any) -> Any:
-        raise _Seen(options)
-
-    probe: Any = type(client.__name__, (client,), {"request": request})(api_key="none", base_url=_NOWHERE)
-    try:
-        for path, call in package.calls.items():
-            options = _options_of(package.name, lambda call=call: call(probe))
-            body: Any = getattr(options, "json_data", None)
-            field = _FIELDS[path]
-            if _path(getattr(options, "url", "")) != path or not isinstance(body, Mapping) or field not in body:
-                raise _changed(package.name, f"a call of {path!r} does not send {field!r} through 'request'")
-    finally:
-        with suppress(Exception):  # an unused client has nothing to close but its own mark
-            _finish(probe.close())
-
-
-def _options_of(package: str, call: Callable[[], Any]) -> Any:
-    try:
-        _finish(call())
-    except _Seen as seen:
-        return seen.options
-    except Exception as error:
-        raise _changed(package, f"a call raised {error!r}") from error
-    raise _changed(package, "a call does not go through 'request'")
-
-
-def _finish(made: object) -> None:
-    """Run a coroutine that never waits; anything else is finished."""
-    if isinstance(made, Coroutine):
-        running = cast("Coroutine[Any, Any, Any]", made)
-        try:
-            with suppress(StopIteration):
-                running.send(None)
-        finally:
-            running.close()
-
-
-def _changed(package: str, reason: str) -> LibraryError:
-    version = getattr(sys.modules.get(package), "__version__", "")
-    return LibraryError(_CHANGED.format(package=package, version=version, reason=reason), code=f"{package}_changed")
-
-
 _FENCE = "<experiences>\n["
-_INSTRUCTING = ("system", "developer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message of a chat: an object of its package, or JSON."""
+
+    message: Any
+
+    def part(self, name: str) -> Any:
+        """A field of it; None without it."""
+        if isinstance(self.message, Mapping):
+            return cast("Mapping[str, Any]", self.message).get(name)
+        return getattr(self.message, name, None)
+
+    @property
+    def instructs(self) -> bool:
+        """Whether it is a system or developer message."""
+        return self.part("role") in {"system", "developer"}
+
+    @property
+    def texts(self) -> list[str]:
+        """Its texts. Its content is a text or a list of parts."""
+        content = self.part("content")
+        if isinstance(content, str):
+            return [content]
+        parts = cast("list[Any]", content) if isinstance(content, list | tuple) else []
+        found = (part if isinstance(part, str) else _Message(part).part("text") for part in parts)
+        return [text for text in found if isinstance(text, str)]
+
+    @property
+    def advised(self) -> bool:
+        """Whether it is a system or developer message that holds a block of advice already."""
+        return self.instructs and any(_FENCE in text for text in self.texts)
+
+    def with_text(self, text: str) -> Any:
+        """The message with a text at its end."""
+        content = self.part("content")
+        if content is None or isinstance(content, str):
+            longer: Any = f"{content}\n\n{text}" if content else text
+        elif isinstance(content, list | tuple):
+            longer = [*cast("list[Any]", content), {"type": "text", "text": text}]
+        else:
+            raise LibraryError(
+                f"lessons cannot be added to the system message {self.message!r:.80}; its content is no text"
+            )
+        if isinstance(self.message, Mapping):
+            return {**cast("Mapping[str, Any]", self.message), "content": longer}
+        return {"role": self.part("role"), "content": longer}
+
+
+def _listed(messages: Any) -> list[_Message]:
+    return [_Message(one) for one in cast("Sequence[Any]", messages)] if isinstance(messages, list | tuple) else []
+
+
+def _asked(messages: Sequence[_Message]) -> str:
+    """The text of the last user message."""
+    return next((text_of(one.part("content")) for one in reversed(messages) if one.part("role") == "user"), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,13 +318,12 @@ class Advice:
         Without a system or developer message, a new one is put first. The given messages are not changed.
         Messages that hold a block of advice already are returned as they are.
         """
-        given = list(messages)
-        if not self.text or _advised(given):
-            return given
-        for place, message in enumerate(given):
-            if _instructs(message):
-                return [*given[:place], _with_text(message, self.text), *given[place + 1 :]]
-        return [{"role": "system", "content": self.text}, *given]
+        given = list(map(_Message, messages))
+        if not self.text or any(one.advised for one in given):
+            return [one.message for one in given]
+        system = next((one for one in given if one.instructs), None)
+        changed = [one.with_text(self.text) if one is system else one.message for one in given]
+        return changed if system else [{"role": "system", "content": self.text}, *changed]
 
     def instructions(self, instructions: str | None = None) -> str | None:
         """Return these instructions with the block of advice at the end, unless they hold one already."""
@@ -322,31 +365,29 @@ def _innermost() -> _Block | None:
 
 
 def _add(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body of a request with the lessons of the innermost block, chosen for its last user message."""
     block = _innermost()
     if block is None:
         return body
-    if path == CHAT:
-        messages = body.get("messages") or ()
-        return {**body, "messages": block.advice_for(_asked(messages)).messages(messages)}
-    if path == MESSAGES:
-        system = _with_system(body.get("system"), block.advice_for(_asked(body.get("messages"))))
-        return body if system is None else {**body, "system": system}
-    given, sent = body.get("instructions"), body.get("input")
-    if isinstance(sent, list | tuple) and _advised(cast("Sequence[Any]", sent)):
-        return body
-    advice = block.advice_for(sent if isinstance(sent, str) else _asked(sent))
-    instructions = advice.instructions(given if isinstance(given, str) else None)
-    return body if instructions is None else {**body, "instructions": instructions}
-
-
-def _with_system(system: Any, advice: Advice) -> Any:
-    """The instructions of a call of Anthropic, a text or a list of parts, with the block of advice at the end."""
-    if isinstance(system, list | tuple):
+    if path == _RESPONSES:
+        given, sent = body.get("instructions"), body.get("input")
+        listed = _listed(sent)
+        if any(one.advised for one in listed):
+            return body
+        advice = block.advice_for(sent if isinstance(sent, str) else _asked(listed))
+        instructions = advice.instructions(given if isinstance(given, str) else None)
+        return body if instructions is None else {**body, "instructions": instructions}
+    messages, system = body.get("messages") or (), body.get("system")
+    advice = block.advice_for(_asked(_listed(messages)))
+    if path == _CHAT:
+        return {**body, "messages": advice.messages(messages)}
+    if isinstance(system, list | tuple):  # the instructions of a call of Anthropic are a text or a list of parts
         parts = cast("Sequence[Any]", system)
-        if not advice.text or any(_FENCE in text for text in _texts({"content": parts})):
-            return system
-        return [*parts, {"type": "text", "text": advice.text}]
-    return advice.instructions(system if isinstance(system, str) else None)
+        if not advice.text or any(_FENCE in text for text in _Message({"content": parts}).texts):
+            return body
+        return {**body, "system": [*parts, {"type": "text", "text": advice.text}]}
+    instructions = advice.instructions(system if isinstance(system, str) else None)
+    return body if instructions is None else {**body, "system": instructions}
 
 
 _calls = _ClientCalls(_add)
@@ -448,7 +489,12 @@ class Lessons:
             block = block or self._blocks[-1]  # closed from another context, as some test fixtures do
             self._blocks.remove(block)
         block.is_open = False
-        if kind is None and block.advice.text and _calls.added == block.added_before and (other := _other_client()):
+        if (
+            kind is None
+            and block.advice.text
+            and _calls.added == block.added_before
+            and (other := next((name for name in _OTHERS if name in sys.modules), None))
+        ):
             warnings.warn(
                 f"no call in the block got the lessons: they are added to calls of openai, anthropic and groq, and not"
                 f" of {other}; put `lessons(...).text` into its messages",
@@ -501,47 +547,3 @@ def lessons(
     source = open_source(library, store=store, follow=follow, missing=missing)
     retriever = retrieval if isinstance(retrieval, Retriever) else Retriever(retrieval or Retrieval())
     return Lessons(source, tuple(dict.fromkeys(masked)), share, episode, retriever)
-
-
-def _part(message: Any, name: str) -> Any:
-    if isinstance(message, Mapping):
-        return cast("Mapping[str, Any]", message).get(name)
-    return getattr(message, name, None)
-
-
-def _instructs(message: Any) -> bool:
-    return _part(message, "role") in _INSTRUCTING
-
-
-def _asked(messages: Any) -> str:
-    """The text of the last user message."""
-    listed = cast("Sequence[Any]", messages) if isinstance(messages, list | tuple) else ()
-    return next((text_of(_part(one, "content")) for one in reversed(listed) if _part(one, "role") == "user"), "")
-
-
-def _advised(messages: Iterable[Any]) -> bool:
-    """Whether a system or developer message holds a block of advice already."""
-    return any(_FENCE in text for one in messages if _instructs(one) for text in _texts(one))
-
-
-def _texts(message: Any) -> list[str]:
-    """The texts of a message, whose content is a text or a list of parts."""
-    content = _part(message, "content")
-    if isinstance(content, str):
-        return [content]
-    parts = cast("list[Any]", content) if isinstance(content, list | tuple) else []
-    return [text for part in parts if isinstance(text := part if isinstance(part, str) else _part(part, "text"), str)]
-
-
-def _with_text(message: Any, text: str) -> Any:
-    """The message with a text at its end."""
-    content = _part(message, "content")
-    if content is None or isinstance(content, str):
-        longer: Any = f"{content}\n\n{text}" if content else text
-    elif isinstance(content, list | tuple):
-        longer = [*cast("list[Any]", content), {"type": "text", "text": text}]
-    else:
-        raise LibraryError(f"lessons cannot be added to the system message {message!r:.80}; its content is no text")
-    if isinstance(message, Mapping):
-        return {**cast("Mapping[str, Any]", message), "content": longer}
-    return {"role": _part(message, "role"), "content": longer}

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from functools import cached_property
 from heapq import nsmallest
+from itertools import combinations
 from math import isfinite, sqrt
 from operator import mul
 from pathlib import Path
@@ -62,9 +63,18 @@ class VectorTable:
     def nearest(self, query: Vector, depth: int) -> list[int]:
         """The places of the vectors that are nearest to the query, best first; of equal ones the first comes first."""
         if self._matrix is None:
-            scores = {place: round(sum(map(mul, one, query)), _DIGITS) for place, one in enumerate(self._vectors)}
-            return nsmallest(depth, scores, key=lambda place: (-scores[place], place))
-        return _best(self._matrix, query, depth)
+            near = {place: round(sum(map(mul, one, query)), _DIGITS) for place, one in enumerate(self._vectors)}
+            return nsmallest(depth, near, key=lambda place: (-near[place], place))
+        import numpy as np
+
+        # One thread: the threads of `matrix @ query` wait for each other where the machine is busy.
+        scores = np.round(np.einsum("ij,j->i", self._matrix, np.frombuffer(query, dtype=np.float32)), _DIGITS)
+        places = np.arange(len(scores))
+        if depth < len(scores):
+            lowest = np.partition(scores, len(scores) - depth)[len(scores) - depth]
+            places = (scores >= lowest).nonzero()[0]
+        order = np.lexsort((places, -scores[places]))[:depth]
+        return [int(place) for place in places[order]]
 
     def near_pairs(self, similarity: float) -> Iterator[tuple[int, int, float]]:
         """Each two vectors whose cosine similarity is at least this, with their similarity, in order."""
@@ -85,20 +95,6 @@ class VectorTable:
         except ImportError:
             return None
         return np.array(self._vectors, dtype=np.float32).reshape(len(self._vectors), self.dimensions)
-
-
-def _best(matrix: Any, query: Vector, depth: int) -> list[int]:
-    import numpy as np
-
-    # One thread: the threads of `matrix @ query` wait for each other where the machine is busy.
-    scores = np.round(np.einsum("ij,j->i", matrix, np.frombuffer(query, dtype=np.float32)), _DIGITS)
-    if depth < len(scores):
-        lowest = np.partition(scores, len(scores) - depth)[len(scores) - depth]
-        places = (scores >= lowest).nonzero()[0]
-    else:
-        places = np.arange(len(scores))
-    order = np.lexsort((places, -scores[places]))[:depth]
-    return [int(place) for place in places[order]]
 
 
 _SCHEMA = (
@@ -129,20 +125,36 @@ class EmbeddingFile:
 
     def read(self, embedder: str, texts: Sequence[str]) -> Mapping[str, Vector]:
         """The vectors of those texts that are kept."""
-        hashes = {text: _text_hash(text) for text in texts}
+        hashes = {text: self._text_hash(text) for text in texts}
         missing = [key for key in hashes.values() if (embedder, key) not in self._memory]
         self._use(
-            lambda file: self._memory.update(((embedder, key), one) for key, one in _rows(file, embedder, missing))
+            lambda file: self._memory.update(((embedder, key), one) for key, one in self._rows(file, embedder, missing))
         )
         found = ((text, self._memory.get((embedder, key))) for text, key in hashes.items())
         return {text: vector for text, vector in found if vector is not None}
 
     def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
         """Keep the vectors of these texts."""
-        made = {(embedder, _text_hash(text)): vector for text, vector in vectors.items()}
+        made = {(embedder, self._text_hash(text)): vector for text, vector in vectors.items()}
         self._memory |= made
         rows = [(*key, vector.tobytes()) for key, vector in made.items()]
         self._use(lambda file: file.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows))
+
+    @staticmethod
+    def _text_hash(text: str) -> bytes:
+        """The key of a text."""
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+    @staticmethod
+    def _rows(database: sqlite3.Connection, embedder: str, keys: Sequence[bytes]) -> Iterable[tuple[bytes, Vector]]:
+        for start in range(0, len(keys), _AT_ONCE):
+            part = keys[start : start + _AT_ONCE]
+            marks = ", ".join("?" * len(part))
+            query = f"SELECT text_hash, vector FROM embedding WHERE embedder = ? AND text_hash IN ({marks})"  # noqa: S608  # only question marks
+            for key, blob in database.execute(query, (embedder, *part)):
+                vector = array("f")
+                vector.frombytes(blob)  # raises ValueError where the row is damaged
+                yield key, vector
 
     def __reduce__(self) -> tuple[object, ...]:
         return (EmbeddingFile, (self.file,))
@@ -161,22 +173,6 @@ class EmbeddingFile:
             if not self._warned:
                 self._warned = True
                 _log.warning("embeddings.not_kept file=%r reason=%s", str(self.file), error)
-
-
-def _text_hash(text: str) -> bytes:
-    """The key of a text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
-def _rows(database: sqlite3.Connection, embedder: str, keys: Sequence[bytes]) -> Iterable[tuple[bytes, Vector]]:
-    for start in range(0, len(keys), _AT_ONCE):
-        part = keys[start : start + _AT_ONCE]
-        marks = ", ".join("?" * len(part))
-        query = f"SELECT text_hash, vector FROM embedding WHERE embedder = ? AND text_hash IN ({marks})"  # noqa: S608  # only question marks
-        for key, blob in database.execute(query, (embedder, *part)):
-            vector = array("f")
-            vector.frombytes(blob)  # raises ValueError where the row is damaged
-            yield key, vector
 
 
 AT_ONCE = 128
@@ -209,7 +205,11 @@ class TextEmbedder:
                 " 'openai:text-embedding-3-small' or 'sentence-transformers:all-MiniLM-L6-v2'",
                 code="bad_embedder",
             )
-        self._embedder = _opened(given) if isinstance(given, str) else given
+        if isinstance(given, str):
+            from pydantic_ai.embeddings import Embedder  # imported here: most programs configure no embedder
+
+            given = Embedder(given)
+        self._embedder = given
         self._query_s, self._lessons_s, self._rest_s = query_s, lessons_s, rest_s
         self._retry_at = 0.0
         self._reason = ""
@@ -238,6 +238,20 @@ class TextEmbedder:
             found += await self._ask(texts[start : start + AT_ONCE], "document", self._lessons_s)
         return found
 
+    async def kept_lessons(self, texts: Sequence[str], cache: EmbeddingFile, *, fresh: bool = False) -> list[Vector]:
+        """Return the vectors of lessons; those that are not kept yet are made and kept. Raises _EmbedderFailed."""
+        found = {} if fresh else dict(await asyncio.to_thread(cache.read, self.name, texts))
+        missing = [text for text in dict.fromkeys(texts) if text not in found]
+        if missing:
+            made = dict(zip(missing, await self.lessons(missing), strict=True))
+            found |= made
+            await asyncio.to_thread(cache.keep, self.name, made)
+        if len({len(one) for one in found.values()}) <= 1:
+            return [found[text] for text in texts]
+        if not fresh:  # a model of this name had another size before
+            return await self.kept_lessons(texts, cache, fresh=True)
+        raise self.fail("its vectors differ in size")
+
     def fail(self, reason: str) -> _EmbedderFailed:
         """Return the error, after one warning for each reason; send no request for a while."""
         self._retry_at = time.monotonic() + self._rest_s
@@ -265,12 +279,6 @@ class TextEmbedder:
         if len({len(one) for one in vectors}) > 1:
             raise self.fail("its vectors differ in size")
         return vectors
-
-
-def _opened(name: str) -> "Embedder":
-    from pydantic_ai.embeddings import Embedder  # imported here: most programs configure no embedder
-
-    return Embedder(name)
 
 
 _MOST_TABLES = 16
@@ -366,33 +374,16 @@ class Retriever:
             if (held := self._tables.get(id(index))) is not None and held[0] is index:
                 return held[1]
             lessons = [one.lesson for one in index.lessons]
-            table = VectorTable(await embedded(lessons, embedder, self._cache, fresh=fresh))
+            table = VectorTable(await embedder.kept_lessons(lessons, self._cache, fresh=fresh))
             self._tables[id(index)] = (index, table)
             while len(self._tables) > _MOST_TABLES:
                 del self._tables[next(iter(self._tables))]
             return table
 
 
-async def embedded(
-    texts: Sequence[str], embedder: TextEmbedder, cache: EmbeddingFile, *, fresh: bool = False
-) -> list[Vector]:
-    """Return the vectors of lessons, of which those that are not kept yet are made and kept. Raises _EmbedderFailed."""
-    found = {} if fresh else dict(await asyncio.to_thread(cache.read, embedder.name, texts))
-    missing = [text for text in dict.fromkeys(texts) if text not in found]
-    if missing:
-        made = dict(zip(missing, await embedder.lessons(missing), strict=True))
-        found |= made
-        await asyncio.to_thread(cache.keep, embedder.name, made)
-    if len({len(one) for one in found.values()}) <= 1:
-        return [found[text] for text in texts]
-    if not fresh:  # a model of this name had another size before
-        return await embedded(texts, embedder, cache, fresh=True)
-    raise embedder.fail("its vectors differ in size")
-
-
-NEAR_BY_WORDS = 0.8
+_NEAR_BY_WORDS = 0.8
 """Share of the words of two lessons that they have in common, from which on they are near-duplicates."""
-NEAR_BY_EMBEDDING = 0.9
+_NEAR_BY_EMBEDDING = 0.9
 """Cosine similarity from which on two lessons are near-duplicates."""
 
 
@@ -420,26 +411,24 @@ async def near_duplicates(
     report, default 0.9 for embeddings and 0.8 for words.
     """
     lessons = library.experiences
+    by, found = "words", None
     if embedder is not None:
         try:
-            vectors = await embedded([one.lesson for one in lessons], embedder, cache or EmbeddingFile())
+            vectors = await embedder.kept_lessons([one.lesson for one in lessons], cache or EmbeddingFile())
         except _EmbedderFailed:
             pass
         else:
-            pairs = VectorTable(vectors).near_pairs(NEAR_BY_EMBEDDING if similarity is None else similarity)
-            return tuple(_pair(library, first, second, near, embedder.name) for first, second, near in pairs)
-    least = NEAR_BY_WORDS if similarity is None else similarity
-    return tuple(_pair(library, first, second, near, "words") for first, second, near in _by_words(library, least))
-
-
-def _by_words(library: Library, least: float) -> Iterator[tuple[int, int, float]]:
-    words = [LessonWords.of(one.lesson) for one in library.experiences]
-    for first, one in enumerate(words):
-        for second in range(first + 1, len(words)):
-            if one.is_near(words[second], least):
-                yield first, second, one.similarity_to(words[second])
-
-
-def _pair(library: Library, first: int, second: int, similarity: float, by: str) -> _NearPair:
-    lessons = library.experiences
-    return _NearPair(first=lessons[first].id, second=lessons[second].id, similarity=similarity, by=by)
+            by = embedder.name
+            found = VectorTable(vectors).near_pairs(_NEAR_BY_EMBEDDING if similarity is None else similarity)
+    if found is None:
+        least, words = (
+            _NEAR_BY_WORDS if similarity is None else similarity,
+            [LessonWords.of(one.lesson) for one in lessons],
+        )
+        pairs = combinations(range(len(words)), 2)
+        near = ((one, other) for one, other in pairs if words[one].is_near(words[other], least))
+        found = ((one, other, words[one].similarity_to(words[other])) for one, other in near)
+    return tuple(
+        _NearPair(first=lessons[one].id, second=lessons[other].id, similarity=value, by=by)
+        for one, other, value in found
+    )

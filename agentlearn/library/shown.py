@@ -6,16 +6,15 @@ The choice is a function of its arguments alone. It is the same after a restart,
 machine, and nothing that happens in a rollout can change it.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, Protocol, cast, runtime_checkable
 
 from pydantic import Field, ValidationError
 
 from agentlearn.errors import ConfigError
-from agentlearn.types.experience import Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
-from agentlearn.types.rendering import Rendered, render_lines
 from agentlearn.types.value import Value
 
 METADATA_KEY = "agentlearn.experiences"
@@ -35,6 +34,28 @@ class Shown(Value):
     offered: tuple[ExperienceId, ...] | None = Field(default=None, exclude_if=lambda lessons: lessons is None)
     """The ids of the lessons that retrieval chose for the task, withheld ones included; None: all lessons."""
 
+    @classmethod
+    def all_in(cls, messages: object) -> "dict[str, Shown]":
+        """Return the lessons that were shown last in these messages, by the id of the capability that showed them."""
+        if isinstance(messages, _Result):
+            messages = messages.all_messages()[first_of_run(messages) :]
+        found: dict[str, Shown] = {}
+        for message in reversed(list(cast("Iterable[Any]", messages)) if isinstance(messages, Iterable) else []):
+            is_json = isinstance(message, Mapping)
+            metadata: Any = message.get("metadata") if is_json else getattr(message, "metadata", None)
+            entries: Any = metadata.get(METADATA_KEY) if isinstance(metadata, Mapping) else None
+            for name, entry in cast("Mapping[Any, Any]", entries).items() if isinstance(entries, Mapping) else ():
+                with suppress(ValidationError):
+                    found.setdefault(str(name), cls.model_validate(entry))
+        return found
+
+    def added_to(self, metadata: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
+        """Return a message's metadata with these lessons, which the capability of that id showed."""
+        kept = metadata or {}
+        others = kept.get(METADATA_KEY)
+        entries = dict(cast("Mapping[str, Any]", others)) if isinstance(others, Mapping) else {}
+        return {**kept, METADATA_KEY: {**entries, name: self.model_dump(mode="json")}}
+
 
 @runtime_checkable
 class _Result(Protocol):
@@ -50,27 +71,7 @@ def shown_in(messages: object) -> Shown | None:
     pydantic-ai's messages or of their JSON objects. Of several libraries that were shown together, the first one listed
     is returned.
     """
-    return next(iter(all_shown_in(messages).values()), None)
-
-
-def all_shown_in(messages: object) -> dict[str, Shown]:
-    """Return the lessons that were shown last in these messages, by the id of the capability that showed them."""
-    found: dict[str, Shown] = {}
-    for message in reversed(_listed(messages)):
-        entries = _metadata(message).get(METADATA_KEY)
-        if isinstance(entries, Mapping):
-            for name, entry in cast("Mapping[Any, Any]", entries).items():
-                if name not in found and (shown := _read(entry)) is not None:
-                    found[str(name)] = shown
-    return found
-
-
-def with_shown(metadata: Mapping[str, Any] | None, name: str, shown: Shown) -> dict[str, Any]:
-    """Return a message's metadata with the lessons that the capability of that id showed."""
-    kept = metadata or {}
-    others = kept.get(METADATA_KEY)
-    entries = dict(cast("Mapping[str, Any]", others)) if isinstance(others, Mapping) else {}
-    return {**kept, METADATA_KEY: {**entries, name: shown.model_dump(mode="json")}}
+    return next(iter(Shown.all_in(messages).values()), None)
 
 
 def first_of_run(result: Any) -> int:
@@ -82,28 +83,6 @@ def first_of_run(result: Any) -> int:
     first = len(messages) - new
     answers = first > 0 and new > 0 and getattr(messages[first], "kind", "") == "response"
     return first - 1 if answers else first
-
-
-def _listed(messages: object) -> list[Any]:
-    if isinstance(messages, _Result):
-        return list(messages.all_messages())[first_of_run(messages) :]
-    return list(cast("Iterable[Any]", messages)) if isinstance(messages, Iterable) else []
-
-
-def _metadata(message: Any) -> Mapping[str, Any]:
-    found: Any = (
-        cast("Mapping[str, Any]", message).get("metadata")
-        if isinstance(message, Mapping)
-        else getattr(message, "metadata", None)
-    )
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
-
-
-def _read(entry: object) -> Shown | None:
-    try:
-        return Shown.model_validate(entry)
-    except ValidationError:
-        return None
 
 
 def text_of(prompt: object) -> str:
@@ -127,10 +106,9 @@ def asked_in(messages: Iterable[Any]) -> str:
     return ""
 
 
-MOST_HIDDEN = 0.5
+_MOST_HIDDEN = 0.5
 """Largest share of an application's episodes that a lesson may be hidden in."""
 _HEX_DIGITS = 13
-_SCALE = 16**_HEX_DIGITS
 
 
 def masks(
@@ -159,7 +137,12 @@ def hidden_in_episode(lessons: Iterable[ExperienceId], *, share: float, episode:
 
     The whole episode, and every repetition of it, gets the same answer.
     """
-    return tuple(lesson for lesson in sorted(set(lessons)) if _place(episode, lesson) < share)
+
+    def place(lesson: ExperienceId) -> float:
+        """A number in 0..1 that looks random and depends on the episode and the lesson only."""
+        return int(content_hash("hide-episode", episode, lesson)[:_HEX_DIGITS], 16) / 16**_HEX_DIGITS
+
+    return tuple(lesson for lesson in sorted(set(lessons)) if place(lesson) < share)
 
 
 def share_of(hide: str | float | None) -> float:
@@ -170,19 +153,9 @@ def share_of(hide: str | float | None) -> float:
         share = -1.0 if isinstance(hide, bool) else float(Fraction(hide))
     except (ValueError, ZeroDivisionError, OverflowError, TypeError):
         share = -1.0
-    if not 0 <= share <= MOST_HIDDEN:
+    if not 0 <= share <= _MOST_HIDDEN:
         raise ConfigError(
             f"hide is {hide!r}; give the share of episodes that each lesson is hidden in, from 0 to 1/2, such as '1/5'",
             code="bad_hide",
         )
     return share
-
-
-def _place(episode: str, lesson: ExperienceId) -> float:
-    """A number in 0..1 that looks random and depends on the episode and the lesson only."""
-    return int(content_hash("hide-episode", episode, lesson)[:_HEX_DIGITS], 16) / _SCALE
-
-
-def render(library: Library, masked: Collection[ExperienceId] = (), *, letter: str = "G") -> Rendered:
-    """Render the lessons that are not masked, one per line after its label, fenced as advice."""
-    return render_lines(library.experiences, masked, letter=letter)

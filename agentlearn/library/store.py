@@ -29,12 +29,12 @@ from agentlearn.library.history.change_log import (
     Change,
     ChangeKind,
     ChangeLog,
-    HeadEntry,
-    checked_library_name,
-    head_entries,
+    LibraryState,
+    checked_name,
     is_library_name,
 )
-from agentlearn.library.history.three_way import Ancestry, HeldLesson, lessons_from
+from agentlearn.library.history.hand_edits import held_lessons
+from agentlearn.library.history.three_way import Ancestry, HeldLesson
 from agentlearn.text import nearest_name
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin
@@ -196,9 +196,9 @@ class LibraryStore:
         """Return the versions that the name came to mean, newest first. Raises LibraryError."""
         self._refuse_unknown(name)
         publications: list[Publication] = []
-        before = EMPTY_LIBRARY
-        for version, at in self._heads(name):
-            library = self.history(name).load(version)
+        before, history = EMPTY_LIBRARY, self.history(name)
+        for version, at in LibraryState.heads(history.changes):
+            library = history.load(version)
             publications.append(
                 Publication(
                     version=version,
@@ -219,8 +219,13 @@ class LibraryStore:
         Raises LibraryError for a version that cannot be read.
         """
         histories = [(name, self.history(name)) for name in self.names()]
-        named = ((name, history.load(version)) for name, history in histories for version in history.versions())
-        return lessons_from(identities, named)
+        named = [(name, history.load(version)) for name, history in histories for version in history.versions()]
+        found = Ancestry((library for _, library in named), ()).with_descendants(identities)
+        held = [(f"{name}@{library.version}", held_lessons(library)) for name, library in named]
+        return tuple(
+            HeldLesson(experience=one, versions=tuple(name for name, lessons in held if one.id in lessons))
+            for one in found
+        )
 
     def ancestry(self) -> Ancestry:
         """Return what all libraries know of where their versions and lessons come from. What is damaged is left out."""
@@ -250,10 +255,16 @@ class LibraryStore:
 
     def list(self) -> list[StoredLibrary]:
         """Return the current version of every library, sorted by name."""
-        return [self._current(name) for name in self.names()]
+        found: list[StoredLibrary] = []
+        for name in self.names():
+            history = self.history(name)
+            version, at = LibraryState.heads(history.changes)[-1]
+            library = history.load(version)
+            found.append(StoredLibrary(name, version, len(library), library.tokens, at))
+        return found
 
     def _folder(self, name: str) -> Path:
-        return self.directory / checked_library_name(name)
+        return self.directory / checked_name(name)
 
     def _known(self, name: str) -> bool:
         return ChangeLog(self._folder(name)).exists()
@@ -267,15 +278,6 @@ class LibraryStore:
                 f" {f'did you mean {meant!r}?' if meant else 'learn one, or pass a file'}",
                 code="unknown_library",
             )
-
-    def _heads(self, name: str) -> tuple[HeadEntry, ...]:
-        """Versions with the times at which the name came to mean them, oldest first."""
-        return head_entries(self.history(name).changes)
-
-    def _current(self, name: str) -> StoredLibrary:
-        version, at = self._heads(name)[-1]
-        library = self.history(name).load(version)
-        return StoredLibrary(name=name, version=version, lessons=len(library), tokens=library.tokens, at=at)
 
 
 GivenLibrary = Library | str | Path | Sequence[str]
@@ -340,7 +342,7 @@ class _FollowedLibrary(LibrarySource):
         self.watched = watched
         self._load = load
         self._lock = threading.Lock()
-        mark = _mark_of(watched)
+        mark = self._mark_of(watched)
         try:
             self._held = _Held(load(), mark)
         except LibraryError as error:
@@ -358,13 +360,13 @@ class _FollowedLibrary(LibrarySource):
     def current(self) -> Library:
         """The newest published version that can be read."""
         held = self._held
-        if _mark_of(self.watched) == held.mark:
+        if self._mark_of(self.watched) == held.mark:
             return held.library
         with self._lock:
             return self._read()
 
     def _read(self) -> Library:
-        mark, held = _mark_of(self.watched), self._held
+        mark, held = self._mark_of(self.watched), self._held
         if mark == held.mark or (mark == held.refused and time.monotonic() < held.retry_at):
             return held.library
         try:
@@ -372,6 +374,14 @@ class _FollowedLibrary(LibrarySource):
         except LibraryError as error:
             self._refuse(mark, error)
         return self._held.library
+
+    @staticmethod
+    def _mark_of(file: Path) -> _Mark:
+        try:
+            found = file.stat()
+        except OSError:
+            return None
+        return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
     def _refuse(self, mark: _Mark, error: LibraryError) -> None:
         """Keep the library that is held, and warn once about each state of the file that cannot be read."""
@@ -406,48 +416,49 @@ def open_source(
         raise LibraryError(f"missing is {missing!r}; use 'error' or 'empty'", code="bad_missing")
     match given:
         case Library():
-            return _fixed(given, None, follow, "a Library object never changes")
-        case str():
-            return _by_reference(given, _libraries(store), follow=follow, missing=missing)
-        case PathLike():
-            return _in_file(Path(given), _libraries(store), follow=follow, missing=missing)
+            library, because = given, "a Library object never changes"
+        case str() | PathLike():
+            if store is None:
+                from agentlearn.config.environment import default_store  # here: applications need no settings
+
+                store = default_store()
+            return _stored(given, LibraryStore(Path(store).absolute() / "libraries"), follow=follow, missing=missing)
         case list() | tuple():
-            return _fixed(Library.of(given), None, follow, "lessons in words never change")
+            library, because = Library.of(given), "lessons in words never change"
         case _:
             raise LibraryError(
                 f"a library is given as a name, a file, a Library or a list of lessons, not as {given!r:.80}"
             )
+    return _fixed(library, None, because, follow=follow)
 
 
-def _by_reference(reference: str, store: LibraryStore, *, follow: bool, missing: WhenMissing) -> LibrarySource:
-    if reference.endswith(".json") or "/" in reference:
-        return _in_file(Path(reference), store, follow=follow, missing=missing, name=reference)
-    if any(sign.isspace() for sign in reference.strip()):
-        raise LibraryError(f"{reference!r:.80} is not the name of a library; give lessons in words as a list")
-    if reference == NO_LIBRARY or "@" in reference:
-        if follow and reference != NO_LIBRARY and (log := store.watched(reference)) is not None:
-            return _FollowedLibrary(reference, log, partial(store.load, reference), missing=missing)
-        because = f"{reference!r} always means the same lessons"
-        return _fixed(_loaded(lambda: store.load(reference), missing), reference, follow, because)
-    head = store.head(reference)
-    if follow:
-        return _FollowedLibrary(reference, head, partial(store.load, reference), missing=missing)
-    return LibrarySource(_loaded(lambda: store.load(reference), missing), reference)
-
-
-def _in_file(
-    file: Path, store: LibraryStore, *, follow: bool, missing: WhenMissing, name: str | None = None
+def _stored(
+    given: str | PathLike[str], libraries: LibraryStore, *, follow: bool, missing: WhenMissing
 ) -> LibrarySource:
-    file = file.absolute()
-    shown = name or str(file)
-    if follow:
-        return _FollowedLibrary(shown, file, partial(store.read_file, file), missing=missing)
-    if missing == "empty" and not file.exists():
-        return LibrarySource(EMPTY_LIBRARY, shown)
-    return LibrarySource(store.read_file(file), shown)
+    """The source of a library in a file, or in a store by its reference."""
+    is_file = not isinstance(given, str) or given.endswith(".json") or "/" in given
+    if is_file:
+        watched = Path(given).absolute()
+        name, load = given if isinstance(given, str) else str(watched), partial(libraries.read_file, watched)
+    elif any(sign.isspace() for sign in str(given).strip()):
+        raise LibraryError(f"{given!r:.80} is not the name of a library; give lessons in words as a list")
+    else:
+        name, load = str(given), partial(libraries.load, str(given))
+        moves = name != NO_LIBRARY and (follow or "@" not in name)
+        watched = libraries.watched(name) if moves else None
+    if follow and watched is not None:
+        return _FollowedLibrary(name, watched, load, missing=missing)
+    try:
+        library = load()
+    except LibraryError as error:
+        absent = not watched.exists() if is_file and watched else error.code == "unknown_library"
+        if missing == "error" or not absent:
+            raise
+        library = EMPTY_LIBRARY
+    return _fixed(library, name, f"{given!r} always means the same lessons", follow=follow)
 
 
-def _fixed(library: Library, name: str | None, follow: bool, because: str) -> LibrarySource:
+def _fixed(library: Library, name: str | None, because: str, *, follow: bool) -> LibrarySource:
     if follow:
         raise LibraryError(
             f"follow=True needs a library that is published under a name, and {because}; give the name, or leave"
@@ -455,31 +466,6 @@ def _fixed(library: Library, name: str | None, follow: bool, because: str) -> Li
             code="cannot_follow",
         )
     return LibrarySource(library, name)
-
-
-def _loaded(load: Callable[[], Library], missing: WhenMissing) -> Library:
-    try:
-        return load()
-    except LibraryError as error:
-        if missing == "empty" and error.code == "unknown_library":
-            return EMPTY_LIBRARY
-        raise
-
-
-def _libraries(store: Path | str | None) -> LibraryStore:
-    if store is None:
-        from agentlearn.config.environment import default_store  # imported here: applications need no settings
-
-        store = default_store()
-    return LibraryStore(Path(store).absolute() / "libraries")
-
-
-def _mark_of(file: Path) -> _Mark:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
 def library_from(given: GivenLibrary | None, libraries: LibraryStore) -> Library:

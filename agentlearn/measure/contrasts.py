@@ -7,22 +7,16 @@ the same about undecided rollouts.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentlearn.measure.contrast import Contrast, ContrastVerdict, Correction, Margin, WithheldCode, Worst, carried_by
-from agentlearn.measure.score_table import ScoreTable
-from agentlearn.measure.sentences import (
-    assumption_sentence,
-    contrast_sentence,
-    count_undecided,
-    sensitivity,
-    worst_differences,
-)
+from agentlearn.measure.contrast import Contrast, ContrastVerdict, Correction, Margin, WithheldCode, Worst
+from agentlearn.measure.score_table import Gaps, ScoreTable
 from agentlearn.stats import (
     COARSE,
     MeanDifference,
     MeanTest,
+    PlannedComparison,
     benjamini_hochberg,
     detectable_difference,
     estimate_difference,
@@ -32,9 +26,7 @@ from agentlearn.stats import (
     mean_test,
     measured_clusters,
     no_worse,
-    rollouts_needed,
     sign_flip_p,
-    tasks_needed,
     typical_size,
     variance_parts,
 )
@@ -67,12 +59,35 @@ def decide(contrast: Contrast, alpha: float, hint: str = "") -> Decision:
     if shown == "no_worse":
         p_mean, p_worst, most = contrast.margin and contrast.margin.p_mean, worst and worst.p_margin_adjusted, alpha
     if contrast.undecided.total and (p_worst is None or p_worst > most):
-        why = f"No verdict: {_open_bounds(contrast, hint)}."
-        return decision | {"withheld": why, "withheld_code": "bounds"}
+        found, repeat = contrast.undecided, hint or "find the cause and repeat these rollouts"
+        sides = ((found.arm, contrast.arm, found.arm_codes), (found.baseline, contrast.baseline, found.baseline_codes))
+        said = " and ".join(
+            f"{count:,} rollouts of {name} ({', '.join(f'{code} {number:,}' for code, number in codes)})"
+            for count, name, codes in sides
+            if count
+        )
+        why = "their true scores could change the result;"
+        if worst is None:
+            why = (
+                "the range of the scores is not known, so they could change the result; state the range of the scores,"
+                " or"
+            )
+        words = f"No verdict: {said} have no score, and {why} {repeat}."
+        return decision | {"withheld": words, "withheld_code": "bounds"}
     if p_mean is not None and p_mean > alpha:
-        why = f"No verdict: {_unseen(contrast, shown, p_mean)}."
-        return decision | {"withheld": why, "withheld_code": "unseen"}
+        return decision | {"withheld": f"No verdict: {_unseen(contrast, shown, p_mean)}.", "withheld_code": "unseen"}
     return decision | {"verdict": shown}
+
+
+def _shown_without_gaps(contrast: Contrast, alpha: float) -> ContrastVerdict:
+    """Return what the decided rollouts show by p and the interval together, or by the margin test."""
+    significant = contrast.p_adjusted is not None and contrast.p_adjusted <= alpha
+    if significant and contrast.high is not None and contrast.high < 0:
+        return "worse"
+    if significant and contrast.low is not None and contrast.low > 0:
+        return "better"
+    holds = contrast.margin is not None and contrast.margin.holds and not contrast.caution
+    return "no_worse" if holds else "cannot_tell"
 
 
 def _left_open(contrast: Contrast) -> str:
@@ -88,34 +103,6 @@ def _left_open(contrast: Contrast) -> str:
         return ""
     bounds = f"{number_text(worst.low, 3, sign=True)} and {number_text(worst.high, 3, sign=True)}"
     return f"{many}, so the difference could be between {bounds}"
-
-
-def _shown_without_gaps(contrast: Contrast, alpha: float) -> ContrastVerdict:
-    """Return what the decided rollouts show by p and the interval together, or by the margin test."""
-    significant = contrast.p_adjusted is not None and contrast.p_adjusted <= alpha
-    if significant and contrast.high is not None and contrast.high < 0:
-        return "worse"
-    if significant and contrast.low is not None and contrast.low > 0:
-        return "better"
-    holds = contrast.margin is not None and contrast.margin.holds and not contrast.caution
-    return "no_worse" if holds else "cannot_tell"
-
-
-def _open_bounds(contrast: Contrast, hint: str) -> str:
-    """Return which rollouts leave the result open, and what to do. hint: see `decide`."""
-    found, repeat = contrast.undecided, hint or "find the cause and repeat these rollouts"
-    sides = ((found.arm, contrast.arm, found.arm_codes), (found.baseline, contrast.baseline, found.baseline_codes))
-    said = " and ".join(
-        f"{count:,} rollouts of {name} ({', '.join(f'{code} {number:,}' for code, number in codes)})"
-        for count, name, codes in sides
-        if count
-    )
-    if contrast.worst is None:
-        return (
-            f"{said} have no score, and the range of the scores is not known, so they could change the result; state"
-            f" the range of the scores, or {repeat}"
-        )
-    return f"{said} have no score, and their true scores could change the result; {repeat}"
 
 
 def _unseen(contrast: Contrast, shown: ContrastVerdict, p_mean: float) -> str:
@@ -170,6 +157,34 @@ class Rules:
         """Accepted chance of claiming a difference where there is none."""
         return 1 - self.level
 
+    def known_range(self, table: ScoreTable, arm: str, baseline: str) -> tuple[float, float] | None:
+        """Return the lowest and highest possible score; None when it is not known."""
+        low, high = self.score_range or (0.0, 1.0)
+        least, most = table.seen(arm, baseline)
+        return (low, high) if low <= least and most <= high else None
+
+    def widest_range(self, table: ScoreTable, arm: str, baseline: str) -> tuple[float, float, float]:
+        """Return the lowest and highest possible score, or those that were seen, and the largest difference."""
+        low, high = self.known_range(table, arm, baseline) or table.seen(arm, baseline)
+        return low, high, (high - low) or 1.0
+
+    def estimate(
+        self, table: ScoreTable, arm: str, baseline: str, tasks: Sequence[str] | None = None
+    ) -> MeanDifference:
+        """Return the mean difference over these tasks, or all tasks, with its interval."""
+        differences, clusters = table.differences(arm, baseline, tasks), table.clusters(tasks)
+        width = self.widest_range(table, arm, baseline)[-1]
+        return estimate_difference(differences, clusters=clusters, level=self.level, largest=width)
+
+    def corrected(self, ps: Sequence[float | None], looks: Sequence[int]) -> list[float | None]:
+        """Return the p-values, corrected for their number and for the looks at each contrast."""
+        pairs = zip(ps, looks, strict=True)
+        known = [min(1.0, p * look_factor(look, self.planned_looks)) for p, look in pairs if p is not None]
+        if known and self.correction != "none":
+            known = (holm if self.correction == "holm" else benjamini_hochberg)(known)
+        adjusted = iter(known)
+        return [None if p is None else next(adjusted) for p in ps]
+
 
 def estimate_contrasts(table: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
     """Return the contrast of each pair, without verdicts."""
@@ -181,7 +196,7 @@ def with_verdicts(drafts: Sequence[Contrast], table: ScoreTable, rules: Rules) -
     """Return the contrasts with verdicts, and with p-values corrected for the number of arms and for earlier looks."""
 
     def corrected(ps: Iterable[float | None]) -> list[float | None]:
-        return _corrected(list(ps), [one.look for one in drafts], rules)
+        return rules.corrected(list(ps), [one.look for one in drafts])
 
     judged: list[Contrast] = []
     for draft, p, p_mean, p_margin, margin_mean, p_worst, p_worst_margin in zip(
@@ -203,35 +218,33 @@ def with_verdicts(drafts: Sequence[Contrast], table: ScoreTable, rules: Rules) -
             worst = worst.model_copy(update={"p_adjusted": worst.p and p_worst, "p_margin_adjusted": p_worst_margin})
         one = draft.model_copy(update={"p_adjusted": p, "p_mean_adjusted": p_mean, "margin": margin, "worst": worst})
         one = one.model_copy(update=decide(one, rules.alpha, rules.undecided_hint))
-        one = one.model_copy(update=_assumption(one, table, rules))
-        judged.append(one.model_copy(update={"sentence": contrast_sentence(one, table, rules.level)}))
+        one = one.model_copy(update=_holds_if(one, table, rules))
+        judged.append(one.model_copy(update={"sentence": _sentence(one, table, rules.level)}))
     return tuple(judged)
 
 
 def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast:
     """Return the contrast without corrections, which depend on the other arms."""
     differences, clusters = table.differences(arm, baseline), table.clusters()
-    score_range = known_range(table, arm, baseline, rules)
-    known_or_seen = score_range or _seen(table, arm, baseline)
-    tests = _Tests(rules, _width(known_or_seen), *_limits(table, baseline, known_or_seen))
-    estimate, p, tested = tests.of(differences, clusters)
-    undecided = count_undecided(table, arm, baseline)
+    score_range, gaps = rules.known_range(table, arm, baseline), Gaps(table, arm, baseline)
+    tests = _Tests.of(table, arm, baseline, rules)
+    estimate, p, tested = tests.all_of(differences, clusters)
+    undecided = gaps.count()
     before = [table.scores[baseline][task] for task in table.tasks]
     after = [table.scores[arm][task] for task in table.tasks]
+    mcnemar = None
+    if all(len(scores) == 1 and scores[0] in {0.0, 1.0} for scores in (*before, *after)):
+        moved = [late[0] - early[0] for early, late in zip(before, after, strict=True)]
+        mcnemar = mcnemar_p(sum(one > 0 for one in moved), sum(one < 0 for one in moved))
     worst = Worst(low=estimate.mean, high=estimate.mean)
     if undecided.total:
-        worst = score_range and _worst(table, (arm, baseline), estimate.mean, score_range, tests)
+        worst = score_range and tests.worst(gaps, estimate.mean, score_range)
     draft = Contrast(
         arm=arm,
         baseline=baseline,
-        mean=estimate.mean,
+        **estimate.model_dump(include={"mean", "low", "high", "standard_error", "degrees", "method"}),
         score=math.fsum(table.means(arm)) / len(table.tasks),
         baseline_score=math.fsum(table.means(baseline)) / len(table.tasks),
-        low=estimate.low,
-        high=estimate.high,
-        standard_error=estimate.standard_error,
-        degrees=estimate.degrees,
-        method=estimate.method,
         tasks=estimate.n,
         clusters=estimate.clusters,
         pairs=sum(min(len(early), len(late)) for early, late in zip(before, after, strict=True)),
@@ -239,7 +252,7 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
         p_mean=tested.p,
         hidden=tested.hidden,
         assumes=ASSUMES,
-        mcnemar_p=_mcnemar(before, after),
+        mcnemar_p=mcnemar,
         worst=worst,
         undecided=undecided,
         margin=tests.margin(differences, clusters),
@@ -249,38 +262,9 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
         unsafe=rules.untrusted.get(arm) or rules.untrusted.get(baseline) or "",
         caution=estimate.unsafe,
         only_cluster=table.only_cluster,
-        carried=carried_by(differences, clusters),
+        carried=_carried_by(differences, clusters),
     )
     return draft.model_copy(update=_detectable_and_needed(estimate, before, after, differences, clusters))
-
-
-def known_range(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> tuple[float, float] | None:
-    """Return the lowest and highest possible score; None when it is not known."""
-    low, high = rules.score_range or (0.0, 1.0)
-    least, most = _seen(table, arm, baseline)
-    return (low, high) if low <= least and most <= high else None
-
-
-def _seen(table: ScoreTable, arm: str, baseline: str) -> tuple[float, float]:
-    """Return the lowest and highest score of two arms."""
-    seen = [one.score for name in (arm, baseline) for one in table.all[name] if one.score is not None]
-    return min(seen), max(seen)
-
-
-def _width(score_range: tuple[float, float]) -> float:
-    return (score_range[1] - score_range[0]) or 1.0
-
-
-def _limits(table: ScoreTable, baseline: str, score_range: tuple[float, float]) -> tuple[float, float]:
-    """Return how much a task or cluster that the sample missed can lose and gain.
-
-    It can lose what units like these have under the baseline, and gain what they lack.
-    """
-    low, high = score_range
-    units = grouped(table.means(baseline), table.clusters())
-    has = [max(0.0, sum(unit) / len(unit) - low) for unit in units]
-    lacks = [max(0.0, high - low - one) for one in has]
-    return typical_size(has) or _width(score_range), typical_size(lacks) or _width(score_range)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,10 +275,19 @@ class _Tests:
     width: float
     """Largest possible difference."""
     most_lost: float
+    """How much a task or cluster that the sample missed can lose: what units like these have under the baseline."""
     most_gained: float
-    """See `_limits`."""
+    """How much it can gain: what they lack."""
 
-    def of(self, differences: Sequence[float], clusters: Sequence[str]) -> tuple[MeanDifference, float, MeanTest]:
+    @staticmethod
+    def of(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> "_Tests":
+        """Return the tests of one contrast."""
+        low, high, width = rules.widest_range(table, arm, baseline)
+        has = [max(0.0, sum(unit) / len(unit) - low) for unit in grouped(table.means(baseline), table.clusters())]
+        lacks = [max(0.0, high - low - one) for one in has]
+        return _Tests(rules, width, typical_size(has) or width, typical_size(lacks) or width)
+
+    def all_of(self, differences: Sequence[float], clusters: Sequence[str]) -> tuple[MeanDifference, float, MeanTest]:
         """Return the estimate, the two-sided p of `Contrast.p` and the test of the mean."""
         estimate = estimate_difference(differences, clusters=clusters, level=self.rules.level, largest=self.width)
         p = sign_flip_p(differences, seed=self.rules.seed, clusters=clusters)
@@ -327,42 +320,18 @@ class _Tests:
             hidden=tested.hidden,
         )
 
-
-def _worst(
-    table: ScoreTable, arms: tuple[str, str], mean: float, score_range: tuple[float, float], tests: _Tests
-) -> Worst:
-    """Return the bounds, and the tests on the data in which every rollout without a score went against the result."""
-    against = worst_differences(table, *arms, score_range, against=True)
-    favour = worst_differences(table, *arms, score_range, against=False)
-    low, high = (math.fsum(differences) / len(differences) for differences, _ in (against, favour))
-    p = 1.0
-    if (low > 0) if mean > 0 else (high < 0):
-        estimate, by_signs, tested = tests.of(*(against if mean > 0 else favour))
-        p = max(by_signs / 2, tested.p, 1.0 if estimate.p is None else estimate.p / 2)
-    margin = tests.margin(*against)
-    p_margin = margin and max(margin.p or 0.0, margin.p_mean or 0.0)
-    return Worst(low=low, high=high, p=p, p_margin=p_margin)
-
-
-def estimate_of(
-    table: ScoreTable, arm: str, baseline: str, rules: Rules, tasks: Sequence[str] | None = None
-) -> MeanDifference:
-    """Return the mean difference over these tasks, or all tasks, with its interval."""
-    return estimate_difference(
-        table.differences(arm, baseline, tasks),
-        clusters=table.clusters(tasks),
-        level=rules.level,
-        largest=_width(known_range(table, arm, baseline, rules) or _seen(table, arm, baseline)),
-    )
-
-
-def _mcnemar(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> float | None:
-    """Return McNemar's exact p, for one rollout per task and arm that is right or wrong; else None."""
-    if any(len(scores) != 1 or scores[0] not in {0.0, 1.0} for scores in (*before, *after)):
-        return None
-    gained = sum(late[0] > early[0] for early, late in zip(before, after, strict=True))
-    lost = sum(late[0] < early[0] for early, late in zip(before, after, strict=True))
-    return mcnemar_p(gained, lost)
+    def worst(self, gaps: Gaps, mean: float, score_range: tuple[float, float]) -> Worst:
+        """Return the bounds, and the tests on data in which every rollout without a score went against the result."""
+        against = gaps.worst_differences(score_range, against=True)
+        favour = gaps.worst_differences(score_range, against=False)
+        low, high = (math.fsum(differences) / len(differences) for differences, _ in (against, favour))
+        p = 1.0
+        if (low > 0) if mean > 0 else (high < 0):
+            estimate, by_signs, tested = self.all_of(*(against if mean > 0 else favour))
+            p = max(by_signs / 2, tested.p, 1.0 if estimate.p is None else estimate.p / 2)
+        margin = self.margin(*against)
+        p_margin = margin and max(margin.p or 0.0, margin.p_mean or 0.0)
+        return Worst(low=low, high=high, p=p, p_margin=p_margin)
 
 
 def _detectable_and_needed(
@@ -382,38 +351,145 @@ def _detectable_and_needed(
         return reach
     k_before, k_after = (round(sum(map(len, arm)) / len(arm)) for arm in (before, after))
     layout = measured_clusters(differences, clusters, parts.true_difference)
+    planned = PlannedComparison(parts=parts, clusters=layout)
     return reach | {
-        "rollouts_needed": rollouts_needed(parts, estimate.mean, estimate.n, clusters=layout),
-        "tasks_needed": tasks_needed(parts, estimate.mean, k_before=k_before, k_after=k_after, clusters=layout),
+        "rollouts_needed": planned.rollouts_needed(estimate.mean, estimate.n),
+        "tasks_needed": planned.tasks_needed(estimate.mean, k_before=k_before, k_after=k_after),
     }
 
 
-def _corrected(ps: Sequence[float | None], looks: Sequence[int], rules: Rules) -> list[float | None]:
-    pairs = zip(ps, looks, strict=True)
-    known = [min(1.0, p * look_factor(look, rules.planned_looks)) for p, look in pairs if p is not None]
-    if not known:
-        return list(ps)
-    match rules.correction:
-        case "holm":
-            adjusted = iter(holm(known))
-        case "bh":
-            adjusted = iter(benjamini_hochberg(known))
-        case "none":
-            adjusted = iter(known)
-    return [None if p is None else next(adjusted) for p in ps]
-
-
-def _assumption(contrast: Contrast, table: ScoreTable, rules: Rules) -> dict[str, float | str]:
+def _holds_if(contrast: Contrast, table: ScoreTable, rules: Rules) -> dict[str, float | str]:
     """Return under which assumption a verdict would hold that only the rollouts without a score withhold."""
-    shown = _shown_without_gaps(contrast, rules.alpha)
-    score_range = known_range(table, contrast.arm, contrast.baseline, rules)
+    arms, shown = (contrast.arm, contrast.baseline), _shown_without_gaps(contrast, rules.alpha)
+    score_range = rules.known_range(table, *arms)
     unsure = contrast.p_mean_adjusted is None or contrast.p_mean_adjusted > rules.alpha
     if contrast.withheld_code != "bounds" or score_range is None or unsure or shown not in {"better", "worse"}:
         return {}
-    arms, against = (contrast.arm, contrast.baseline), shown == "better"
-    factor = sensitivity(table, *arms, score_range, rules.level, against=against)
+    factor = Gaps(table, *arms).sensitivity(score_range, rules.level, against=shown == "better")
     if factor is None:
         return {}
     seen = {one.score for name in arms for one in table.all[name]} - {None}
-    words = assumption_sentence(contrast, shown, factor, score_range, right_or_wrong=seen <= set(score_range))
+    words = _assumption_sentence(contrast, shown, factor, score_range, right_or_wrong=seen <= set(score_range))
     return {"sensitivity": factor, "holds_if": words}
+
+
+_FEW = 2
+_LEAST_MOVED = 3
+
+
+def _carried_by(differences: Sequence[float], clusters: Sequence[Hashable]) -> str:
+    """Return the caution that two tasks or clusters outweigh all others together; empty if they do not."""
+    units = [math.fsum(unit) for unit in grouped(differences, clusters)]
+    sizes = sorted((abs(unit) for unit in units if abs(unit) > 1e-12), reverse=True)
+    if len(sizes) < _LEAST_MOVED or sum(sizes[:_FEW]) <= sum(sizes[_FEW:]):
+        return ""
+    what = "tasks" if len(units) == len(differences) else "clusters"
+    return f"{_FEW} of {len(units)} {what} differ by more than all others together, so the result hangs on them"
+
+
+def signed_difference(value: float | None) -> str:
+    """Return a difference with its sign and three digits, or more where it would look like 0; `-` for None."""
+    return "-" if value is None else number_text(value, 3, sign=True)
+
+
+def _sentence(contrast: Contrast, table: ScoreTable, level: float) -> str:
+    """Return the verdict in words. level: confidence level of the intervals, such as 0.95."""
+    arm, baseline = contrast.arm, contrast.baseline
+    numbers = _numbers(contrast, table)
+    if contrast.verdict in {"better", "worse"}:
+        return f"{arm} is {contrast.verdict} than {baseline}: {numbers}."
+    if contrast.verdict == "no_worse":
+        assert contrast.margin is not None
+        bound = f"one-sided {level:.0%} lower bound {signed_difference(contrast.margin.bound)}"
+        return f"{arm} is not worse than {baseline} by more than {contrast.margin.margin:g}: {numbers}; {bound}."
+    unknown = f"Cannot tell whether {arm} is better or worse than {baseline}"
+    if contrast.unsafe:
+        return f"{unknown}: {contrast.unsafe.rstrip('.')}."
+    if contrast.withheld:
+        return f"{contrast.withheld} Measured from {baseline} to {arm}: {numbers}."
+    if contrast.left_open:
+        return f"{unknown}: {contrast.left_open}. Measured without them, from {baseline} to {arm}: {numbers}."
+    if not contrast.wins and not contrast.losses and not contrast.undecided.total:
+        size = _size(contrast, table)
+        return f"Cannot tell {arm} from {baseline}: both have the same score on every task ({size})."
+    start = f"No detectable change from {baseline} to {arm}"
+    if contrast.low is None or contrast.high is None:
+        start = unknown
+    elif contrast.low > 0 or contrast.high < 0:
+        start = f"Not certain whether {arm} is {'better' if contrast.low > 0 else 'worse'} than {baseline}"
+    return f"{start}: {numbers}.{_what_would_be_needed(contrast)}"
+
+
+def _assumption_sentence(
+    contrast: Contrast, shown: ContrastVerdict, factor: float, score_range: tuple[float, float], *, right_or_wrong: bool
+) -> str:
+    """Return the assumption under which the withheld verdict `shown` would hold. factor: see `Contrast.sensitivity`.
+
+    right_or_wrong: whether all scores are at an end of the range.
+    """
+    times = f"{math.floor(factor * 10) / 10:g}"
+    gap = contrast.undecided
+    parts: list[str] = []
+    for count, name, wrong in (
+        (gap.arm, contrast.arm, shown == "better"),
+        (gap.baseline, contrast.baseline, shown == "worse"),
+    ):
+        how = f"{'wrong' if wrong else 'right'} more than {times} times as often as its others"
+        if not right_or_wrong:
+            end, verb = (score_range[1], "below") if wrong else (score_range[0], "above")
+            how = f"further {verb} {end:g}, on average, than {times} times as far as its others"
+        if count:
+            lost = f"{count:,} lost rollout{'s' if count != 1 else ''}"
+            parts.append(f"the {lost} of {name} {'are' if count != 1 else 'is'} not {how}")
+    return f"Under an assumption, {contrast.arm} is {shown} than {contrast.baseline}: as long as {' and '.join(parts)}."
+
+
+def _numbers(contrast: Contrast, table: ScoreTable) -> str:
+    """Return the scores, the difference with its interval, the size, and the cautions that belong with them."""
+    low, high = signed_difference(contrast.low), signed_difference(contrast.high)
+    interval = "" if contrast.low is None else f" [{low}, {high}]"
+    scores = ""
+    if contrast.score is not None and contrast.baseline_score is not None:
+        scores = f"{number_text(contrast.baseline_score, 3)} → {number_text(contrast.score, 3)}, "
+    clusters = f" in {contrast.clusters} clusters" if contrast.clusters < contrast.tasks else ""
+    if contrast.only_cluster:
+        clusters = f", all of {contrast.only_cluster!r} and therefore about such tasks only"
+    rough = "; the interval may be too narrow" if contrast.caution and contrast.low is not None else ""
+    carried = f"; {contrast.carried}" if contrast.carried else ""
+    bounds = ""
+    if contrast.undecided.total and not contrast.left_open:  # otherwise the sentence says it already
+        bounds = f"; {contrast.undecided.total:,} rollouts have no score, and the range of the scores is not known"
+        if contrast.worst is not None:
+            low, high = signed_difference(contrast.worst.low), signed_difference(contrast.worst.high)
+            lost = f"; {contrast.undecided.total:,} rollouts have no score"
+            bounds = f"{lost}, and with them it is between {low} and {high}"
+    difference = signed_difference(contrast.mean)
+    return f"{scores}{difference}{interval}, {_size(contrast, table)}{clusters}{rough}{carried}{bounds}"
+
+
+def _size(contrast: Contrast, table: ScoreTable) -> str:
+    tasks = f"{contrast.tasks} task{'s' if contrast.tasks != 1 else ''}"
+    sides = [
+        (name, {len(table.scores[name][task]) for task in table.tasks}) for name in (contrast.baseline, contrast.arm)
+    ]
+    counts = sides[0][1] | sides[1][1]
+    if all(len(own) == 1 for _, own in sides) and len(counts) == 2:
+        (first, one), (second, other) = ((name, own.pop()) for name, own in sides)
+        return f"{tasks} x {one} rollout{'s' if one != 1 else ''} of {first} and {other} of {second}"
+    k = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    return f"{tasks} x {k} rollout{'s' if k != '1' else ''}"
+
+
+def _what_would_be_needed(contrast: Contrast) -> str:
+    words = ""
+    if contrast.detectable is not None:
+        least = f"{contrast.detectable:.3f}"
+        words = f" This comparison could reliably detect only differences of {least} or more (80 % power)."
+    ways: list[str] = []
+    if (rollouts := contrast.rollouts_needed) is not None and rollouts > round(contrast.pairs / contrast.tasks):
+        ways.append(f"{rollouts:,} rollouts per task")
+    if (tasks := contrast.tasks_needed) is not None and tasks > contrast.tasks:
+        ways.append(f"{tasks:,} tasks")
+    if not ways or not contrast.mean:
+        return words
+    return f"{words} Detecting a difference of {abs(contrast.mean):.3f} would need about {' or '.join(ways)}."

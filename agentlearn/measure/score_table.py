@@ -1,19 +1,24 @@
 """The score table: scores of all arms over the tasks that they share. This module decides what is counted.
 
+`Gaps` says how far rollouts without a score could change a difference.
+
 A rollout in which the agent failed to answer counts as 0. An undecided rollout is left out, and so are the rollouts of
 all other arms with the same task and index; the worst-case bounds in `contrasts` show the possible effect. Missing
 rollouts are listed, and the others of their task count. Tasks with the same text are one cluster.
 """
 
+import math
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agentlearn.errors import DataError
-from agentlearn.measure.contrast import Missing, Pass
+from agentlearn.measure.contrast import Missing, Pass, Undecided
 from agentlearn.measure.observation import Observation
-from agentlearn.stats import Interval, clustered_mean, pass_at_k, pass_hat_k, score_interval
+from agentlearn.stats import Interval, clustered_mean, estimate_difference, pass_at_k, pass_hat_k, score_interval
+
+_PASSES = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,37 @@ class ScoreTable:
         labels = {self.facts[task].cluster for task in self.tasks}
         return labels.pop() if len(labels) == 1 else ""
 
+    def score(self, arm: str, level: float) -> Interval:
+        """Return the arm's mean over tasks with its interval, as `clustered_score` computes it."""
+        return clustered_score(self.means(arm), self.clusters(), level=level)
+
+    def passes(self, arm: str) -> tuple[Pass, ...]:
+        """Return pass@k and pass^k for each usual k up to the fewest rollouts of a task; none unless scores are 0 or
+        1."""
+        rollouts = [self.scores[arm][task] for task in self.tasks]
+        if any(value not in {0.0, 1.0} for scores in rollouts for value in scores):
+            return ()
+
+        def mean(values: Iterable[float | None]) -> float | None:
+            known = [value for value in values if value is not None]
+            return sum(known) / len(known) if known else None
+
+        counts = [(len(scores), round(sum(scores))) for scores in rollouts]
+        return tuple(
+            Pass(
+                k=k,
+                at_least_one=mean(pass_at_k(n, right, k) for n, right in counts),
+                all_of_them=mean(pass_hat_k(n, right, k) for n, right in counts),
+            )
+            for k in _PASSES
+            if k <= min(n for n, _ in counts)
+        )
+
+    def seen(self, arm: str, baseline: str) -> tuple[float, float]:
+        """Return the lowest and highest score of two arms."""
+        seen = [one.score for name in (arm, baseline) for one in self.all[name] if one.score is not None]
+        return min(seen), max(seen)
+
     def clusters(self, tasks: Sequence[str] | None = None) -> list[str]:
         """Return the cluster of each task; a task without a cluster is its own cluster.
 
@@ -69,6 +105,139 @@ class ScoreTable:
         wanted = tasks or self.tasks
         labels = [self.facts[task].cluster or f"task {task}" for task in wanted]
         return labels if len(set(labels)) > 1 else [f"task {task}" for task in wanted]
+
+
+_MISSING = "missing"
+"""Code of a rollout that only the other arm has."""
+_CODES = 3
+"""Number of codes that are named per arm."""
+_HALVINGS = 12
+"""Bisections of the factor of `Gaps.sensitivity`."""
+_Differences = tuple[list[float], list[str]]
+"""Arm minus baseline of each task, and the cluster of each task."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The rollouts of one arm that it should have, by task and index: scores, and codes of those without a score."""
+
+    scores: dict[tuple[str, int], float]
+    codes: dict[tuple[str, int], str]
+
+    @property
+    def mean(self) -> float:
+        """Mean score of the decided rollouts."""
+        return math.fsum(self.scores.values()) / len(self.scores)
+
+    def means(self, fill: float, slope: float = 0.0) -> dict[str, float]:
+        """Return the mean of each task, with `fill` in place of every score that is not known.
+
+        slope: change of `fill` with the arm's mean score. Each task's share in the error of that mean is then added to
+        its value, which leaves the mean over tasks as it is and gives it its full variance.
+        """
+        by_task: defaultdict[str, list[float]] = defaultdict(list)
+        lost: Counter[str] = Counter(task for task, _ in self.codes)
+        for (task, _), score in self.scores.items():
+            by_task[task].append(score)
+        found = {
+            task: math.fsum((*by_task[task], lost[task] * fill)) / (len(by_task[task]) + lost[task])
+            for task in dict.fromkeys((*by_task, *lost))
+        }
+        if not slope:
+            return found
+        filled = math.fsum(lost[task] / (len(by_task[task]) + lost[task]) for task in lost)
+        mean = self.mean
+        return {
+            task: value + slope * filled * math.fsum(score - mean for score in by_task[task]) / len(self.scores)
+            for task, value in found.items()
+        }
+
+
+class Gaps:
+    """The rollouts of two arms without a score, those that an arm should have and does not have included.
+
+    An arm that was run with fewer rollouts of every task has lost none.
+    """
+
+    def __init__(self, table: ScoreTable, arm: str, baseline: str) -> None:
+        self._table = table
+        found = [{(one.task, one.g): one for one in table.all[name]} for name in (arm, baseline)]
+        every = dict.fromkeys(pair for rollouts in reversed(found) for pair in rollouts)
+        self._sides: list[_Side] = []
+        for rollouts in found:
+            by_task: defaultdict[str, set[int]] = defaultdict(set)
+            for task, g in rollouts:
+                by_task[task].add(g)
+            k = len(next(iter(by_task.values())))
+            limit = k if all(indexes == set(range(k)) for indexes in by_task.values()) else math.inf
+            side = _Side({}, {})
+            for pair in (pair for pair in every if pair[1] < limit):
+                one = rollouts.get(pair)
+                if one is not None and one.score is not None:
+                    side.scores[pair] = one.score
+                else:
+                    side.codes[pair] = _MISSING if one is None else one.error or "undecided"
+            self._sides.append(side)
+
+    def count(self) -> Undecided:
+        """Return how many rollouts of both arms have no score."""
+        if not self._table.dropped and not self._table.missing:
+            return Undecided()
+        mine, other = self._sides
+        return Undecided(
+            arm=len(mine.codes),
+            baseline=len(other.codes),
+            arm_codes=tuple(Counter(mine.codes.values()).most_common(_CODES)),
+            baseline_codes=tuple(Counter(other.codes.values()).most_common(_CODES)),
+            rollouts=sum(len(side.codes) + len(side.scores) for side in self._sides),
+        )
+
+    def worst_differences(self, score_range: tuple[float, float], *, against: bool) -> _Differences:
+        """Return the differences of all tasks when every rollout without a score went against the arm, or in its
+        favour.
+
+        score_range: lowest and highest possible score.
+        """
+        lowest, highest = score_range if against else score_range[::-1]
+        return self._differences(self._sides[0].means(lowest), self._sides[1].means(highest))
+
+    def sensitivity(self, score_range: tuple[float, float], level: float, *, against: bool) -> float | None:
+        """Return how many times as often as the others the rollouts without a score may be wrong, or right, at most.
+
+        With `against`, lost rollouts of the arm fall short of the highest score by this factor times as much as its
+        others do, and those of the baseline exceed the lowest score by this factor times as much; otherwise the other
+        way around. Up to this factor the interval at `level` excludes 0. None when it does not even at 1, when the
+        factor has no limit, or when an arm has no wrong (right) rollout among the decided ones.
+        """
+        (low, high), falls = score_range, (against, not against)
+        width = high - low
+        gaps = [high - side.mean if short else side.mean - low for side, short in zip(self._sides, falls, strict=True)]
+        lost = [gap for side, gap in zip(self._sides, gaps, strict=True) if side.codes]
+        if not lost or min(lost) <= 0:
+            return None
+
+        def holds(factor: float) -> bool:
+            means: list[dict[str, float]] = []
+            for side, short, gap in zip(self._sides, falls, gaps, strict=True):
+                away = min(width, factor * gap)
+                means.append(side.means(high - away if short else low + away, factor * (away < width)))
+            differences, clusters = self._differences(*means)
+            found = estimate_difference(differences, clusters=clusters, level=level, largest=2 * width)
+            if found.low is None or found.high is None:
+                return False
+            return found.low > 0 if against else found.high < 0
+
+        reached, beyond = 1.0, max(width / gap for gap in lost)
+        if not holds(reached) or holds(beyond):
+            return None
+        for _ in range(_HALVINGS):
+            middle = math.sqrt(reached * beyond)
+            reached, beyond = (middle, beyond) if holds(middle) else (reached, middle)
+        return reached
+
+    def _differences(self, mine: Mapping[str, float], other: Mapping[str, float]) -> _Differences:
+        tasks = [task for task in mine if task in other]
+        return [mine[task] - other[task] for task in tasks], self._table.clusters(tasks)
 
 
 def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_missing: bool = False) -> ScoreTable:
@@ -109,7 +278,16 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
             " failures and undecided verdicts",
             code="nothing_to_compare",
         )
-    facts = _facts(observations)
+    facts: dict[str, _TaskFacts] = {}
+    for one in observations:
+        known = facts.get(one.task)
+        if known is None or (not known.cluster and one.cluster):
+            facts[one.task] = _TaskFacts(one.domain, one.cluster, one.problem, one.tags)
+        elif one.cluster and known.cluster != one.cluster:
+            raise DataError(
+                f"task {one.task!r} has the clusters {known.cluster!r} and {one.cluster!r}; give it one cluster",
+                code="two_clusters",
+            )
     labels = text_clusters((task, one.cluster, one.problem) for task, one in facts.items())
     # The tasks whose cluster changed, without the first of each new cluster.
     firsts = {label: task for task, label in reversed(labels.items())}
@@ -224,28 +402,6 @@ def _missing(by_arm: Mapping[str, Sequence[Observation]], *, allow_missing: bool
     return (*whole, *parts)
 
 
-def _facts(observations: Sequence[Observation]) -> dict[str, _TaskFacts]:
-    facts: dict[str, _TaskFacts] = {}
-    for one in observations:
-        known = facts.get(one.task)
-        if known is None or (not known.cluster and one.cluster):
-            facts[one.task] = _TaskFacts(one.domain, one.cluster, one.problem, one.tags)
-        elif one.cluster and known.cluster != one.cluster:
-            raise DataError(
-                f"task {one.task!r} has the clusters {known.cluster!r} and {one.cluster!r}; give it one cluster",
-                code="two_clusters",
-            )
-    return facts
-
-
-_PASSES = (1, 2, 4, 8, 16, 32, 64)
-
-
-def arm_score(table: ScoreTable, arm: str, level: float) -> Interval:
-    """Return the arm's mean over tasks with its interval, as `clustered_score` computes it."""
-    return clustered_score(table.means(arm), table.clusters(), level=level)
-
-
 def clustered_score(means: Sequence[float], clusters: Sequence[str], *, level: float = 0.95) -> Interval:
     """Return the mean of the tasks' mean scores, with its interval over clusters.
 
@@ -258,26 +414,3 @@ def clustered_score(means: Sequence[float], clusters: Sequence[str], *, level: f
     if len(set(means)) == 1:
         return score_interval([found.mean] * found.n, level=level, smallest=0)
     return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})
-
-
-def passes(table: ScoreTable, arm: str) -> tuple[Pass, ...]:
-    """Return pass@k and pass^k for each usual k up to the fewest rollouts of a task; empty unless scores are 0 or 1."""
-    rollouts = [table.scores[arm][task] for task in table.tasks]
-    if any(value not in {0.0, 1.0} for scores in rollouts for value in scores):
-        return ()
-    counts = [(len(scores), round(sum(scores))) for scores in rollouts]
-    fewest = min(n for n, _ in counts)
-    return tuple(
-        Pass(
-            k=k,
-            at_least_one=_mean(pass_at_k(n, right, k) for n, right in counts),
-            all_of_them=_mean(pass_hat_k(n, right, k) for n, right in counts),
-        )
-        for k in _PASSES
-        if k <= fewest
-    )
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

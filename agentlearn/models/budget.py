@@ -33,6 +33,19 @@ class Reservation:
     output_limit: int | None
     """Limit on its output tokens that must be sent; None when the largest possible reply fits."""
 
+    @classmethod
+    def of(cls, call: ExpectedCall, room: float, out: float) -> "Reservation":
+        """Return the reservation of a call. room: output tokens that are left. out: how many of them it gets."""
+        refused, largest = call.refused_out, call.most_out or _LARGEST_REPLY
+        if not may_send(out, refused):
+            whole = max(
+                min(refused or 0, room), call.tokens_out
+            )  # the service allows less by itself, or takes no limit at all
+            return cls(call.tokens_in + int(whole), call.cost_usd(whole), None)
+        if out >= largest:
+            return cls(call.tokens_in + largest, call.cost_usd(largest), None)
+        return cls(call.tokens_in + int(out), call.cost_usd(out), int(out))
+
 
 @dataclass(slots=True)
 class Budget:
@@ -105,13 +118,14 @@ class Budget:
         self._next = None
         room = self._room(call, 1)
         if self._reserved:
-            if room < call.tokens_out or self._must_be_alone(call):
+            unknown_cost = self.limits.max_cost_usd is not None and call.price is None
+            if room < call.tokens_out or unknown_cost:
                 return None
         elif (limit := self._missed(call)) is not None:
             self.reached, self._next = limit, call
             raise self.exceeded()
         share = self._room(call, max(1, slots - self._reserved))
-        reserved = _reservation(call, room, min(room, max(share, call.tokens_out)))
+        reserved = Reservation.of(call, room, min(room, max(share, call.tokens_out)))
         self._reserved += 1
         self.reserved_tokens += reserved.tokens
         self.reserved_usd += reserved.cost_usd
@@ -165,10 +179,6 @@ class Budget:
             room = min(room, left_usd / call.price[1])
         return room
 
-    def _must_be_alone(self, call: ExpectedCall) -> bool:
-        """Whether the cost of a call is unknown and limited."""
-        return self.limits.max_cost_usd is not None and call.price is None
-
     def _missed(self, call: ExpectedCall) -> _LimitName | None:
         """Return the limit that a call would probably pass although no other is in flight; None when it fits.
 
@@ -185,16 +195,3 @@ class Budget:
 def may_send(limit: float, refused: int | None) -> bool:
     """Whether a limit on the output is clearly below the smallest one that the service has refused, if any."""
     return refused is None or limit < _BELOW_REFUSED * refused
-
-
-def _reservation(call: ExpectedCall, room: float, out: float) -> Reservation:
-    """Return the reservation of a call. room: output tokens that are left. out: how many of them it gets."""
-    refused, largest = call.refused_out, call.most_out or _LARGEST_REPLY
-    if not may_send(out, refused):
-        whole = max(
-            min(refused or 0, room), call.tokens_out
-        )  # the service allows less by itself, or takes no limit at all
-        return Reservation(call.tokens_in + int(whole), call.cost_usd(whole), None)
-    if out >= largest:
-        return Reservation(call.tokens_in + largest, call.cost_usd(largest), None)
-    return Reservation(call.tokens_in + int(out), call.cost_usd(out), int(out))

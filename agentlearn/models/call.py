@@ -24,7 +24,7 @@ from agentlearn.config.endpoint_address import without_credentials
 from agentlearn.errors import EndpointError, EndpointGone, StoreError
 from agentlearn.log import get_log
 from agentlearn.models.budget import may_send
-from agentlearn.models.call_context import CallRecord
+from agentlearn.models.call_context import CallRecord, WorkUnit
 from agentlearn.models.call_settings import CallSettings, folded
 from agentlearn.models.chat_reply import ask_once
 from agentlearn.models.endings import FAULT_REMEDIES, ReplyFault, UnusedReply, fault_of, is_at_limit
@@ -35,14 +35,9 @@ from agentlearn.models.price import cost_usd, price_of
 from agentlearn.models.refusal import (
     SYSTEM,
     TOOLS,
-    error_code,
-    is_filtered,
-    refused_settings,
-    remedy,
-    service_words,
+    RefusedRequest,
 )
 from agentlearn.models.token_estimate import BYTES_PER_TOKEN, ExpectedCall, reply_bytes, request_bytes
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.text import visible
 from agentlearn.types.ids import CallId, content_hash, derive_seed
 from agentlearn.types.trajectory import Usage
@@ -150,7 +145,11 @@ class ModelCall:
         sent = set[str](sampling)
         if given.fold_system:
             messages, parameters = folded(messages, parameters)
-        elif parameters.instruction_parts or any(map(_has_system, messages)):
+        elif parameters.instruction_parts or any(
+            one.instructions or any(part.part_kind == "system-prompt" for part in one.parts)
+            for one in messages
+            if isinstance(one, ModelRequest)
+        ):
             sent.add(SYSTEM)
         if parameters.function_tools or parameters.output_tools:
             sent.add(TOOLS)
@@ -368,7 +367,7 @@ class ModelCall:
         except ModelHTTPError as error:
             if error.status_code == 429:
                 ticket.refused(min(retry_after_s(error) or 0.0, state.retry.retry_after_cap_s))
-            if is_filtered(error):
+            if RefusedRequest.of(error).is_filtered:
                 words = f"refused the request with its content filter (status {error.status_code})"
                 fault = ReplyFault("filtered", words)
                 state.count_fault(self.unit.stage, fault)
@@ -486,10 +485,11 @@ class ModelCall:
             words = f"{where} did not answer within {self.state.deadline_s:g} s (asked {tries})"
             return EndpointError(words, code="endpoint_timeout")
         if isinstance(error, ModelHTTPError):
-            refused = refused_settings(error.status_code, error.body, sent)
-            step = remedy(error.status_code, error.body, refused)
-            words = f"{where} refused with status {error.status_code} (asked {tries}): {service_words(error.body)}"
-            failure = EndpointError(f"{words}{f'; {step}' if step else ''}", code=error_code(error))
+            refusal = RefusedRequest.of(error)
+            refused = refusal.settings(sent)
+            step = refusal.remedy(refused)
+            words = f"{where} refused with status {error.status_code} (asked {tries}): {refusal.words}"
+            failure = EndpointError(f"{words}{f'; {step}' if step else ''}", code=refusal.code)
             failure.refused = refused
             return failure
         if isinstance(error, UnusedReply):
@@ -503,12 +503,6 @@ class ModelCall:
         if garbled:
             return EndpointError(f"{where} sent a reply that cannot be read {words}", code=GARBLED)
         return EndpointError(f"{where} could not be used {words}", code="endpoint_broken")
-
-
-def _has_system(message: ModelMessage) -> bool:
-    return isinstance(message, ModelRequest) and (
-        bool(message.instructions) or any(part.part_kind == "system-prompt" for part in message.parts)
-    )
 
 
 def _kind_of_failure(error: Exception) -> str:

@@ -10,6 +10,7 @@ No global state is set, so a program that configures OpenTelemetry itself is not
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -26,7 +27,7 @@ from agentlearn.errors import AgentlearnError, BudgetExceeded, MissingExtra
 from agentlearn.log import get_log
 from agentlearn.models.budget import Budget, Reservation
 from agentlearn.models.token_estimate import ExpectedCall
-from agentlearn.types.ids import CallId, RunId
+from agentlearn.types.ids import CallId, RunId, content_hash
 from agentlearn.types.value import Value
 
 Stage = Literal["rollout", "summarise", "compare", "consolidate", "judge", "user", "probe", "solve"]
@@ -94,7 +95,7 @@ class CallContext:
     run: RunId
     journal: Journal
     budget: Budget
-    tracing: "Tracing | None" = None
+    tracing: "_Tracing | None" = None
     """Tracer for units of work; None: no tracing."""
     in_flight: int = 0
     """Calls that have been sent and are not recorded yet."""
@@ -285,14 +286,14 @@ _LOG = get_log()
 
 
 @dataclass(frozen=True, slots=True)
-class Tracing:
+class _Tracing:
     """The tracer of a run."""
 
     tracer: Tracer
     settings: InstrumentationSettings
 
     @classmethod
-    def of(cls, provider: TracerProvider) -> "Tracing":
+    def of(cls, provider: TracerProvider) -> "_Tracing":
         """Tracing through that provider."""
         return cls(provider.get_tracer("agentlearn"), InstrumentationSettings(tracer_provider=provider))
 
@@ -308,7 +309,7 @@ class Tracing:
 
 
 @asynccontextmanager
-async def open_tracing(*, wanted: bool) -> AsyncGenerator[Tracing | None]:
+async def open_tracing(*, wanted: bool) -> AsyncGenerator[_Tracing | None]:
     """Send spans by OTLP over HTTP to the address in the environment until the block ends; None when tracing is off.
 
     Raises MissingExtra when tracing is wanted and the SDK is not installed. When only the environment asks for
@@ -333,6 +334,75 @@ async def open_tracing(*, wanted: bool) -> AsyncGenerator[Tracing | None]:
     provider = Provider(resource=Resource.create({"service.name": name}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     try:
-        yield Tracing.of(provider)
+        yield _Tracing.of(provider)
     finally:
         await asyncio.to_thread(provider.shutdown)
+
+
+@dataclass(slots=True)
+class WorkUnit:
+    """One unit of work of a run, and its calls so far."""
+
+    call_context: CallContext
+    stage: Stage
+    name: str
+    """A rollout id, or the stage's own key; unique within run and stage."""
+    seed: int
+    """Seed from which the seed of each request is derived."""
+    asked: Counter[str] = field(default_factory=Counter[str])
+    """Number of records so far, by kind (`model`, `tool`)."""
+    calls: list[CallRecord] = field(default_factory=list[CallRecord])
+    """Answered model calls, in order."""
+    live: bool = False
+    """Whether a call was made that the journal does not hold. From then on nothing is replayed."""
+    deadline: asyncio.Timeout | None = None
+    """Time limit of the unit; None: it has none."""
+
+    @contextmanager
+    def clock_stopped(self) -> Generator[None]:
+        """Stop the unit's time limit during the block."""
+        started = asyncio.get_running_loop().time()
+        until = None if self.deadline is None else self.deadline.when()
+        if self.deadline is None or until is None or self.deadline.expired():
+            yield
+            return
+        self.deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            self.deadline.reschedule(until + asyncio.get_running_loop().time() - started)
+
+    def give_back(self, seconds: float) -> None:
+        """Move the unit's time limit by seconds that it has lost to a silent service."""
+        until = None if self.deadline is None else self.deadline.when()
+        if self.deadline is not None and until is not None and not self.deadline.expired():
+            self.deadline.reschedule(until + seconds)
+
+    def next_ordinal(self, kind: str) -> int:
+        """Return the index, from 0, of the next record of that kind."""
+        self.asked[kind] += 1
+        return self.asked[kind] - 1
+
+    def call_id(self, kind: str, ordinal: int, request_hash: str) -> CallId:
+        """Return the id of a call; a resumed run gets the same id for the same call."""
+        return CallId(content_hash("call", self.call_context.run, self.stage, self.name, kind, ordinal, request_hash))
+
+    def recorded(self, identity: CallId) -> CallRecord | None:
+        """Return the record with that id from an interrupted run; None from the first call that has none."""
+        past = None if self.live else self.call_context.journal.recorded(identity)
+        self.live = past is None
+        return past
+
+    @contextmanager
+    def traced(self, attributes: Mapping[str, str] | None = None) -> Generator[list["AbstractCapability[Any]"]]:
+        """Open a span for this unit, and yield what its agent needs to add its own spans; [] without tracing.
+
+        attributes: added to run, stage and unit; each name gets the prefix `agentlearn.`.
+        """
+        tracing = self.call_context.tracing
+        if tracing is None:
+            yield []
+            return
+        named = {"run": self.call_context.run, "stage": self.stage, "unit": self.name, **(attributes or {})}
+        with tracing.span(self.stage, named) as capabilities:
+            yield capabilities

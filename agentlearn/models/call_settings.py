@@ -119,7 +119,7 @@ _STAGE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerLimit:
+class _AnswerLimit:
     """The limit of a local model's answers when the user sets none."""
 
     tokens: int
@@ -134,7 +134,7 @@ class AnswerLimit:
         return settings.with_limit(self.stage_tokens if stage else self.tokens)
 
 
-def local_answer_limit(model: str, usual: int) -> AnswerLimit | None:
+def local_answer_limit(model: str, usual: int) -> _AnswerLimit | None:
     """Return the default limit for `local:` and `vllm:` models; None for all others.
 
     usual: tokens of a usual answer in the domain. The limit is a power of two with a third more room than that, and at
@@ -146,30 +146,29 @@ def local_answer_limit(model: str, usual: int) -> AnswerLimit | None:
     tokens = max(LEAST, 1 << (usual * 4 // 3 - 1).bit_length())
     context = context_of(source)
     if context is None:
-        return AnswerLimit(tokens, _STAGE * tokens)
+        return _AnswerLimit(tokens, _STAGE * tokens)
     quarter = max(1, context // 4)
-    return AnswerLimit(min(tokens, quarter), quarter, context)
+    return _AnswerLimit(min(tokens, quarter), quarter, context)
 
 
 def context_of(source: str) -> int | None:
     """Return the number of tokens that the model in a folder can hold; None when its config does not say."""
+
+    def read(file: Path) -> dict[str, Any]:
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
     folder = model_path(source)
-    config = _json_of(folder / "config.json")
-    if config is None:
-        base = (_json_of(folder / "adapter_config.json") or {}).get("base_model_name_or_path")
-        config = _json_of(Path(base).expanduser() / "config.json") if isinstance(base, str) and base else None
-    texts = (config or {}).get("text_config")
-    for fields in (texts if isinstance(texts, dict) else {}, config or {}):
+    config = read(folder / "config.json")
+    if not config:
+        base = read(folder / "adapter_config.json").get("base_model_name_or_path")
+        config = read(Path(base).expanduser() / "config.json") if isinstance(base, str) and base else {}
+    texts = config.get("text_config")
+    for fields in (texts if isinstance(texts, dict) else {}, config):
         for name in ("max_position_embeddings", "n_positions"):
             if isinstance(found := fields.get(name), int) and found > 0:
                 return found
     return None
-
-
-def _json_of(file: Path) -> dict[str, Any] | None:
-    """Return the JSON object in a file; None when there is none."""
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None

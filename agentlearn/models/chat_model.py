@@ -226,17 +226,17 @@ _SET_BY_HTTPX = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 """Headers that aiohttp would add."""
 
 
-def http_transport(connections: int, *, proxies: bool) -> "AiohttpTransport | None":
+def http_transport(connections: int, *, proxies: bool) -> "_AiohttpTransport | None":
     """Return the transport for a client with that many connections; None for httpx2's own.
 
     proxies: whether the client uses the proxies of the environment.
     """
     if find_spec("aiohttp") is None or (proxies and getproxies()):
         return None
-    return AiohttpTransport(connections)
+    return _AiohttpTransport(connections)
 
 
-class AiohttpTransport(httpx2.AsyncBaseTransport):
+class _AiohttpTransport(httpx2.AsyncBaseTransport):
     """Sends the requests of one httpx2 client. It belongs to the event loop of its first request."""
 
     def __init__(self, connections: int) -> None:

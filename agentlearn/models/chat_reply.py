@@ -73,7 +73,7 @@ def completion_of(body: object, asked: str) -> _Fields:
         "created": created if _is_count(created) and created < 2**33 else 0,
         "model": model if isinstance(model, str) and model else asked,
         "choices": [{"index": 0, "message": message, "finish_reason": _text(choice.get("finish_reason")) or None}],
-        "usage": usage_of_reply(reply.get("usage")),
+        "usage": _usage_of_reply(reply.get("usage")),
     }
 
 
@@ -100,7 +100,7 @@ def facts_of(body: object, headers: Mapping[str, str]) -> _Fields:
     return facts
 
 
-def usage_of_reply(usage: object) -> _Fields | None:
+def _usage_of_reply(usage: object) -> _Fields | None:
     """Return the usage of a reply without what cannot be true; None when it has no believable number."""
     fields = _fields(usage)
     if fields is None:
@@ -280,7 +280,7 @@ def checked(response: ModelResponse) -> ModelResponse:
     whole = replace(
         response,
         parts=[_storable_part(one) for part in response.parts for one in _without_thoughts(part)],
-        usage=believed(response.usage),
+        usage=_believed(response.usage),
         model_name=None if response.model_name is None else without_secrets(storable(response.model_name)),
         provider_url=response.provider_url and without_credentials(response.provider_url),
     )
@@ -290,7 +290,7 @@ def checked(response: ModelResponse) -> ModelResponse:
     return whole
 
 
-def believed(usage: RequestUsage) -> RequestUsage:
+def _believed(usage: RequestUsage) -> RequestUsage:
     """Return the reported usage without the numbers that are impossible."""
     names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
     wrong = {name: 0 for name in names if not _is_count(getattr(usage, name))}

@@ -29,10 +29,10 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
 from agentlearn.models.call import ModelCall
+from agentlearn.models.call_context import WorkUnit
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.token_estimate import BYTES_PER_TOKEN, message_bytes, request_bytes
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.trajectory import PLACE, STATUS
 
 _ROOM = 0.75
@@ -41,7 +41,7 @@ _ROOM = 0.75
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def shortened(
+def _shortened(
     messages: Sequence[ModelMessage], parameters: ModelRequestParameters, max_tokens: int
 ) -> list[ModelMessage]:
     """Return the messages of a request that has at most `max_tokens` tokens (estimated), if that is possible.
@@ -50,9 +50,7 @@ def shortened(
     only if these are. A tool call and its result stay together. max_tokens: at least 1; counts instructions and tools
     too.
     """
-    history = _History(messages, parameters)
-    noted, left_out = history.cut(max_tokens * BYTES_PER_TOKEN)
-    return history.after(noted, left_out)
+    return _History(messages, parameters).within(max_tokens * BYTES_PER_TOKEN)
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,11 @@ class _Turn:
 
     @cached_property
     def noted(self) -> tuple[ModelMessage, ...]:
-        return tuple(_noted(one) if isinstance(one, ModelRequest) else one for one in self.whole)
+        """The turn with notes in place of its tool results and pictures, where a note is shorter."""
+        return tuple(
+            replace(one, parts=[_noted_part(part) for part in one.parts]) if isinstance(one, ModelRequest) else one
+            for one in self.whole
+        )
 
     @cached_property
     def whole_bytes(self) -> int:
@@ -87,8 +89,8 @@ class _History:
         self._fixed = request_bytes(own, parameters) - sum(map(message_bytes, own))
         self._fixed += sum(map(message_bytes, self._asked))
 
-    def cut(self, most_bytes: float) -> tuple[int, int]:
-        """Return how many of the oldest turns have notes and how many are left out, as turn after turn was made."""
+    def within(self, most_bytes: float) -> list[ModelMessage]:
+        """Return the messages, the oldest turns with notes or left out, as turn after turn was made."""
         noted = left_out = 0
         size = self._fixed
         for newest, turn in enumerate(self._turns):
@@ -104,17 +106,11 @@ class _History:
                 size += self._summary_bytes(left_out + 1) - self._summary_bytes(left_out)
                 size -= self._turns[left_out].noted_bytes
                 left_out += 1
-        return noted, left_out
-
-    def after(self, noted: int, left_out: int) -> list[ModelMessage]:
-        """Return the messages, cut like that."""
         kept = [*(one.noted for one in self._turns[left_out:noted]), *(one.whole for one in self._turns[noted:])]
-        return [*self._asked_with_summary(left_out), *(message for turn in kept for message in turn)]
-
-    def _asked_with_summary(self, left_out: int) -> list[ModelMessage]:
-        if not left_out or not self._asked or not isinstance(last := self._asked[-1], ModelRequest):
-            return self._asked
-        return [*self._asked[:-1], replace(last, parts=[*last.parts, _summary(left_out)])]
+        asked = self._asked
+        if left_out and asked and isinstance(last := asked[-1], ModelRequest):
+            asked = [*asked[:-1], replace(last, parts=[*last.parts, _summary(left_out)])]
+        return [*asked, *(message for turn in kept for message in turn)]
 
     def _summary_bytes(self, left_out: int) -> int:
         return message_bytes(ModelRequest(parts=[_summary(left_out)])) if left_out else 0
@@ -123,11 +119,6 @@ class _History:
 def _summary(left_out: int) -> UserPromptPart:
     turns = "turn was" if left_out == 1 else f"{left_out} turns were"
     return UserPromptPart(f"[Your first {turns} left out here to save room.]", timestamp=_EPOCH)
-
-
-def _noted(request: ModelRequest) -> ModelRequest:
-    """Return a request with notes in place of its tool results and pictures, where a note is shorter."""
-    return replace(request, parts=[_noted_part(part) for part in request.parts])
 
 
 def _noted_part(part: ModelRequestPart) -> ModelRequestPart:
@@ -174,7 +165,7 @@ class ModelClient(WrapperModel):
     ) -> ModelResponse:
         """Return the committed response, from the journal or from the service."""
         if self.history_tokens is not None:
-            messages = shortened(messages, model_request_parameters, self.history_tokens)
+            messages = _shortened(messages, model_request_parameters, self.history_tokens)
         given = (messages, model_settings, model_request_parameters)
         return await ModelCall.following(
             self.wrapped, self.endpoint_state, self.unit, self.call_settings, *given

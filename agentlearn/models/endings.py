@@ -136,7 +136,7 @@ class UnusedReply(Exception):
         self.fault = fault
 
 
-def ending_of(response: ModelResponse) -> FinishReason:
+def _ending_of(response: ModelResponse) -> FinishReason:
     """Return how a reply ended; `error` for every ending that is not known to be another."""
     raw = _PREFIX.sub("", re.sub(r"[\s-]+", "_", _reported_ending(response).strip().casefold()))
     for ending, names in _ENDINGS.items():
@@ -169,14 +169,19 @@ def fault_of(
     limit: of the request on output tokens; None: it set none. whole: whether the service is one
     of ours, which hands over everything that the model writes, up to a limit that is known.
     """
-    match ending_of(response):
+    match _ending_of(response):
         case "error":
             return ReplyFault("broken_off", f"broke its reply off ({_shown(_reported_ending(response))})")
         case "content_filter":
             return ReplyFault("filtered", f"withheld its reply ({_shown(_reported_ending(response))})")
         case "length":
-            asked_for = whole or (limit is not None and is_at_limit(response, limit))
-            return None if asked_for else _cut_off(response, limit)
+            if whole or (limit is not None and is_at_limit(response, limit)):
+                return None
+            given, made = response.usage.input_tokens, response.usage.output_tokens
+            at = f" at {given + made:,} tokens, {given:,} of them the prompt" if given or made else ""
+            ours = "" if limit is None else f", below the limit of {limit:,} output tokens that was asked for"
+            why = "its context window is full, or its own limit is lower"
+            return ReplyFault("cut_off", f"cut its reply off{at}{ours}: {why}")
         case "stop" | "tool_call":
             return None if whole or IDS in (response.provider_details or {}) else _lost(response, parameters)
 
@@ -199,7 +204,7 @@ def tidied(
             identity = own or content_hash(salt, index)[:9]  # nine letters and digits suit every service
             taken.add(identity)
             parts[index] = replace(part, tool_name=_offered_name(part.tool_name, offered), tool_call_id=identity)
-    return replace(response, parts=parts, finish_reason=ending_of(response))
+    return replace(response, parts=parts, finish_reason=_ending_of(response))
 
 
 def _offered_name(name: str, offered: set[str]) -> str:
@@ -212,13 +217,6 @@ def _offered_name(name: str, offered: set[str]) -> str:
     return meant[0] if len(meant) == 1 else name
 
 
-def _cut_off(response: ModelResponse, limit: int | None) -> ReplyFault:
-    given, made = response.usage.input_tokens, response.usage.output_tokens
-    at = f" at {given + made:,} tokens, {given:,} of them the prompt" if given or made else ""
-    ours = "" if limit is None else f", below the limit of {limit:,} output tokens that was asked for"
-    return ReplyFault("cut_off", f"cut its reply off{at}{ours}: its context window is full, or its own limit is lower")
-
-
 def _lost(response: ModelResponse, parameters: "ModelRequestParameters") -> ReplyFault | None:
     """Return what the service lost of a finished reply; None when nothing is missing."""
     parts = response.parts
@@ -226,21 +224,18 @@ def _lost(response: ModelResponse, parameters: "ModelRequestParameters") -> Repl
     if any(not isinstance(part, TextPart | ThinkingPart) for part in parts):
         return None
     if text.strip():
-        return _call_in_text(text, parameters)
+        offered = [tool.name for tool in (*parameters.function_tools, *parameters.output_tools)]
+        begun = _CALL_MARKS.search(text) or _JSON_CALL.match(text)
+        if begun is None or not any(name in text[begun.start() :] for name in offered):
+            return None
+        words = f"left a tool call in the text of its reply ({_shown(text[begun.start() :])})"
+        return ReplyFault("call_in_text", words)
     if any(isinstance(part, ThinkingPart) and part.content.strip() and part.id for part in parts):
         field = next(part.id for part in parts if isinstance(part, ThinkingPart) and part.id)
         return ReplyFault("only_reasoning", f"sent words only as reasoning ({field!r}) and no answer")
     if not parts and response.usage.output_tokens > _AT_ONCE:
         return ReplyFault("empty", f"counted {response.usage.output_tokens:,} tokens and sent no words")
     return None
-
-
-def _call_in_text(text: str, parameters: "ModelRequestParameters") -> ReplyFault | None:
-    offered = [tool.name for tool in (*parameters.function_tools, *parameters.output_tools)]
-    begun = _CALL_MARKS.search(text) or _JSON_CALL.match(text)
-    if begun is None or not any(name in text[begun.start() :] for name in offered):
-        return None
-    return ReplyFault("call_in_text", f"left a tool call in the text of its reply ({_shown(text[begun.start() :])})")
 
 
 def _shown(text: str) -> str:

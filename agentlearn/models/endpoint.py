@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.profiles import ModelProfile
 
+    from agentlearn.models.call_context import WorkUnit
     from agentlearn.models.client import ModelClient
     from agentlearn.models.endpoint_state import EndpointState
-    from agentlearn.models.work_unit import WorkUnit
 
 GROUP = "agentlearn.endpoints"
 """Entry-point group of plug-ins that start a service."""
@@ -117,7 +117,7 @@ class Endpoint:
         return f"the model {self.name} is a function of the program: the figures are those of what it answers"
 
     def client(self, unit: "WorkUnit", *, history_tokens: int | None = None) -> "ModelClient":
-        """Return the model for one unit of work. history_tokens: largest size of a request, see `shortened`."""
+        """Return the model for one unit of work. history_tokens: largest size of a request (estimated)."""
         from agentlearn.models.client import ModelClient
 
         # pydantic-ai's clients warn of some settings that they leave out, each time

@@ -1,7 +1,5 @@
 """The model of a program that calls models of its own."""
 
-from typing import NoReturn
-
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
@@ -29,11 +27,7 @@ class NoModel(Model):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Raise ConfigError."""
-        _refuse()
-
-
-def _refuse() -> NoReturn:
-    raise ConfigError(
-        "the program calls work.model, and no model was given; add model=, such as model='openai:gpt-5-mini'",
-        code="no_model",
-    )
+        raise ConfigError(
+            "the program calls work.model, and no model was given; add model=, such as model='openai:gpt-5-mini'",
+            code="no_model",
+        )

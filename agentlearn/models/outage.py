@@ -8,7 +8,7 @@ ends with the first answer. Silence is counted from the first request that met i
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import isfinite
@@ -17,7 +17,7 @@ from random import Random
 from pydantic import Field
 
 from agentlearn.log import get_log
-from agentlearn.models.refusal import is_accident, is_out_of_quota
+from agentlearn.models.refusal import RefusedRequest
 from agentlearn.types.value import Value
 
 _LOG = get_log()
@@ -244,8 +244,10 @@ def is_transient(error: BaseException) -> bool:
         ai.ModelConnectionError,
         ai.ModelRequestTimeout,
     )
-    if isinstance(error, ai.ModelHTTPError) and (is_out_of_quota(error) or is_accident(error)):
-        return is_accident(error)
+    if isinstance(error, ai.ModelHTTPError):
+        refusal = RefusedRequest.of(error)
+        if refusal.is_out_of_quota or refusal.is_accident:
+            return refusal.is_accident
     if isinstance(error, transient):
         return True
     if isinstance(error, ai.ModelHTTPError):
@@ -255,13 +257,27 @@ def is_transient(error: BaseException) -> bool:
 
 def is_garbled(error: BaseException) -> bool:
     """Whether a response came that is not a chat completion: not JSON, not HTTP, or a redirection."""
+    import httpx2
+    from openai import APIStatusError
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 
     if isinstance(error, UnexpectedModelBehavior):
         return True
     if not isinstance(error, ModelAPIError) or isinstance(error, ModelHTTPError):
         return False
-    return any(isinstance(one, ValueError) or _is_bad_http(one) for one in _causes(error))  # JSONDecodeError is one
+    cause = error.__cause__
+    while cause is not None:
+        match cause:
+            case APIStatusError() if cause.status_code < 400:
+                return True
+            case httpx2.RemoteProtocolError() if "without sending a response" not in str(cause):
+                return True  # a closed connection is silence
+            case ValueError() | httpx2.DecodingError() | httpx2.TooManyRedirects():  # JSONDecodeError is a ValueError
+                return True
+            case _:
+                pass
+        cause = cause.__cause__
+    return False
 
 
 def is_silence(error: BaseException) -> bool:
@@ -271,28 +287,8 @@ def is_silence(error: BaseException) -> bool:
     from agentlearn.models.endings import UnusedReply
 
     if isinstance(error, ModelHTTPError):
-        return (error.status_code in LATER or error.status_code >= 500) and not is_out_of_quota(error)
+        return (error.status_code in LATER or error.status_code >= 500) and not RefusedRequest.of(error).is_out_of_quota
     return is_transient(error) and not is_garbled(error) and not isinstance(error, UnusedReply)
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the causes of an error, without the error itself."""
-    cause = error.__cause__
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__
-
-
-def _is_bad_http(error: BaseException) -> bool:
-    """Whether an error says that bytes came which are no HTTP response, or a redirection."""
-    import httpx2
-    from openai import APIStatusError
-
-    if isinstance(error, APIStatusError):
-        return error.status_code < 400
-    if isinstance(error, httpx2.RemoteProtocolError):
-        return "without sending a response" not in str(error)  # a closed connection is silence
-    return isinstance(error, httpx2.DecodingError | httpx2.TooManyRedirects)
 
 
 def retry_after_s(error: BaseException) -> float | None:

@@ -18,28 +18,19 @@ _GATEWAY = re.compile(r"gateway[a-z-]*\.pydantic\.(?:dev|info)")
 
 def cost_usd(response: "ModelResponse") -> float | None:
     """Return the cost in dollars: the one that the service reports, else that of the price list; None when unknown."""
-    if (reported := _reported_usd(response.provider_details or {})) is not None:
-        return reported
+    details: Mapping[str, Any] = response.provider_details or {}
+    reported, fee, upstream = (_dollars(details.get(key)) for key in ("cost_usd", "cost", "upstream_inference_cost"))
+    if reported is None and details.get("is_byok") is True and upstream is not None:
+        # with a key of one's own, `cost` of OpenRouter is only its fee; the cost at the provider is in another field
+        reported = (fee or 0.0) + upstream
+    if reported is not None or fee is not None:
+        return fee if reported is None else reported
     if price_of(response.model_name, response.provider_name, response.provider_url) is None:
         return None
     try:
         return float(response.cost().total_price)
     except (LookupError, ValueError):  # no usage reported, or no price for this kind of token
         return None
-
-
-def _reported_usd(details: Mapping[str, Any]) -> float | None:
-    """Return the cost that a service reported; None when it reported none.
-
-    pydantic-ai's model of OpenRouter has it under `cost`. With a key of one's own at the provider, that is only the fee
-    of OpenRouter, and the cost at the provider has a field of its own.
-    """
-    if (reported := _dollars(details.get("cost_usd"))) is not None:
-        return reported
-    fee, upstream = _dollars(details.get("cost")), _dollars(details.get("upstream_inference_cost"))
-    if details.get("is_byok") is True and upstream is not None:
-        return (fee or 0.0) + upstream
-    return fee
 
 
 def _dollars(value: object) -> float | None:

@@ -83,32 +83,22 @@ _READ = frozenset({401, 402, 403, 429})
 # Codes as services write them in `code`, `type`, `status` or `reason` of an error, in lower case.
 _OUT_OF_QUOTA = frozenset(
     {
-        "insufficient_quota",
-        "exceeded_current_quota_error",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-        "billing_error",
-        "credit_balance_exhausted",
-        "organization_spend_limit_exceeded",
-        "project_spend_limit_exceeded",
-        "organization_usage_limit_exceeded",
-        "insufficient_balance",
-        "insufficient_user_quota",
+        *("insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached"),
+        *("billing_not_active", "billing_error", "credit_balance_exhausted"),
+        *("organization_spend_limit_exceeded", "project_spend_limit_exceeded"),
+        *("organization_usage_limit_exceeded", "insufficient_balance", "insufficient_user_quota"),
     }
 )
 _ACCIDENT = frozenset({"tool_use_failed", "json_validate_failed", "output_parse_failed"})
 _FILTERED = frozenset(
     {
-        "content_filter",
-        "content_filter_error",
-        "content_policy_violation",
-        "responsibleaipolicyviolation",
-        "data_inspection_failed",
-        "datainspectionfailed",
+        *("content_filter", "content_filter_error", "content_policy_violation"),
+        *("responsibleaipolicyviolation", "data_inspection_failed", "datainspectionfailed"),
     }
 )
 
 _JsonValue = Any
+_ECHO = re.compile(r"['\"]input['\"]\s*:.*?(?=['\"](?:ctx|url|loc|type|msg)['\"]\s*:|\}\]|$)", re.DOTALL)
 _ERRORS = ("error", "innererror", "detail", "details", "errors", "message", "metadata", "cause", "raw")
 """Fields that hold an error or words about one."""
 _WORDS = (*("message", "msg", "error", "detail", "details", "errors", "title", "reason"), "raw", "cause", "metadata")
@@ -117,84 +107,110 @@ _WORDS = (*("message", "msg", "error", "detail", "details", "errors", "title", "
 
 def service_words(body: object) -> str:
     """Return a service's own words in the body of a refusal, on one line and of limited length."""
-    text = visible(" ".join(_all_texts(_read(body)).split()))
-    text = text or visible(" ".join(_as_text(body).split())) or "no reason given"
-    return text if len(text) <= _MOST_WORDS else text[: _MOST_WORDS - 3] + "..."
+    return RefusedRequest(0, body).words
 
 
-def is_out_of_quota(error: "ModelHTTPError") -> bool:
-    """Whether the credit or the quota of the account is used up, so that waiting does not help."""
-    from pydantic_ai.exceptions import ModelQuotaExceededError
+class RefusedRequest:
+    """What a service answered instead of a reply."""
 
-    return isinstance(error, ModelQuotaExceededError) or _has_code(error.body, _OUT_OF_QUOTA)
+    def __init__(self, status: int, body: object, *, over_quota: bool = False) -> None:
+        """over_quota: whether the client says that the quota is used up."""
+        self.status, self._body, self._read, self._over_quota = status, body, _read(body), over_quota
 
+    @classmethod
+    def of(cls, error: "ModelHTTPError") -> "RefusedRequest":
+        """The refusal in an error of pydantic-ai."""
+        from pydantic_ai.exceptions import ModelQuotaExceededError
 
-def is_accident(error: "ModelHTTPError") -> bool:
-    """Whether the service refuses what the model wrote and not the request: another sample can succeed."""
-    return _has_code(error.body, _ACCIDENT)
+        return cls(error.status_code, error.body, over_quota=isinstance(error, ModelQuotaExceededError))
 
+    @property
+    def words(self) -> str:
+        """The service's own words, on one line and of limited length."""
+        text = visible(" ".join(self._texts.split()))
+        if not text:
+            try:
+                text = visible(" ".join(str(self._body)[:_MOST_READ].split())) or "no reason given"
+            except RecursionError:
+                text = "a deeply nested body"
+        return text if len(text) <= _MOST_WORDS else text[: _MOST_WORDS - 3] + "..."
 
-def is_filtered(error: "ModelHTTPError") -> bool:
-    """Whether a content filter of the service ended the request, which is a filtered reply and no broken call."""
-    return error.status_code < 500 and _has_code(error.body, _FILTERED)
+    @property
+    def is_out_of_quota(self) -> bool:
+        """Whether the credit or the quota of the account is used up, so that waiting does not help."""
+        return self._over_quota or self._has_code(_OUT_OF_QUOTA)
 
+    @property
+    def is_accident(self) -> bool:
+        """Whether the service refuses what the model wrote and not the request: another sample can succeed."""
+        return self._has_code(_ACCIDENT)
 
-def error_code(error: "ModelHTTPError") -> str:
-    """Return our code of a refusal: `endpoint_quota`, or `endpoint_` and the status."""
-    return "endpoint_quota" if is_out_of_quota(error) else f"endpoint_{error.status_code}"
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a content filter of the service ended the request, which is a filtered reply and no broken call."""
+        return self.status < 500 and self._has_code(_FILTERED)
 
+    @property
+    def code(self) -> str:
+        """Our code: `endpoint_quota`, or `endpoint_` and the status."""
+        return "endpoint_quota" if self.is_out_of_quota else f"endpoint_{self.status}"
 
-def _has_code(body: object, codes: Collection[str]) -> bool:
-    return any(code.casefold() in codes for code in islice(_codes(_read(body)), _MOST_TEXTS))
+    def settings(self, sent: Collection[str]) -> tuple[str, ...]:
+        """Return which of the sent settings the refusal names, in the order in which it names them.
 
+        sent: names as in pydantic-ai's model settings, and SYSTEM and TOOLS where the request has them.
+        """
+        if self.status in _READ or self.is_accident:
+            return ()
+        words = _LISTED.sub(" ", self._texts)
+        places = list(islice(self._pointers(), _MOST_TEXTS))
+        role = any(re.search(r"messages.{0,5}\brole\b", place) for place in places)
+        system = (SYSTEM,) if SYSTEM in sent and (_SYSTEM_REFUSED.search(words) or role) else ()
+        pointed = _named(" ".join(places), sent)
+        return tuple(dict.fromkeys((*pointed, *system))) if pointed or system else _named(words, sent)
 
-def _codes(read: _JsonValue) -> Iterator[str]:
-    """Yield the codes of an error and of those inside it."""
-    for _, fields in _walk(read, _ERRORS):
-        if isinstance(fields, dict):
-            named = (fields.get(key) for key in ("code", "type", "status", "reason"))
-            yield from (value for value in named if isinstance(value, str))
-            if "flagged_input" in fields:  # how OpenRouter says it
-                yield "content_filter"
+    def remedy(self, named: Collection[str]) -> str:
+        """Return the next step after a refusal that names these settings; empty when there is none to give."""
+        words = self.words
+        if "max_tokens" not in named and _WORD["max_tokens"].search(words) and _MISSING_LIMIT.search(words):
+            return "give the limit that the service needs with --max-output-tokens N"
+        if named:
+            return ", and ".join(_REMEDIES[name] for name in named)
+        return _FIXES.get(402 if self._has_code(_OUT_OF_QUOTA) else self.status, "")
 
+    @property
+    def _texts(self) -> str:
+        """The words meant for people, each once, without what pydantic echoes of the request."""
+        texts = (
+            f"{place}{_ECHO.sub('', text[:_MOST_READ])}"
+            for place, text in _walk(self._read, _WORDS)
+            if isinstance(text, str)
+        )
+        return " · ".join(dict.fromkeys(islice(texts, _MOST_TEXTS)))
 
-def refused_settings(status: int, body: object, sent: Collection[str]) -> tuple[str, ...]:
-    """Return which of the sent settings a refusal names, in the order in which it names them.
+    def _has_code(self, codes: Collection[str]) -> bool:
+        """Whether the error, or one inside it, has one of these codes."""
 
-    sent: names as in pydantic-ai's model settings, and SYSTEM and TOOLS where the request has them.
-    """
-    if status in _READ or _has_code(body, _ACCIDENT):
-        return ()
-    read = _read(body)
-    words = _LISTED.sub(" ", _all_texts(read))
-    system = (SYSTEM,) if SYSTEM in sent and _names_system(read, words) else ()
-    pointed = _named(" ".join(islice(_pointers(read), _MOST_TEXTS)), sent)
-    if pointed or system:
-        return tuple(dict.fromkeys((*pointed, *system)))
-    return _named(words, sent)
+        def found() -> Iterator[str]:
+            for _, fields in _walk(self._read, _ERRORS):
+                if isinstance(fields, dict):
+                    named = (fields.get(key) for key in ("code", "type", "status", "reason"))
+                    yield from (value for value in named if isinstance(value, str))
+                    if "flagged_input" in fields:  # how OpenRouter says it
+                        yield "content_filter"
 
+        return any(code.casefold() in codes for code in islice(found(), _MOST_TEXTS))
 
-def remedy(status: int, body: object, named: Collection[str]) -> str:
-    """Return the next step after a refusal that names these settings; empty when there is none to give."""
-    words = service_words(body)
-    if "max_tokens" not in named and _WORD["max_tokens"].search(words) and _MISSING_LIMIT.search(words):
-        return "give the limit that the service needs with --max-output-tokens N"
-    if named:
-        return ", and ".join(_REMEDIES[name] for name in named)
-    return _FIXES.get(402 if _has_code(body, _OUT_OF_QUOTA) else status, "")
-
-
-def _all_texts(read: _JsonValue) -> str:
-    """Return the words of a body meant for people, each once."""
-    return " · ".join(dict.fromkeys(islice(_texts(read), _MOST_TEXTS)))
-
-
-def _as_text(body: object) -> str:
-    """Return any body as text of limited length."""
-    try:
-        return str(body)[:_MOST_READ]
-    except RecursionError:
-        return "a deeply nested body"
+    def _pointers(self) -> Iterator[str]:
+        """Yield the places that it points at: `param`, or `loc` of a validation error."""
+        for _, found in _walk(self._read, _ERRORS):
+            if isinstance(found, str):
+                yield from (one[1] for one in _LOCATION.finditer(found))
+                continue
+            if isinstance(param := found.get("param"), str):
+                yield param
+            if isinstance(location := found.get("loc"), list):
+                yield ".".join(str(part) for part in cast("list[object]", location))
 
 
 def _named(words: str, sent: Collection[str]) -> tuple[str, ...]:
@@ -203,13 +219,6 @@ def _named(words: str, sent: Collection[str]) -> tuple[str, ...]:
     if TOOLS in found and (len(found) > 1 or not _UNSUPPORTED_TOOLS.search(words)):
         del found[TOOLS]
     return tuple(sorted(found, key=lambda name: found[name]))
-
-
-def _names_system(read: _JsonValue, words: str) -> bool:
-    """Whether a refusal is about the system message."""
-    return bool(_SYSTEM_REFUSED.search(words)) or any(
-        re.search(r"messages.{0,5}\brole\b", pointer) for pointer in islice(_pointers(read), _MOST_TEXTS)
-    )
 
 
 def _read(body: object) -> _JsonValue:
@@ -250,27 +259,3 @@ def _walk(
             place += ".".join(str(part) for part in cast("list[object]", location)) + ": "
         for key in keys:
             yield from _walk(fields.get(key), keys, place, depth + 1)
-
-
-def _texts(read: _JsonValue) -> Iterator[str]:
-    """Yield the words meant for people, without what the service echoes of the request."""
-    for place, text in _walk(read, _WORDS):
-        if isinstance(text, str):
-            yield f"{place}{_without_echo(text[:_MOST_READ])}"
-
-
-def _without_echo(text: str) -> str:
-    """Return the text of an error without the part of the request that pydantic repeats in it."""
-    return re.sub(r"['\"]input['\"]\s*:.*?(?=['\"](?:ctx|url|loc|type|msg)['\"]\s*:|\}\]|$)", "", text, flags=re.DOTALL)
-
-
-def _pointers(read: _JsonValue) -> Iterator[str]:
-    """Yield the places that a refusal points at: `param`, or `loc` of a validation error."""
-    for _, found in _walk(read, _ERRORS):
-        if isinstance(found, str):
-            yield from (one[1] for one in _LOCATION.finditer(found))
-            continue
-        if isinstance(param := found.get("param"), str):
-            yield param
-        if isinstance(location := found.get("loc"), list):
-            yield ".".join(str(part) for part in cast("list[object]", location))

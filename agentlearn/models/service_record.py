@@ -1,7 +1,6 @@
 """What a run has to say about its model services: outages, cut-off replies, changed models, missing token counts."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -43,6 +42,49 @@ class ServiceRecord(Value):
     outage_s: float = 0.0
     """Seconds that the run waited for it in all."""
 
+    def reply_notes(self) -> list[str]:
+        """Return which replies were cut off or not used."""
+        notes: list[str] = []
+        for stage, count in self.cut_off.items():
+            total = self.by_stage.get(stage, count)
+            option = "--reflector-output-tokens" if stage in _REFLECTOR_STAGES else "--max-output-tokens"
+            replies = f"{count:,} of {total:,} replies{self._of(stage)}"
+            notes.append(f"{replies} were cut off at the output limit; raise {option}")
+        for code, stages in self.faults.items():
+            for stage, count in stages.items():
+                replies = f"{count:,} of {self.by_stage.get(stage, count):,} replies{self._of(stage)} were not used"
+                words = self.fault_words.get(code, "did not finish its reply")
+                notes.append(f"{replies}: the service {self.name} {words}; {FAULT_REMEDIES[code]}")
+        return notes
+
+    def _of(self, stage: str) -> str:
+        return "" if stage in {"rollout", "solve"} else f" of the stage {stage}"
+
+    def other_notes(self) -> list[str]:
+        """Return what else a reader of the result must know about the service."""
+        notes: list[str] = []
+        if len(self.models) > 1:
+            times = {name: "once" if count == 1 else f"{count:,} times" for name, count in self.models.items()}
+            first, *others = (f"{name!r} {words}" for name, words in times.items())
+            then = "".join(f" and then as {one}" for one in others)
+            notes.append(f"the service {self.name} answered as {first}{then}: results mix {len(others) + 1} models")
+        if self.without_usage:
+            notes.append(
+                f"the service {self.name} reports no believable usage in {self.without_usage:,} of"
+                f" {self.answers:,} replies; their tokens are estimated"
+            )
+        if self.refused_outputs:
+            notes.append(
+                f"the service {self.name} refused a limit on the output of {self.refused_outputs:,} requests; long"
+                " replies can pass the limit of the run"
+            )
+        if self.outages:
+            notes.append(
+                f"the service {self.name} did not answer for {duration_words(self.outage_s)} in all"
+                f" ({self.outages} {'outage' if self.outages == 1 else 'outages'}); the run waited"
+            )
+        return notes
+
 
 def service_records(states: "Sequence[EndpointState]") -> tuple[ServiceRecord, ...]:
     """Return the record of each service."""
@@ -51,10 +93,10 @@ def service_records(states: "Sequence[EndpointState]") -> tuple[ServiceRecord, .
             name=state.name,
             answers=state.answers,
             models=dict(state.models),
-            cut_off=_sorted(state.cut_off),
-            faults={code: _sorted(counts) for code, counts in sorted(state.faults.items())},
+            cut_off=dict(sorted(state.cut_off.items())),
+            faults={code: dict(sorted(counts.items())) for code, counts in sorted(state.faults.items())},
             fault_words=dict(state.fault_words),
-            by_stage=_sorted(state.answered),
+            by_stage=dict(sorted(state.answered.items())),
             without_usage=state.without_usage,
             refused_outputs=state.refused_outputs,
             outages=state.outage.count,
@@ -66,59 +108,9 @@ def service_records(states: "Sequence[EndpointState]") -> tuple[ServiceRecord, .
 
 def service_notes(records: Sequence[ServiceRecord]) -> tuple[str, ...]:
     """Return what a reader of the result must know about the services."""
-    return (*reply_notes(records), *(note for record in records for note in _notes(record)))
+    return (*reply_notes(records), *(note for record in records for note in record.other_notes()))
 
 
 def reply_notes(records: Sequence[ServiceRecord]) -> tuple[str, ...]:
     """Return which replies were cut off or not used. They can change a score, so they stand before every verdict."""
-    return tuple(note for record in records for note in _reply_notes(record))
-
-
-def _reply_notes(record: ServiceRecord) -> list[str]:
-    notes: list[str] = []
-    for stage, count in record.cut_off.items():
-        total = record.by_stage.get(stage, count)
-        option = "--reflector-output-tokens" if stage in _REFLECTOR_STAGES else "--max-output-tokens"
-        notes.append(f"{count:,} of {total:,} replies{_of(stage)} were cut off at the output limit; raise {option}")
-    for code, stages in record.faults.items():
-        for stage, count in stages.items():
-            replies = f"{count:,} of {record.by_stage.get(stage, count):,} replies{_of(stage)} were not used"
-            words = record.fault_words.get(code, "did not finish its reply")
-            notes.append(f"{replies}: the service {record.name} {words}; {FAULT_REMEDIES[code]}")
-    return notes
-
-
-def _notes(record: ServiceRecord) -> list[str]:
-    notes: list[str] = []
-    if len(record.models) > 1:
-        first, *others = (f"{name!r} {_times(count)}" for name, count in record.models.items())
-        then = "".join(f" and then as {one}" for one in others)
-        notes.append(f"the service {record.name} answered as {first}{then}: results mix {len(others) + 1} models")
-    if record.without_usage:
-        notes.append(
-            f"the service {record.name} reports no believable usage in {record.without_usage:,} of"
-            f" {record.answers:,} replies; their tokens are estimated"
-        )
-    if record.refused_outputs:
-        notes.append(
-            f"the service {record.name} refused a limit on the output of {record.refused_outputs:,} requests; long"
-            " replies can pass the limit of the run"
-        )
-    if record.outages:
-        notes.append(
-            f"the service {record.name} did not answer for {duration_words(record.outage_s)} in all"
-            f" ({record.outages} {'outage' if record.outages == 1 else 'outages'}); the run waited"
-        )
-    return notes
-
-
-def _of(stage: str) -> str:
-    return "" if stage in {"rollout", "solve"} else f" of the stage {stage}"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
-
-
-def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(Counter(counts).items()))
+    return tuple(note for record in records for note in record.reply_notes())

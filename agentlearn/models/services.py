@@ -180,7 +180,7 @@ _PORTS = {8000: "vLLM", 11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp"}
 """Usual ports of model servers, by number."""
 
 
-class FoundModel(NamedTuple):
+class _FoundModel(NamedTuple):
     """A model that is probably available."""
 
     why: str
@@ -191,18 +191,20 @@ class FoundModel(NamedTuple):
     """Whether its use costs money."""
 
 
-def found_models(*, timeout_s: float = 0.05) -> tuple[FoundModel, ...]:
+def found_models(*, timeout_s: float = 0.05) -> tuple[_FoundModel, ...]:
     """Return the models that were found. Nothing is sent; servers are only connected to.
 
     Whether the client of a service is installed is not looked up: `check_endpoint` does it.
     """
     keys = [
-        FoundModel(found, f"{prefix}:{service.example}", True)
+        _FoundModel(found, f"{prefix}:{service.example}", True)
         for prefix, service in KNOWN_SERVICES.items()
         if service.example and (found := next(filter(_value, service.needs[0]), None))
     ]
-    servers = list[FoundModel]()
+    servers = list[_FoundModel]()
     for port, kind in _PORTS.items():
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=timeout_s):
-            servers.append(FoundModel(f"a server on port {port} ({kind}?)", f"http://127.0.0.1:{port}/v1#MODEL", False))
+            servers.append(
+                _FoundModel(f"a server on port {port} ({kind}?)", f"http://127.0.0.1:{port}/v1#MODEL", False)
+            )
     return (*keys, *servers)

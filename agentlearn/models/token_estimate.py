@@ -194,7 +194,7 @@ def reply_bytes(response: ModelResponse) -> int:
     return size
 
 
-def text_bytes(text: str) -> int:
+def _text_bytes(text: str) -> int:
     """Return the size of a text: its bytes, weighted by how many of each kind make a token."""
     ascii_only = text.encode("ascii", errors="ignore")
     letters = len(ascii_only.translate(None, _NOT_LETTERS))
@@ -203,15 +203,14 @@ def text_bytes(text: str) -> int:
     return ceil(BYTES_PER_TOKEN * tokens)
 
 
-def _plain(value: object) -> str:
-    """Return a value without JSON as text; empty for the bytes of a picture."""
-    return "" if isinstance(value, BinaryContent) else str(value)
-
-
 def _size(content: Any) -> int:
     """Return the size of a text, or of a value as JSON; 0 for a value that has no JSON."""
+
+    def plain(value: object) -> str:
+        return "" if isinstance(value, BinaryContent) else str(value)  # the bytes of a picture are no text
+
     try:
-        text = content if isinstance(content, str) else json.dumps(content, default=_plain, ensure_ascii=False)
+        text = content if isinstance(content, str) else json.dumps(content, default=plain, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return 0
-    return text_bytes(text)
+    return _text_bytes(text)

@@ -123,12 +123,8 @@ class _JournalWriter:
             self._writing.release()
 
     def _run(self) -> None:
-        while True:
-            first = self._jobs.get()
-            if first is None:
-                return
-            if self._write_group(first):
-                return
+        while (first := self._jobs.get()) is not None and not self._write_group(first):
+            pass
 
     def _write_group(self, first: _Job) -> bool:
         """Write the job and those that wait behind it. Returns whether the end of all jobs was reached."""

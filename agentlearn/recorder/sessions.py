@@ -44,10 +44,9 @@ from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.subject import Given
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_context import CallContext, WorkUnit
 from agentlearn.models.call_settings import call_settings
 from agentlearn.models.endpoint import Endpoint, open_endpoint
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.prompts import load_prompt
 from agentlearn.recorder.recorder import Recorder
 from agentlearn.rollout.recorded_run import recorded_run, started_event
@@ -98,6 +97,48 @@ class Attempt:
         for one in self.entries:
             if one.kind == "result" and one.call in called and not one.refused:
                 yield called[one.call], one
+
+    @property
+    def asks(self) -> bool:
+        """Whether a model is asked about it: a user answered it, or commands ran in it."""
+        return bool(self.following) or next(self.commands(), None) is not None
+
+    def question(self) -> str:
+        """Return what a model is asked about it."""
+        said = next((one.text for one in reversed(self.entries) if one.kind == "model"), "")
+        commands = [
+            {
+                "number": number,
+                "command": cut(command, _SHOWN_OUTPUT),
+                "exit_status": result.status if result.status is not None else "failed" if result.failed else "unknown",
+                "output": result.text[-_SHOWN_OUTPUT:],
+            }
+            for number, (command, result) in list(enumerate(self.commands(), start=1))[-_SHOWN_COMMANDS:]
+        ]
+        asked, following = cut(self.asked, _SHOWN_WORDS), cut(self.following, _SHOWN_WORDS)
+        shown = {"asked": asked, "said": cut(said, _SHOWN_WORDS), "commands": commands, "next": following}
+        return storable(json.dumps(shown, ensure_ascii=False, indent=1))
+
+    def messages(self) -> list[ModelMessage]:
+        """Return it as messages of pydantic-ai. Texts of a long one are cut, each to the same length."""
+        longest = max(200, _ATTEMPT_CHARACTERS // max(1, len(self.entries)))
+        messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(content=self.asked)])]
+        for one in self.entries:
+            text, last = cut(one.text, longest), messages[-1]
+            if one.kind == "result":
+                status = "refused" if one.refused else f"exit_{one.status}" if one.status else "failed"
+                metadata = {STATUS: status if one.failed or one.refused else "ok"}
+                result = ToolReturnPart(
+                    tool_name=one.tool, content=text, tool_call_id=one.call or "none", metadata=metadata
+                )
+                messages.append(ModelRequest(parts=[result]))
+            elif one.kind in {"model", "call"}:
+                part = TextPart(text) if one.kind == "model" else ToolCallPart(one.tool, text, one.call or "none")
+                if isinstance(last, ModelResponse):
+                    messages[-1] = replace(last, parts=[*last.parts, part])
+                else:
+                    messages.append(ModelResponse(parts=[part]))
+        return messages
 
 
 def attempts_of(session: AgentSession) -> list[Attempt]:
@@ -167,21 +208,21 @@ def reward_of(attempt: Attempt, judged: Judged = UNJUDGED, *, follows_correction
 
 def _checked(attempt: Attempt, judged: Judged) -> GivenReward | None:
     """What the last check of the work says; of commands alone, one that ran again after a failure."""
+
+    def reward(command: str, result: Entry, *, failed: bool) -> GivenReward:
+        status = "" if result.status is None else f" with exit status {result.status}"
+        shown = " ".join(cut(command, 200).split())
+        return (0.0 if failed else 1.0), f"the check `{shown}` {'failed' if failed else 'passed'} at the end{status}"
+
     ran = list(attempt.commands())
     for one in reversed(judged.checks):
         if 0 < one.number <= len(ran) and one.result != "unclear":
-            result = ran[one.number - 1][1]
-            return _check_words(*ran[one.number - 1], failed=bool(result.failed) or one.result == "failed")
+            failed = bool(ran[one.number - 1][1].failed) or one.result == "failed"
+            return reward(*ran[one.number - 1], failed=failed)
     for number, (command, result) in reversed(list(enumerate(ran))):
         if result.failed is not None and any(before.failed for other, before in ran[:number] if other == command):
-            return _check_words(command, result, failed=result.failed)
+            return reward(command, result, failed=result.failed)
     return None
-
-
-def _check_words(command: str, result: Entry, *, failed: bool) -> GivenReward:
-    status = "" if result.status is None else f" with exit status {result.status}"
-    shown = " ".join(cut(command, 200).split())
-    return (0.0 if failed else 1.0), f"the check `{shown}` {'failed' if failed else 'passed'} at the end{status}"
 
 
 def _command(arguments: str) -> str:
@@ -253,7 +294,7 @@ def survey(folder: Path) -> SessionsRead:
     reading, outcomes, counts = _reading(folder), Counter[str](), Counter[str]()
     for session in reading:
         for one in attempts_of(session):
-            counts += Counter(attempts=1, questions=int(_asks(one)))
+            counts += Counter(attempts=1, questions=int(one.asks))
             outcomes[_outcome(reward_of(one))] += 1
     return _found(folder, reading, outcomes, counts)
 
@@ -323,7 +364,7 @@ async def _record(
                         known.add(one.key)
                         outcomes[_outcome(reward)] += 1
                         named = session.model or None
-                        rollout = await recorder.record(_messages(one), task=task, episode=one.key, model=named)
+                        rollout = await recorder.record(one.messages(), task=task, episode=one.key, model=named)
                         if reward is not None:
                             await recorder.feedback(rollout, reward=reward, by="session")
                         if right:
@@ -367,42 +408,20 @@ def _rewarded(
             yield attempts[number], task, reward, attempts[number].following if stands else ""
 
 
-def _messages(attempt: Attempt) -> list[ModelMessage]:
-    """The attempt as messages of pydantic-ai. Texts of a long one are cut, each to the same length."""
-    longest = max(200, _ATTEMPT_CHARACTERS // max(1, len(attempt.entries)))
-    messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(content=attempt.asked)])]
-    for one in attempt.entries:
-        text, last = cut(one.text, longest), messages[-1]
-        if one.kind == "result":
-            status = "refused" if one.refused else f"exit_{one.status}" if one.status else "failed"
-            metadata = {STATUS: status if one.failed or one.refused else "ok"}
-            result = ToolReturnPart(
-                tool_name=one.tool, content=text, tool_call_id=one.call or "none", metadata=metadata
-            )
-            messages.append(ModelRequest(parts=[result]))
-        elif one.kind in {"model", "call"}:
-            part = TextPart(text) if one.kind == "model" else ToolCallPart(one.tool, text, one.call or "none")
-            if isinstance(last, ModelResponse):
-                messages[-1] = replace(last, parts=[*last.parts, part])
-            else:
-                messages.append(ModelResponse(parts=[part]))
-    return messages
-
-
 async def _judge(
     attempts: Sequence[Attempt], endpoint: Endpoint, call_context: CallContext, seed: int, counts: Counter[str]
 ) -> list[Judged]:
     """Ask a model about each attempt that a user answered or in which commands ran. Raises EndpointError."""
 
     async def ask(one: Attempt) -> Judged:
-        if not _asks(one):
+        if not one.asks:
             return UNJUDGED
         counts["questions"] += 1
         unit = WorkUnit(call_context, "judge", one.key, derive_seed(seed, "judge", one.key))
         try:
             with unit.traced() as tracing:
                 asked = await _judge_agent().run(
-                    _question(one),
+                    one.question(),
                     model=endpoint.client(unit),
                     usage_limits=UsageLimits(request_limit=2),
                     capabilities=tracing,
@@ -418,27 +437,6 @@ async def _judge(
     except* EndpointError as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
-
-
-def _asks(attempt: Attempt) -> bool:
-    return bool(attempt.following) or next(attempt.commands(), None) is not None
-
-
-def _question(attempt: Attempt) -> str:
-    said = next((one.text for one in reversed(attempt.entries) if one.kind == "model"), "")
-    ran = list(enumerate(attempt.commands(), start=1))
-    commands = [
-        {
-            "number": number,
-            "command": cut(command, _SHOWN_OUTPUT),
-            "exit_status": result.status if result.status is not None else "failed" if result.failed else "unknown",
-            "output": result.text[-_SHOWN_OUTPUT:],
-        }
-        for number, (command, result) in ran[-_SHOWN_COMMANDS:]
-    ]
-    asked, following = cut(attempt.asked, _SHOWN_WORDS), cut(attempt.following, _SHOWN_WORDS)
-    shown = {"asked": asked, "said": cut(said, _SHOWN_WORDS), "commands": commands, "next": following}
-    return storable(json.dumps(shown, ensure_ascii=False, indent=1))
 
 
 @cache

@@ -59,10 +59,9 @@ from agentlearn.errors import (
 )
 from agentlearn.library.capability import Experiences
 from agentlearn.log import get_log
-from agentlearn.models.call_context import CallContext, CallRecord
+from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.endings import without_tokens
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.rollout.dialogue import Dialogue
 from agentlearn.rollout.first_rollouts import cause_of
 from agentlearn.rollout.tool_journal import ToolJournal

@@ -13,8 +13,7 @@ from pydantic_ai.messages import ToolCallPart, ToolReturn
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from agentlearn.models.call_context import CallRecord
-from agentlearn.models.work_unit import WorkUnit
+from agentlearn.models.call_context import CallRecord, WorkUnit
 from agentlearn.text import storable
 from agentlearn.types.ids import content_hash
 from agentlearn.types.trajectory import STATUS, TOOLS, PromptRef

@@ -16,15 +16,12 @@ def sandbox_names() -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def open_sandbox(
-    name: str, *, limits: SandboxLimits | None = None, keep_state_on_timeout: bool = False
-) -> AsyncGenerator[CodeSandbox]:
+async def open_sandbox(name: str, *, limits: SandboxLimits | None = None) -> AsyncGenerator[CodeSandbox]:
     """The sandbox of that name as a context manager: entering starts it, leaving kills every session.
 
     `zygote`: processes isolated by Landlock, seccomp, resource limits and, if allowed, namespaces. `unsafe-local`:
     only resource limits; the code can read your files and use your network.
-    limits: limits of each session; None takes the defaults. keep_state_on_timeout: after a call that ended its
-    interpreter, repeat the earlier calls to restore their variables; this takes their time again.
+    limits: limits of each session; None takes the defaults.
     Raises ConfigError on entering: for an unknown name, and with the code `sandbox_unavailable` when the machine lacks
     Landlock or seccomp, or an attack of the self-test succeeds.
     """
@@ -36,4 +33,4 @@ async def open_sandbox(
 
     chosen = limits or SandboxLimits()
     async with SupervisedZygote.running(name, sealed=name == "zygote", limits=chosen) as zygote:
-        yield InterpreterSandbox(zygote, chosen, keep_state=keep_state_on_timeout)
+        yield InterpreterSandbox(zygote, chosen)

@@ -8,15 +8,13 @@ import socket
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
 from agentlearn.errors import ToolError, ToolLost
 from agentlearn.log import get_log
-from agentlearn.sandbox.inside.config import SandboxLimits
-from agentlearn.sandbox.inside.frames import HEADER_BYTES, MAX_FRAME_BYTES, READ_BYTES, pack, reply_bytes
+from agentlearn.sandbox.inside.config import HEADER_BYTES, MAX_FRAME_BYTES, READ_BYTES, SandboxLimits, pack, reply_bytes
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport
 from agentlearn.sandbox.zygote import BACK_OFF_S, Exit, SupervisedZygote, Zygote
 from agentlearn.types.value import Value
@@ -26,7 +24,6 @@ _CALLS_PER_PROCESSOR = 2
 _STARTS_AT_ONCE = 4
 _CUT_NOTE_CHARS = 100
 """Room for the line that marks the gap in a shortened output."""
-_KEPT = "the variables are as they were before this call"
 _LOST = "the variables are lost and the next call starts in a fresh interpreter"
 OPEN_TIMEOUT_S = 30.0
 """Seconds after which a zygote that has not forked an interpreter counts as stuck."""
@@ -180,22 +177,11 @@ class _ForkedInterpreter:
         return taken
 
 
-@dataclass(frozen=True)
-class _FinishedCall:
-    """A call that finished, to be repeated if its interpreter is lost."""
-
-    code: str
-    limit_s: float
-    result: CodeResult
-
-
 class _InterpreterSession:
     """A session that replaces its interpreter: after a call that ended the interpreter, the next call gets a new one.
 
     The result of the call that lost the variables says so. If the interpreter ended between two calls, the next call
-    is not run and returns `state_lost`. With `keep_state`, a new interpreter first repeats the finished calls, which
-    restores the variables because all random generators are seeded; if a repeated call gives another result, the next
-    call is not run and returns `state_lost`.
+    is not run and returns `state_lost`.
 
     A session whose interpreter ended for a reason outside the code, such as the end of its zygote, raises ToolLost from
     then on: no result of it may be taken for one of the code.
@@ -207,17 +193,13 @@ class _InterpreterSession:
         seed: int,
         limits: SandboxLimits,
         slots: asyncio.Semaphore,
-        *,
-        keep_state: bool,
     ) -> None:
         self._start_interpreter = start_interpreter
         self._seed = seed
         self._limits = limits
-        self._keep_state = keep_state
         self._turn = asyncio.Lock()
         self._slots = slots
         self._interpreter: _ForkedInterpreter | None = None
-        self._finished: list[_FinishedCall] = []
         self._closed = False
         self._lost: ToolLost | None = None
 
@@ -259,25 +241,8 @@ class _InterpreterSession:
     async def _run(self, code: str, limit_s: float) -> CodeResult:
         if self._interpreter is not None and self._interpreter.ended:
             _raise_if_lost(ended := await self._end_interpreter())
-            if not self._keep_state:
-                return _state_lost(ended.error or "the interpreter ended since the last call")
-        if self._interpreter is None and not await self._replay():
-            await self._end_interpreter()
-            return _state_lost("repeating the earlier calls gave other results")
-        return await self._call(code, limit_s)
-
-    async def _replay(self) -> bool:
-        """Repeat the finished calls in a new interpreter. Return False and forget them when a result differs."""
-        finished, self._finished = self._finished, []
-        for done in finished:
-            again = await self._call(done.code, done.limit_s)
-            if (again.status, again.stdout) != (done.result.status, done.result.stdout):
-                self._finished = []
-                return False
-        return True
-
-    async def _call(self, code: str, limit_s: float) -> CodeResult:
-        """Run code in the interpreter, started if necessary, without restoring variables."""
+            why = ended.error or "the interpreter ended since the last call"
+            return CodeResult(status="state_lost", error=f"{why}; this code was not run; {_LOST}")
         interpreter = await self.start()
         started_at = time.monotonic()
         try:
@@ -291,16 +256,13 @@ class _InterpreterSession:
             return self._lost_result(ended, *_cause_of_end(ended, gone), since=started_at)
         except ValueError as error:
             return CodeResult(status="error", error=f"the code is too long to run: {error}")
-        result = CodeResult(
+        return CodeResult(
             status=reply.status,
             stdout=reply.stdout,
             stdout_bytes=reply.stdout_bytes,
             error=reply.error,
             seconds=time.monotonic() - started_at,
         )
-        if self._keep_state:
-            self._finished.append(_FinishedCall(code, limit_s, result))
-        return result
 
     def _lost_result(self, ended: Exit, status: CodeStatus, what: str, *, since: float) -> CodeResult:
         """The result of a call that ended the interpreter, with the text it had printed."""
@@ -308,7 +270,7 @@ class _InterpreterSession:
             status=status,
             stdout=ended.stdout,
             stdout_bytes=ended.stdout_bytes,
-            error=f"{what}; {_KEPT if self._keep_state else _LOST}",
+            error=f"{what}; {_LOST}",
             seconds=time.monotonic() - since,
         )
 
@@ -316,10 +278,9 @@ class _InterpreterSession:
 class InterpreterSandbox:
     """Opens sessions whose interpreters one zygote starts."""
 
-    def __init__(self, zygote: SupervisedZygote, limits: SandboxLimits, *, keep_state: bool = False) -> None:
+    def __init__(self, zygote: SupervisedZygote, limits: SandboxLimits) -> None:
         self._zygote = zygote
         self._limits = limits
-        self._keep_state = keep_state
         self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
         processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
         self._slots = asyncio.Semaphore(_CALLS_PER_PROCESSOR * processors)
@@ -332,9 +293,7 @@ class InterpreterSandbox:
     @contextlib.asynccontextmanager
     async def open(self, seed: int) -> AsyncGenerator[_InterpreterSession]:
         """Open a new session with seeded random generators; killed on exit. Raises ToolError."""
-        session = _InterpreterSession(
-            self._start_interpreter, seed, self._limits, self._slots, keep_state=self._keep_state
-        )
+        session = _InterpreterSession(self._start_interpreter, seed, self._limits, self._slots)
         async with self._starts:
             await session.start()
         try:
@@ -356,10 +315,6 @@ class InterpreterSandbox:
 def _raise_if_lost(ended: Exit) -> None:
     if ended.lost:
         raise ToolLost(f"{ended.lost}; the variables of the session are lost", code="sandbox_lost")
-
-
-def _state_lost(why: str) -> CodeResult:
-    return CodeResult(status="state_lost", error=f"{why}; this code was not run; {_LOST}")
 
 
 def _cause_of_end(ended: Exit, gone: _InterpreterGone) -> tuple[CodeStatus, str]:

@@ -29,8 +29,7 @@ from pydantic import Field, TypeAdapter
 
 from agentlearn.errors import FILES_NEEDED, ConfigError, ToolError, ToolLost, words_of_failed_start
 from agentlearn.log import get_log
-from agentlearn.sandbox.inside.config import Config, SandboxLimits
-from agentlearn.sandbox.inside.scratch import remove_tree
+from agentlearn.sandbox.inside.config import Config, SandboxLimits, remove_tree
 from agentlearn.sandbox.protocol import SandboxReport
 from agentlearn.types.value import Value
 
@@ -64,13 +63,7 @@ _PACKAGES = ("sympy", "numpy", "mpmath")
 """Packages that sessions may import besides the standard library."""
 _PRELOADED = (
     *_PACKAGES,
-    "numpy.random",
-    "fractions",
-    "decimal",
-    "itertools",
-    "math",
-    "random",
-    "hashlib",
+    *("numpy.random", "fractions", "decimal", "itertools", "math", "random", "hashlib"),
 )
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
 _BOOT = Path(__file__).parent / "inside" / "boot.py"

@@ -2,36 +2,12 @@
 
 import json
 import re
-import time
 from dataclasses import dataclass
-from functools import lru_cache
 
 from agentlearn.serving.chat_request import ChatRequest, JsonObject
-from agentlearn.types.experience import estimated_tokens
+from agentlearn.serving.http11 import HttpResponse
 
-MESSAGE_TOKENS = 4
-"""Estimated tokens of each message besides its text."""
-_TOKEN = re.compile(r"\s*(?:\w{1,6}|[^\w\s])")
 _PIECE = re.compile(r".{1,24}", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class AssistantMessage:
-    """An answer of the assistant: text or one tool call."""
-
-    text: str = ""
-    call: tuple[str, str] | None = None
-    """Tool name, and arguments as JSON."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """Token ids and log-probabilities of an answer, as far as requested."""
-
-    prompt: tuple[int, ...] | None = None
-    ids: tuple[int, ...] | None = None
-    logprobs: tuple[tuple[str, float], ...] | None = None
-    """Text and log-probability of each answer token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +26,12 @@ class Completion:
     served_by: str
     cached_tokens: int = 0
     """Number of prompt tokens that did not have to be computed."""
-    tokens: Tokens = Tokens()
+    prompt_ids: tuple[int, ...] | None = None
+    """Tokens of the prompt, if they were asked for."""
+    ids: tuple[int, ...] | None = None
+    """Tokens of the answer, if they were asked for."""
+    token_logprobs: tuple[tuple[str, float], ...] | None = None
+    """Text and log-probability of each answer token, if they were asked for."""
 
     @property
     def usage(self) -> JsonObject:
@@ -65,93 +46,60 @@ class Completion:
     @property
     def logprobs(self) -> JsonObject | None:
         """Log-probabilities in OpenAI's form."""
-        if self.tokens.logprobs is None:
+        if self.token_logprobs is None:
             return None
         content = [
             {"token": text, "logprob": logprob, "bytes": list(text.encode()), "top_logprobs": []}
-            for text, logprob in self.tokens.logprobs
+            for text, logprob in self.token_logprobs
         ]
         return {"content": content, "refusal": None}
 
+    def body(self) -> bytes:
+        """Return the completion as one JSON body."""
+        message: dict[str, object] = {"role": "assistant", "content": self.text or None, "refusal": None}
+        if self.calls:
+            message["tool_calls"] = [_call(*call) for call in self.calls]
+        choice = {"index": 0, "message": message, **self._end}
+        body = {**self._head("chat.completion"), "choices": [choice], "usage": self.usage, **self._prompt}
+        return json.dumps(body).encode()
 
-def completion(
-    answer: AssistantMessage, request: ChatRequest, *, request_hash: str, call_id: str, served_by: str
-) -> Completion:
-    """Return the completion of a model without a tokenizer. Token counts, and the limit `max_tokens`, are estimates.
+    def events(self, *, with_usage: bool) -> list[bytes]:
+        """Return the completion as server-sent events, the final `[DONE]` included."""
+        deltas: list[JsonObject] = [{"role": "assistant", "content": ""}]
+        deltas += [{"content": piece} for piece in _PIECE.findall(self.text)]
+        for index, (identity, tool, arguments) in enumerate(self.calls):
+            deltas.append({"tool_calls": [{"index": index, **_call(identity, tool, "")}]})
+            pieces = _PIECE.findall(arguments)
+            deltas += [{"tool_calls": [{"index": index, "function": {"arguments": piece}}]} for piece in pieces]
+        head, choice = self._head("chat.completion.chunk"), {"index": 0, "logprobs": None, "finish_reason": None}
+        chunks: list[JsonObject] = [{**head, "choices": [{**choice, "delta": delta}]} for delta in deltas]
+        chunks[0] = {**chunks[0], **self._prompt}
+        # The chunks above are pieces of text, so the tokens are all sent at the end.
+        chunks.append({**head, "choices": [{"index": 0, "delta": {}, **self._end}]})
+        if with_usage:
+            chunks.append({**head, "choices": [], "usage": self.usage})
+        return [*(f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks), b"data: [DONE]\n\n"]
 
-    served_by: system fingerprint of the response.
-    """
-    text = answer.text
-    finish = "tool_calls" if answer.call else "stop"
-    if request.max_tokens is not None and answer.call is None and estimated_tokens(text) > request.max_tokens:
-        text = "".join(_TOKEN.findall(text)[: request.max_tokens])
-        finish = "length"
-    return Completion(
-        id=f"chatcmpl-{request_hash}",
-        model=request.model,
-        text=text,
-        calls=((call_id, *answer.call),) if answer.call else (),
-        finish=finish,
-        prompt_tokens=sum(_tokens(tool.size) for tool in request.tools)
-        + sum(
-            MESSAGE_TOKENS + _tokens(message.text) + sum(_tokens(call.arguments) for call in message.calls)
-            for message in request.messages
-        ),
-        answer_tokens=max(1, estimated_tokens(text) + (estimated_tokens(answer.call[1]) + 4 if answer.call else 0)),
-        created=int(time.time()),
-        served_by=served_by,
-    )
+    def response(self, request: ChatRequest) -> HttpResponse:
+        """Return the completion as it was asked for: whole, or as a stream."""
+        if not request.stream:
+            return HttpResponse(200, self.body())
+        events = self.events(with_usage=request.stream_usage)
+        return HttpResponse(200, pieces=events, content_type="text/event-stream")
 
+    def _head(self, kind: str) -> JsonObject:
+        named = {"id": self.id, "object": kind, "created": self.created}
+        return {**named, "model": self.model, "system_fingerprint": self.served_by}
 
-def completion_body(done: Completion) -> bytes:
-    """Return the completion as one JSON body."""
-    message: dict[str, object] = {"role": "assistant", "content": done.text or None, "refusal": None}
-    if done.calls:
-        message["tool_calls"] = [_call(call) for call in done.calls]
-    choice = {"index": 0, "message": message, "logprobs": done.logprobs, "finish_reason": done.finish, **_ids(done)}
-    body = {**_head(done, "chat.completion"), "choices": [choice], "usage": done.usage, **_prompt_ids(done)}
-    return json.dumps(body).encode()
+    @property
+    def _end(self) -> JsonObject:
+        ids = {} if self.ids is None else {"token_ids": list(self.ids)}
+        return {"logprobs": self.logprobs, "finish_reason": self.finish, **ids}
 
-
-def completion_events(done: Completion, *, with_usage: bool) -> list[bytes]:
-    """Return the completion as server-sent events, the final `[DONE]` included."""
-    deltas: list[JsonObject] = [{"role": "assistant", "content": ""}]
-    deltas += [{"content": piece} for piece in _PIECE.findall(done.text)]
-    for index, (identity, tool, arguments) in enumerate(done.calls):
-        deltas.append({"tool_calls": [{"index": index, **_call((identity, tool, ""))}]})
-        pieces = _PIECE.findall(arguments)
-        deltas += [{"tool_calls": [{"index": index, "function": {"arguments": piece}}]} for piece in pieces]
-    head = _head(done, "chat.completion.chunk")
-    chunks: list[JsonObject] = [{**head, "choices": [_delta(delta)]} for delta in deltas]
-    chunks[0] = {**chunks[0], **_prompt_ids(done)}
-    # The chunks above are pieces of text, so the tokens are all sent at the end.
-    last = {**_delta({}), "finish_reason": done.finish, "logprobs": done.logprobs, **_ids(done)}
-    chunks.append({**head, "choices": [last]})
-    if with_usage:
-        chunks.append({**head, "choices": [], "usage": done.usage})
-    return [*(f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks), b"data: [DONE]\n\n"]
+    @property
+    def _prompt(self) -> JsonObject:
+        return {} if self.prompt_ids is None else {"prompt_token_ids": list(self.prompt_ids)}
 
 
-def _prompt_ids(done: Completion) -> JsonObject:
-    return {} if done.tokens.prompt is None else {"prompt_token_ids": list(done.tokens.prompt)}
-
-
-def _ids(done: Completion) -> JsonObject:
-    return {} if done.tokens.ids is None else {"token_ids": list(done.tokens.ids)}
-
-
-def _head(done: Completion, kind: str) -> JsonObject:
-    named = {"id": done.id, "object": kind, "created": done.created}
-    return {**named, "model": done.model, "system_fingerprint": done.served_by}
-
-
-def _delta(delta: JsonObject) -> JsonObject:
-    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
-
-
-def _call(call: tuple[str, str, str]) -> JsonObject:
-    identity, tool, arguments = call
+def _call(identity: str, tool: str, arguments: str) -> JsonObject:
     return {"id": identity, "type": "function", "function": {"name": tool, "arguments": arguments}}
-
-
-_tokens = lru_cache(maxsize=512)(estimated_tokens)

@@ -5,9 +5,8 @@ Assistant messages are kept verbatim, so a conversation that continues starts wi
 """
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 JsonObject = Mapping[str, object]
@@ -52,6 +51,35 @@ class Message:
     verbatim: str = ""
     """Exact text that the model wrote, if known; it replaces text and calls when the prompt is rendered."""
 
+    @classmethod
+    def read(cls, value: object, at: int) -> "Message":
+        """Read the message at this place of a request. Raises RequestRefused (400)."""
+        sent = _object(value)
+        role = "system" if sent.get("role") == "developer" else str(sent.get("role"))
+        if role not in _ROLES:
+            raise _invalid(f"'messages[{at}].role': {sent.get('role')!r}.")
+        content, calls = sent.get("content"), list[CallInMessage]()
+        if isinstance(content, list):  # the joined text parts
+            content = "\n".join(str(_object(part).get("text") or "") for part in cast("list[object]", content))
+        for one in map(_object, _list(sent.get("tool_calls"))):
+            function = _object(one.get("function"))
+            named = (one.get("id"), function.get("name"), function.get("arguments"))
+            calls.append(CallInMessage(*(str(part or "") for part in named)))
+        text = content if isinstance(content, str) else ""
+        return cls(role, text, tuple(calls), answers=str(sent.get("tool_call_id") or ""))
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """What an answer says. Clients may change the white space in arguments."""
+
+        def value(arguments: str) -> object:
+            try:
+                return json.loads(arguments)
+            except ValueError:
+                return arguments
+
+        return self.text, [(call.name, value(call.arguments)) for call in self.calls]
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -61,6 +89,14 @@ class Tool:
     parameters: JsonObject
     size: str
     """The whole definition as JSON; token counts are estimated from it."""
+
+    @classmethod
+    def read(cls, value: object, at: int) -> "Tool":
+        """Read the tool at this place of a request. Raises RequestRefused (400)."""
+        function = _object(_object(value).get("function"))
+        if not isinstance(function.get("name"), str):
+            raise RequestRefused(400, f"Missing required parameter: 'tools[{at}].function.name'.", code="invalid_value")
+        return cls(str(function["name"]), _object(function.get("parameters")), json.dumps(function))
 
     @property
     def properties(self) -> JsonObject:
@@ -111,7 +147,7 @@ _READ = frozenset(
         *("min_p", "max_tokens", "max_completion_tokens", "logprobs", "return_token_ids", "stream", "stream_options"),
     }
 )
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+_ROLES = frozenset({"system", "user", "assistant", "tool"})
 
 
 def chat_request(body: bytes) -> ChatRequest:
@@ -130,14 +166,27 @@ def chat_request(body: bytes) -> ChatRequest:
         raise RequestRefused(400, "Missing required parameter: 'messages'.", code="missing_required_parameter")
     if not isinstance(sent.get("model"), str):
         raise RequestRefused(400, "Missing required parameter: 'model'.", code="missing_required_parameter")
-    if sent.get("n") not in {None, 1}:
+    if sent.get("n") not in (None, 1):
         raise RequestRefused(400, "Only 'n': 1 is supported here.", code="unsupported_value")
+    read = tuple(Message.read(one, at) for at, one in enumerate(messages))
+    tools = tuple(Tool.read(one, at) for at, one in enumerate(_list(sent.get("tools"))))
+    match sent.get("tool_choice"):
+        case None:
+            choice = "auto"
+        case "auto" | "none" | "required" | {"function": {"name": str()}} as chosen:
+            choice = chosen if isinstance(chosen, str) else str(cast("Any", chosen)["function"]["name"])
+        case other:
+            raise _invalid(f"'tool_choice': {other!r}.")
+    wanted = _object(sent.get("response_format"))
+    schema: JsonObject | None = {} if wanted.get("type") == "json_object" else None
+    if wanted.get("type") == "json_schema":
+        schema = _object(_object(wanted.get("json_schema")).get("schema"))
     return ChatRequest(
         model=str(sent["model"]),
-        messages=tuple(_message(one, at) for at, one in enumerate(messages)),
-        tools=tuple(_tool(one, at) for at, one in enumerate(_list(sent.get("tools")))),
-        choice=_choice(sent.get("tool_choice")),
-        schema=_schema(_object(sent.get("response_format"))),
+        messages=read,
+        tools=tools,
+        choice=choice,
+        schema=schema,
         seed=_number(sent, "seed", int),
         temperature=_number(sent, "temperature", float),
         max_tokens=_number(sent, "max_completion_tokens", int) or _number(sent, "max_tokens", int),
@@ -150,55 +199,6 @@ def chat_request(body: bytes) -> ChatRequest:
         stream_usage=_object(sent.get("stream_options")).get("include_usage") is True,
         others={name: value for name, value in sent.items() if name not in _READ},
     )
-
-
-def _message(value: object, at: int) -> Message:
-    sent = _object(value)
-    role = _ROLES.get(str(sent.get("role")))
-    if role is None:
-        raise _invalid(f"'messages[{at}].role': {sent.get('role')!r}.")
-    content, calls = sent.get("content"), list[CallInMessage]()
-    if isinstance(content, list):  # the joined text parts
-        content = "\n".join(str(_object(part).get("text") or "") for part in cast("list[object]", content))
-    for one in map(_object, _list(sent.get("tool_calls"))):
-        function = _object(one.get("function"))
-        named = (one.get("id"), function.get("name"), function.get("arguments"))
-        calls.append(CallInMessage(*(str(part or "") for part in named)))
-    return Message(
-        role=role,
-        text=content if isinstance(content, str) else "",
-        calls=tuple(calls),
-        answers=str(sent.get("tool_call_id") or ""),
-    )
-
-
-def _tool(value: object, at: int) -> Tool:
-    function = _object(_object(value).get("function"))
-    if not isinstance(function.get("name"), str):
-        raise RequestRefused(400, f"Missing required parameter: 'tools[{at}].function.name'.", code="invalid_value")
-    return Tool(str(function["name"]), _object(function.get("parameters")), json.dumps(function))
-
-
-def _choice(value: object) -> str:
-    match value:
-        case None:
-            return "auto"
-        case "auto" | "none" | "required":
-            return str(value)
-        case {"function": {"name": str(name)}}:
-            return name
-        case _:
-            raise _invalid(f"'tool_choice': {value!r}.")
-
-
-def _schema(response_format: JsonObject) -> JsonObject | None:
-    match response_format.get("type"):
-        case "json_schema":
-            return _object(_object(response_format.get("json_schema")).get("schema"))
-        case "json_object":
-            return {}
-        case _:
-            return None
 
 
 def _number(sent: JsonObject, name: str, kind: type[int] | type[float]) -> Any:
@@ -299,7 +299,8 @@ TEMPLATE = """\
 
 def conversation_text(messages: Sequence[Message], tools: Sequence[str] = (), *, answer: bool = True) -> str:
     """Return the conversation as text. tools: their names; answer: whether to add the start of an answer."""
-    return system_text(messages, tools) + "".join(map(_turn_text, messages)) + (ANSWER if answer else "")
+    turns = (f"{START}{one.role}\n{message_text(one)}{END}\n" for one in messages if one.role != "system")
+    return system_text(messages, tools) + "".join(turns) + (ANSWER if answer else "")
 
 
 def system_text(messages: Sequence[Message], tools: Sequence[str] = ()) -> str:
@@ -309,64 +310,12 @@ def system_text(messages: Sequence[Message], tools: Sequence[str] = ()) -> str:
     return f"{START}system\n" + "\n\n".join(said + offered) + f"{END}\n" if said or offered else ""
 
 
-def _turn_text(message: Message) -> str:
-    """Return one message as text; empty for system messages."""
-    return "" if message.role == "system" else f"{START}{message.role}\n{message_text(message)}{END}\n"
-
-
 def message_text(message: Message) -> str:
     """Return text and calls of a message: verbatim if known, else with each call on its own lines."""
     if message.verbatim:
         return message.verbatim
     between = "\n" if message.calls and message.text and not message.text.endswith("\n") else ""
-    return message.text + between + "\n".join(_call_text(one) for one in message.calls)
-
-
-def _call_text(call: CallInMessage) -> str:
-    """Return a tool call as text."""
-    name = json.dumps(call.name, ensure_ascii=False)
-    return f'{CALL}{{"name": {name}, "arguments": {call.arguments}}}{CALL_END}'
-
-
-MAX_ANSWERS = 20_000
-
-
-class WrittenReplies:
-    """The exact text of answers, by the ids of their calls, or by their text if they have no calls."""
-
-    def __init__(self, limit: int = MAX_ANSWERS) -> None:
-        self._limit = limit
-        self._answers: OrderedDict[tuple[str, ...] | str, tuple[str, ParsedAnswer]] = OrderedDict()
-
-    def store(self, written: str, parsed: ParsedAnswer, calls: Sequence[str]) -> None:
-        """Store an answer. calls: ids of its tool calls."""
-        key = tuple(calls) or parsed.text
-        self._answers[key] = (written, parsed)
-        self._answers.move_to_end(key)
-        if len(self._answers) > self._limit:
-            self._answers.popitem(last=False)
-
-    def restored(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return the messages; unchanged assistant messages get their `verbatim` text."""
-        return tuple(self._restored(message) if message.role == "assistant" else message for message in messages)
-
-    def _restored(self, message: Message) -> Message:
-        key = tuple(call.id for call in message.calls) or message.text
-        written, parsed = self._answers.get(key, ("", None))
-        sent = ParsedAnswer(message.text, tuple((call.name, call.arguments) for call in message.calls))
-        if parsed is None or _meaning(parsed) != _meaning(sent):
-            return message
-        self._answers.move_to_end(key)
-        return replace(message, verbatim=written)
-
-
-def _meaning(parsed: ParsedAnswer) -> tuple[object, ...]:
-    """The part of an answer to compare. Clients may change the white space in arguments."""
-
-    def value(arguments: str) -> object:
-        try:
-            return json.loads(arguments)
-        except ValueError:
-            return arguments
-
-    return parsed.text, [(name, value(arguments)) for name, arguments in parsed.calls]
+    bodies = (
+        f'{{"name": {json.dumps(one.name, ensure_ascii=False)}, "arguments": {one.arguments}}}' for one in message.calls
+    )
+    return message.text + between + "\n".join(f"{CALL}{body}{CALL_END}" for body in bodies)

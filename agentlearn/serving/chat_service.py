@@ -15,23 +15,26 @@ import json
 import re
 import threading
 import time
+from abc import ABC, abstractmethod
 from array import array
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from agentlearn.errors import AgentlearnError, EndpointError
 from agentlearn.log import get_log
-from agentlearn.serving.chat_completion import Completion, Tokens, completion_body, completion_events
+from agentlearn.serving.chat_completion import Completion
 from agentlearn.serving.chat_request import (
+    CallInMessage,
     ChatFormat,
     ChatRequest,
     JsonObject,
+    Message,
     ParsedAnswer,
     RequestRefused,
-    WrittenReplies,
     chat_request,
 )
 from agentlearn.serving.engine import Engine, Sampled, Sampling
@@ -43,14 +46,46 @@ MAX_TOKENS_KEPT = 4_000_000
 """Number of tokens to keep (16 MB) before the oldest conversations are dropped."""
 
 
-class TokenCache:
+MAX_ANSWERS = 20_000
+
+
+class _WrittenReplies:
+    """The exact text of answers, by the ids of their calls, or by their text if they have no calls."""
+
+    def __init__(self, limit: int = MAX_ANSWERS) -> None:
+        self._limit = limit
+        self._answers: OrderedDict[tuple[str, ...] | str, Message] = OrderedDict()
+
+    def store(self, written: str, parsed: ParsedAnswer, calls: Sequence[str]) -> None:
+        """Store an answer. calls: ids of its tool calls."""
+        made = (CallInMessage(one, *call) for one, call in zip(calls, parsed.calls, strict=False))
+        key = tuple(calls) or parsed.text
+        self._answers[key] = Message("assistant", parsed.text, tuple(made), verbatim=written)
+        self._answers.move_to_end(key)
+        if len(self._answers) > self._limit:
+            self._answers.popitem(last=False)
+
+    def restored(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Return the messages; unchanged assistant messages get their `verbatim` text."""
+        found: list[Message] = []
+        for message in messages:
+            key = tuple(call.id for call in message.calls) or message.text
+            known = self._answers.get(key) if message.role == "assistant" else None
+            if known is None or known.meaning != message.meaning:
+                found.append(message)
+                continue
+            self._answers.move_to_end(key)
+            found.append(replace(message, verbatim=known.verbatim))
+        return tuple(found)
+
+
+class _TokenCache:
     """Token ids by rendered text."""
 
-    def __init__(self, ends: Sequence[str], encode: Callable[[str], list[int]], limit: int = MAX_TOKENS_KEPT) -> None:
-        """ends: texts that end an answer. limit: number of tokens to keep."""
+    def __init__(self, ends: Sequence[str], encode: Callable[[str], list[int]]) -> None:
+        """ends: texts that end an answer."""
         self._ends = re.compile("|".join(re.escape(end) for end in ends if end) or r"(?!)")
         self._encode = encode
-        self._limit = limit
         self._kept = 0
         self._entries: OrderedDict[tuple[bytes, frozenset[str]], array[int]] = OrderedDict()
         """Tokens of prompt and answer. The ids of an answer's tool calls distinguish answers with equal text."""
@@ -58,12 +93,12 @@ class TokenCache:
 
     def store(self, text: str, ids: Sequence[int], calls: Sequence[str]) -> None:
         """Store the token ids of a prompt with its answer. calls: ids of the answer's tool calls."""
-        key, names = _key(text), frozenset(calls)
+        key, names = self._key(text), frozenset(calls)
         self._drop(key, names)
         self._entries[key, names] = array("i", ids)
         self._named.setdefault(key, []).append(names)
         self._kept += len(ids)
-        while self._kept > self._limit and len(self._entries) > 1:
+        while self._kept > MAX_TOKENS_KEPT and len(self._entries) > 1:
             self._drop(*next(iter(self._entries)))
 
     def ids(self, text: str, calls: Sequence[str] = ()) -> list[int]:
@@ -73,12 +108,16 @@ class TokenCache:
         """
         # Positions where an answer may end, the last first: before and after each end text.
         for end in sorted({at for found in self._ends.finditer(text) for at in found.span()}, reverse=True):
-            key = _key(text[:end])
+            key = self._key(text[:end])
             if (named := self._named.get(key)) is not None:
                 names = next((one for one in reversed(named) if one and one <= set(calls)), named[-1])
                 self._entries.move_to_end((key, names))
                 return [*self._entries[key, names], *self._encode(text[end:])]
         return self._encode(text)
+
+    @staticmethod
+    def _key(text: str) -> bytes:
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def _drop(self, key: bytes, names: frozenset[str]) -> None:
         entry = self._entries.pop((key, names), None)
@@ -88,10 +127,6 @@ class TokenCache:
         self._named[key].remove(names)
         if not self._named[key]:
             del self._named[key]
-
-
-def _key(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 _LOG = get_log()
@@ -105,6 +140,15 @@ _NEUTRAL = {
     "logit_bias": (None, {}),
 }
 """Fields that would change the sampled tokens, and the values at which they have no effect."""
+_RANGES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "temperature": (lambda value: 0 <= value < float("inf"), "0 or more"),
+    "top_p": (lambda value: 0 < value <= 1, "above 0 and at most 1"),
+    "top_k": (lambda value: value >= -1, "0 or -1 for all, or a number of tokens"),
+    "min_p": (lambda value: 0 <= value <= 1, "between 0 and 1"),
+    "max_tokens": (lambda value: value > 0, "1 or more"),
+    "seed": (lambda value: 0 <= value <= _MAX_SEED, f"between 0 and {_MAX_SEED}"),
+}
+"""What values of numbers must be, and how that is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +161,44 @@ class _PreparedRequest:
     sampling: Sampling
 
 
-class ChatService:
+class LoopbackService(ABC):
+    """An OpenAI-compatible service on loopback."""
+
+    @abstractmethod
+    async def chat(self, http: HttpRequest) -> HttpResponse:
+        """Answer a chat completion. Raises RequestRefused."""
+
+    @abstractmethod
+    def pages(self) -> Mapping[str, JsonObject]:
+        """What is answered at other paths."""
+
+    def refusal(self, refused: RequestRefused) -> HttpResponse:
+        """Answer a request that is refused."""
+        return HttpResponse(refused.status, json.dumps(refused.body).encode())
+
+    @asynccontextmanager
+    async def serve(self, port: int = 0) -> AsyncGenerator[str]:
+        """Answer on 127.0.0.1 while the block runs; yields the base URL. Raises OSError when the port is taken."""
+        async with listening(self.respond, port) as bound:
+            yield f"http://{HOST}:{bound}/v1"
+
+    async def respond(self, request: HttpRequest) -> HttpResponse:
+        """Answer one HTTP request."""
+        method, path = request.method, request.path
+        try:
+            if (method, path) == ("POST", "/v1/chat/completions"):
+                return await self.chat(request)
+            if method == "GET" and (page := self.pages().get(path)) is not None:
+                return HttpResponse(200, json.dumps(page).encode())
+            return self.refusal(RequestRefused(404, f"Unknown request: {method} {path}.", code="unknown_url"))
+        except RequestRefused as refused:
+            return self.refusal(refused)
+        except AgentlearnError as error:
+            _LOG.warning("request.failed", code=error.code, error=error.message)
+            return self.refusal(RequestRefused(500, error.message, code=error.code, kind="server_error"))
+
+
+class ChatService(LoopbackService):
     """One served model."""
 
     def __init__(
@@ -142,35 +223,19 @@ class ChatService:
         self._served_by = served_by
         self._beyond = beyond
         self._unseeded = 0
-        self._token_cache = TokenCache([chat.decode([one]) for one in sorted(chat.stop_ids)], chat.encode)
-        self._replies = WrittenReplies()
+        self._token_cache = _TokenCache([chat.decode([one]) for one in sorted(chat.stop_ids)], chat.encode)
+        self._replies = _WrittenReplies()
 
-    @asynccontextmanager
-    async def serve(self, port: int = 0) -> AsyncGenerator[str]:
-        """Answer on 127.0.0.1 while the block runs; yields the base URL. Raises OSError when the port is taken."""
-        async with listening(self.respond, port) as bound:
-            yield f"http://{HOST}:{bound}/v1"
+    def pages(self) -> Mapping[str, JsonObject]:
+        """What is answered at other paths."""
+        card = {"id": self._model, "object": "model", "created": 0, "owned_by": "agentlearn"}
+        return {
+            "/v1/models": {"object": "list", "data": [{**card, "max_model_len": self._engine.context}]},
+            "/health": {"status": "ok", "model": self._model},
+        }
 
-    async def respond(self, request: HttpRequest) -> HttpResponse:
-        """Answer one HTTP request."""
-        try:
-            match request.method, request.path:
-                case "POST", "/v1/chat/completions":
-                    return await self._answer_chat(request)
-                case "GET", "/v1/models":
-                    card = {"id": self._model, "object": "model", "created": 0, "owned_by": "agentlearn"}
-                    return _json({"object": "list", "data": [{**card, "max_model_len": self._engine.context}]})
-                case "GET", "/health":
-                    return _json({"status": "ok", "model": self._model})
-                case method, path:
-                    return _refused(RequestRefused(404, f"Unknown request: {method} {path}.", code="unknown_url"))
-        except RequestRefused as refused:
-            return _refused(refused)
-        except AgentlearnError as error:
-            _LOG.warning("request.failed", code=error.code, error=error.message)
-            return _refused(RequestRefused(500, error.message, code=error.code, kind="server_error"))
-
-    async def _answer_chat(self, http: HttpRequest) -> HttpResponse:
+    async def chat(self, http: HttpRequest) -> HttpResponse:
+        """Answer a chat completion."""
         request = chat_request(http.body)
         bound = request.schema is not None or request.choice not in {"auto", "none"}
         if self._beyond is not None and bound and not request.token_ids:
@@ -178,17 +243,25 @@ class ChatService:
         prepared = self._prepare(request)
         done = self._completion(prepared, await self._engine.sample(prepared.ids, prepared.sampling))
         if not request.stream:
-            return HttpResponse(200, completion_body(done))
-        return HttpResponse(
-            200, pieces=completion_events(done, with_usage=request.stream_usage), content_type="text/event-stream"
-        )
+            return HttpResponse(200, done.body())
+        return HttpResponse(200, pieces=done.events(with_usage=request.stream_usage), content_type="text/event-stream")
 
     def _prepare(self, request: ChatRequest) -> _PreparedRequest:
         """Render and encode the prompt. Raises RequestRefused (400, 404)."""
         if request.model != self._model:
             message = f"The model {request.model!r} does not exist here (served: {self._model!r})."
             raise RequestRefused(404, message, code="model_not_found")
-        _check(request)
+        if request.schema is not None:
+            message = "'response_format' is not supported by this model; use tools, or ask for JSON in words."
+            raise RequestRefused(400, message, code="unsupported_parameter")
+        for name, neutral in _NEUTRAL.items():
+            if request.others.get(name) not in neutral:
+                message = f"'{name}' is not supported by this model; leave it out."
+                raise RequestRefused(400, message, code="unsupported_parameter")
+        for name, (holds, wanted) in _RANGES.items():
+            if (value := getattr(request, name)) is not None and not holds(value):
+                message = f"Invalid value for '{name}': {value!r}; it must be {wanted}."
+                raise RequestRefused(400, message, code="invalid_value")
         messages = self._replies.restored(request.messages)
         prompt = storable(self._chat.render(messages, request.tools if request.choice != "none" else ()))
         ids = tuple(self._token_cache.ids(prompt, [call.id for message in messages for call in message.calls]))
@@ -241,44 +314,12 @@ class ChatService:
             created=int(time.time()),
             served_by=self._served_by,
             cached_tokens=sampled.cached,
-            tokens=Tokens(
-                prompt=prepared.ids if request.token_ids else None,
-                ids=sampled.ids if request.token_ids else None,
-                logprobs=tuple((self._chat.decode([one]), logprob) for one, logprob in pairs)
-                if request.logprobs
-                else None,
+            prompt_ids=prepared.ids if request.token_ids else None,
+            ids=sampled.ids if request.token_ids else None,
+            token_logprobs=(
+                tuple((self._chat.decode([one]), logprob) for one, logprob in pairs) if request.logprobs else None
             ),
         )
-
-
-def _check(request: ChatRequest) -> None:
-    """Raise RequestRefused (400) for unsupported fields and values."""
-    if request.schema is not None:
-        message = "'response_format' is not supported by this model; use tools, or ask for JSON in words."
-        raise RequestRefused(400, message, code="unsupported_parameter")
-    for name, neutral in _NEUTRAL.items():
-        if request.others.get(name) not in neutral:
-            message = f"'{name}' is not supported by this model; leave it out."
-            raise RequestRefused(400, message, code="unsupported_parameter")
-    _range("temperature", request.temperature, 0 <= (request.temperature or 0) < float("inf"), "0 or more")
-    _range("top_p", request.top_p, request.top_p is None or 0 < request.top_p <= 1, "above 0 and at most 1")
-    _range("top_k", request.top_k, (request.top_k or 0) >= -1, "0 or -1 for all, or a number of tokens")
-    _range("min_p", request.min_p, 0 <= (request.min_p or 0) <= 1, "between 0 and 1")
-    _range("max_tokens", request.max_tokens, request.max_tokens is None or request.max_tokens > 0, "1 or more")
-    _range("seed", request.seed, 0 <= (request.seed or 0) <= _MAX_SEED, f"between 0 and {_MAX_SEED}")
-
-
-def _range(name: str, value: object, holds: bool, wanted: str) -> None:
-    if not holds:
-        raise RequestRefused(400, f"Invalid value for '{name}': {value!r}; it must be {wanted}.", code="invalid_value")
-
-
-def _json(value: JsonObject, status: int = 200) -> HttpResponse:
-    return HttpResponse(status, json.dumps(value).encode())
-
-
-def _refused(refused: RequestRefused) -> HttpResponse:
-    return _json(refused.body, refused.status)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -234,10 +234,12 @@ class ChildService:
 
 @dataclass(slots=True)
 class _RunningChild:
-    """A child process that is ready."""
+    """A child process, and where its service is."""
 
-    base_url: str
-    process: asyncio.subprocess.Process
+    child: ChildService
+    stderr: IO[bytes]
+    base_url: str = ""
+    process: asyncio.subprocess.Process = field(init=False)
     """The present process; another one after a restart."""
 
     @property
@@ -245,45 +247,78 @@ class _RunningChild:
         """Process id of the present process."""
         return self.process.pid
 
-    async def wait_until_ready(self, child: ChildService, stderr: IO[bytes]) -> None:
-        """Wait for the URL; start a child again that was killed by a signal. Raises EndpointError."""
-        for left in range(RESTARTS, -1, -1):
-            try:
-                self.base_url = await _wait_for_url(self.process, child, stderr)
-            except EndpointError:
-                if not left or (self.process.returncode or 0) >= 0:
-                    raise
-                _LOG.warning("service.restarted", service=child.called, status=self.process.returncode)
-                self.process = await _start(child, stderr)
-            else:
-                return
+    async def start(self) -> None:
+        """Start the child; after a restart on the same port. Raises EndpointError."""
+        child, port = self.child, urlsplit(self.base_url).port
+        kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("COV")}
+        try:
+            self.process = await _start_module(
+                child.module,
+                child.arguments if port is None else (*child.arguments, "--port", str(port)),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=self.stderr,
+                environment={**kept, "PYTHONUTF8": "1", **child.environment},
+            )
+        except OSError as error:
+            words = f"{child.called} could not be started: {words_of_failed_start(error)}"
+            raise EndpointError(words, code=child.code) from error
 
-    async def keep_running(self, child: ChildService, stderr: IO[bytes]) -> None:
-        """Start the child again, on the same port, when it ends by itself; returns when it stays down."""
-        again = replace(child, arguments=(*child.arguments, "--port", str(urlsplit(self.base_url).port)))
+    async def wait_for_url(self) -> None:
+        """Wait for the line with the URL that the child prints when it is ready. Raises EndpointError."""
+        child, stdout = self.child, self.process.stdout
+        assert stdout is not None
+        try:
+            async with asyncio.timeout(READY_S):
+                async for line in stdout:  # other lines are ignored
+                    if (found := _READY.search(line)) is not None:
+                        self.base_url = found[1].decode()
+                        return
+                await self.process.wait()
+        except TimeoutError:
+            raise EndpointError(
+                f"{child.called} did not get ready within {READY_S:g} s; is the machine overloaded?", code=child.code
+            ) from None
+        self.stderr.seek(0)
+        lines = self.stderr.read().decode(errors="replace").strip().splitlines()
+        reason = lines[-1] if lines else f"exit status {self.process.returncode}"
+        raise EndpointError(f"{child.called} did not start: {reason}", code=child.code)
+
+    async def keep_running(self) -> None:
+        """Start the child again when it ends by itself; returns when it stays down."""
+        called = self.child.called
         for _ in range(RESTARTS):
             status = await self.process.wait()
-            _LOG.warning("service.restarted", service=child.called, status=status)
+            _LOG.warning("service.restarted", service=called, status=status)
             try:
-                self.process = await _start(again, stderr)
-                await _wait_for_url(self.process, child, stderr)
+                await self.start()
+                await self.wait_for_url()
             except EndpointError as error:
-                _LOG.warning("service.failed", service=child.called, reason=error.message)
+                _LOG.warning("service.failed", service=called, reason=error.message)
                 with suppress(ProcessLookupError):
                     self.process.kill()
                 await asyncio.sleep(BACK_OFF_S)
         status = await self.process.wait()
-        _LOG.error("service.abandoned", service=child.called, status=status, restarts=RESTARTS)
+        _LOG.error("service.abandoned", service=called, status=status, restarts=RESTARTS)
 
 
 @asynccontextmanager
 async def running_child(child: ChildService) -> AsyncGenerator[_RunningChild]:
     """Run the child while the block runs, with restarts. Raises EndpointError when it is not ready within a minute."""
     with tempfile.TemporaryFile() as stderr:
-        running = _RunningChild("", await _start(child, stderr))
+        running = _RunningChild(child, stderr)
+        await running.start()
         try:
-            await running.wait_until_ready(child, stderr)
-            keeping = asyncio.create_task(running.keep_running(child, stderr))
+            for left in range(RESTARTS, -1, -1):
+                try:
+                    await running.wait_for_url()
+                    break
+                except EndpointError:
+                    if not left or (running.process.returncode or 0) >= 0:
+                        raise
+                    # Killed by a signal.
+                    _LOG.warning("service.restarted", service=child.called, status=running.process.returncode)
+                    await running.start()
+            keeping = asyncio.create_task(running.keep_running())
             try:
                 yield running
             finally:
@@ -322,38 +357,3 @@ async def serve_as_child(service: AbstractAsyncContextManager[str]) -> None:
                     await stop.wait()
             except TimeoutError:
                 continue
-
-
-async def _start(child: ChildService, stderr: IO[bytes]) -> asyncio.subprocess.Process:
-    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("COV")}
-    try:
-        return await _start_module(
-            child.module,
-            child.arguments,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=stderr,
-            environment={**kept, "PYTHONUTF8": "1", **child.environment},
-        )
-    except OSError as error:
-        raise EndpointError(
-            f"{child.called} could not be started: {words_of_failed_start(error)}", code=child.code
-        ) from error
-
-
-async def _wait_for_url(process: asyncio.subprocess.Process, child: ChildService, stderr: IO[bytes]) -> str:
-    """Return the URL from the line that the child prints when it is ready. Other lines are ignored."""
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(READY_S):
-            async for line in process.stdout:
-                if (found := _READY.search(line)) is not None:
-                    return found[1].decode()
-            await process.wait()
-    except TimeoutError:
-        raise EndpointError(
-            f"{child.called} did not get ready within {READY_S:g} s; is the machine overloaded?", code=child.code
-        ) from None
-    stderr.seek(0)
-    lines = stderr.read().decode(errors="replace").strip().splitlines()
-    reason = lines[-1] if lines else f"exit status {process.returncode}"
-    raise EndpointError(f"{child.called} did not start: {reason}", code=child.code)

@@ -99,7 +99,10 @@ async def _serve_connection(app: App, reader: asyncio.StreamReader, writer: asyn
         try:
             request = await _next_request(wire, reader, writer)
         except h11.RemoteProtocolError as error:
-            await _refuse(wire, writer, error)
+            if wire.our_state in {h11.IDLE, h11.SEND_RESPONSE}:  # else the error can no longer be sent
+                close, status = {"connection": "close"}, error.error_status_hint
+                body = f"{error}\n".encode()
+                await _send(wire, writer, HttpResponse(status, body, headers=close, content_type="text/plain"))
             return
         if request is None:
             return
@@ -138,7 +141,7 @@ async def _next_request(
 ) -> HttpRequest | None:
     head: h11.Request | None = None
     parts: list[bytes] = []
-    size = 0
+    size = announced = 0
     while True:
         event = wire.next_event()
         if event is h11.NEED_DATA:
@@ -146,12 +149,10 @@ async def _next_request(
                 writer.write(wire.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
             wire.receive_data(await reader.read(_READ_BYTES))
         elif isinstance(event, h11.Request):
-            head = event
-            _check_size(int(dict(event.headers).get(b"content-length", b"0")))
+            head, announced = event, int(dict(event.headers).get(b"content-length", b"0"))
         elif isinstance(event, h11.Data):
             parts.append(bytes(event.data))
             size += len(event.data)
-            _check_size(size)
         elif isinstance(event, h11.EndOfMessage):
             assert head is not None
             headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
@@ -159,36 +160,18 @@ async def _next_request(
             return HttpRequest(head.method.decode("ascii"), path, headers, b"".join(parts), query)
         else:
             return None
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_BODY_BYTES:
-        raise h11.RemoteProtocolError("the body is larger than 32 MiB", error_status_hint=413)
+        if max(size, announced) > MAX_BODY_BYTES:
+            raise h11.RemoteProtocolError("the body is larger than 32 MiB", error_status_hint=413)
 
 
 async def _send(wire: h11.Connection, writer: asyncio.StreamWriter, response: HttpResponse) -> None:
     headers = [("content-type", response.content_type), *response.headers.items()]
     if not response.pieces:
         headers.append(("content-length", str(len(response.body))))
-    sent = [wire.send(h11.Response(status_code=response.status, headers=headers))]
-    if not response.pieces:
-        sent += [wire.send(h11.Data(data=response.body)), wire.send(h11.EndOfMessage())]
-        writer.write(b"".join(filter(None, sent)))
-        await writer.drain()
-        return
-    writer.write(sent[0] or b"")
-    for piece in response.pieces:
-        writer.write(wire.send(h11.Data(data=piece)) or b"")
+    head = wire.send(h11.Response(status_code=response.status, headers=headers)) or b""
+    for piece in response.pieces or (response.body,):
+        writer.write(head + (wire.send(h11.Data(data=piece)) or b""))
+        head = b""
         await writer.drain()
     writer.write(wire.send(h11.EndOfMessage()) or b"")
     await writer.drain()
-
-
-async def _refuse(wire: h11.Connection, writer: asyncio.StreamWriter, error: h11.RemoteProtocolError) -> None:
-    """Answer invalid HTTP with an error, if the protocol state still allows it."""
-    if wire.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
-        text = f"{error}\n".encode()
-        response = HttpResponse(
-            error.error_status_hint, text, headers={"connection": "close"}, content_type="text/plain"
-        )
-        await _send(wire, writer, response)

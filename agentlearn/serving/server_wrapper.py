@@ -36,12 +36,6 @@ def main(command: Sequence[str]) -> int:
     threading.Thread(target=wait_for_stdin_end, args=(stop.set,), daemon=True).start()
     while child.poll() is None and not stop.wait(CHECK_S) and os.getppid() == parent:
         pass
-    _end_group(child)
-    return child.returncode if child.returncode >= 0 else 128 - child.returncode
-
-
-def _end_group(child: "subprocess.Popen[bytes]") -> None:
-    """Send SIGTERM to the process group, and SIGKILL after `GRACE_S` seconds."""
     if child.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGTERM)
@@ -51,6 +45,7 @@ def _end_group(child: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)  # also processes that a server left behind when it ended by itself
     child.wait()
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
 def _die_with_parent() -> None:

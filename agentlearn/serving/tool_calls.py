@@ -220,33 +220,31 @@ def _python_item(reply: _Reply, at: int, dialect: _Dialect) -> _Read | None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about backslashes in the model's strings
                 written = ast.parse(text[at:end].strip())
-            calls = [_python_call(node) for line in written.body for node in _python_nodes(line)]
+            calls = [call for line in written.body for call in _python_calls(line)]
         except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
             continue
         return (calls, end) if calls else None
     return None
 
 
-def _python_nodes(line: ast.stmt) -> Sequence[ast.expr]:
+def _python_calls(line: ast.stmt) -> list[_Call]:
+    """The calls of one line, with literal arguments. Raises ValueError for anything else."""
     match line:
         case ast.Expr(value=ast.List(elts=nodes) | ast.Tuple(elts=nodes)):
-            return nodes
+            pass
         case ast.Expr(value=node):
-            return [node]
+            nodes = [node]
         case _:
             raise ValueError("no call")
-
-
-def _python_call(node: ast.expr) -> _Call:
-    """A call with literal arguments. Raises ValueError for anything else."""
-    match node:
-        case ast.Call(func=ast.Name() | ast.Attribute() as function, args=[], keywords=keywords):
-            arguments = {str(one.arg): ast.literal_eval(_JsonNames().visit(one.value)) for one in keywords if one.arg}
-            if len(arguments) != len(keywords):
-                raise ValueError("arguments without names")
-            return ast.unparse(function), json.dumps(arguments, ensure_ascii=False)
-        case _:
+    calls: list[_Call] = []
+    for node in nodes:
+        if not isinstance(node, ast.Call) or node.args or not isinstance(node.func, ast.Name | ast.Attribute):
             raise ValueError("no call")
+        named = {str(one.arg): ast.literal_eval(_JsonNames().visit(one.value)) for one in node.keywords if one.arg}
+        if len(named) != len(node.keywords):
+            raise ValueError("arguments without names")
+        calls.append((ast.unparse(node.func), json.dumps(named, ensure_ascii=False)))
+    return calls
 
 
 class _JsonNames(ast.NodeTransformer):

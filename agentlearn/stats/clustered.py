@@ -73,7 +73,16 @@ def quantile(p: float, degrees: float) -> float:
         return 0.0
     context = _context()
     wanted = min(context.mpf(p), 1 - context.mpf(p))
-    size = _inverse_tail(context, wanted, context.mpf(degrees))
+
+    def excess(log_t: Any) -> Any:  # nearly linear in log t, even for heavy tails
+        return context.log(_tail(context, context.exp(log_t), context.mpf(degrees)) / wanted)
+
+    # The normal quantile is a lower bound, because t has the heavier tails; the margin covers its rounding.
+    low = context.log(-NormalDist().inv_cdf(float(wanted))) - 1e-6
+    high = low + 0.5
+    while excess(high) > 0:
+        low, high = high, high + 1
+    size = context.exp(context.findroot(excess, (low, high), solver="illinois", tol=1e-36, maxsteps=200))
     return float(size if p > 0.5 else -size)
 
 
@@ -94,30 +103,16 @@ def _tail(context: Any, t: Any, degrees: Any) -> Any:
     return context.betainc(degrees / 2, 0.5, 0, degrees / (degrees + square), regularized=True) / 2
 
 
-def _inverse_tail(context: Any, wanted: Any, degrees: Any) -> Any:
-    """The t > 0 with P(T > t) = wanted, for 0 < wanted < 1/2."""
-
-    def excess(log_t: Any) -> Any:  # nearly linear in log t, even for heavy tails
-        return context.log(_tail(context, context.exp(log_t), degrees) / wanted)
-
-    # The normal quantile is a lower bound, because t has the heavier tails; the margin covers its rounding.
-    low = context.log(-NormalDist().inv_cdf(float(wanted))) - 1e-6
-    high = low + 0.5
-    while excess(high) > 0:
-        low, high = high, high + 1
-    return context.exp(context.findroot(excess, (low, high), solver="illinois", tol=1e-36, maxsteps=200))
-
-
 class Interval(Value):
     """A mean with its confidence interval. What the data do not determine is None."""
 
     mean: float
-    low: float | None
+    low: float | None = None
     """Lower bound of the interval."""
-    high: float | None
+    high: float | None = None
     """Upper bound of the interval."""
-    standard_error: float | None
-    degrees: float | None
+    standard_error: float | None = None
+    degrees: float | None = None
     """Degrees of freedom of the interval; fractional for some methods."""
     n: int
     """Number of independent values."""
@@ -134,7 +129,7 @@ def mean_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
     n = len(numbers)
     mean = math.fsum(numbers) / n
     if n < 2:
-        return Interval(mean=mean, low=None, high=None, standard_error=None, degrees=None, n=n)
+        return Interval(mean=mean, n=n)
     variance = math.fsum((number - mean) ** 2 for number in numbers) / (n - 1)
     error = math.sqrt(variance / n)
     half_width = quantile((1 + level) / 2, n - 1) * error
@@ -156,7 +151,7 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable], *, lev
     n = len(numbers)
     mean = math.fsum(numbers) / n
     if len(members) < 2:
-        return Interval(mean=mean, low=None, high=None, standard_error=None, degrees=None, n=1)
+        return Interval(mean=mean, n=1)
     if len(members) == n:
         return mean_interval(values, level=level)
     sizes = [len(members_m) for members_m in members]

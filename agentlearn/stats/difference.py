@@ -6,7 +6,7 @@ Values of one task are correlated, and so are values of one seed, because all it
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -43,13 +43,13 @@ class MeanDifference(Value):
     """A mean difference with its interval, and whether that interval is reliable."""
 
     mean: float
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
     """Upper bound of the interval (`low`: lower bound); None if there is no interval, as for a single task."""
     level: float
     """How often the interval should cover the truth, in 0..1."""
-    standard_error: float | None
-    degrees: float | None
+    standard_error: float | None = None
+    degrees: float | None = None
     """Degrees of freedom of the interval; None if it does not use the t distribution."""
     n: int
     """Number of tasks."""
@@ -101,16 +101,16 @@ def estimate_difference(
     level outside 0..1 and for `largest` not above 0.
     """
     between("level", level, 0, 1)
-    units = _units(differences, clusters, largest)
-    interval = _interval(units, level)
+    units = _Units.of(differences, clusters, largest)
+    interval = units.interval(level)
     return MeanDifference(
         **interval.model_dump(exclude={"n"}),
-        p=None if interval.low is None else _p(units, interval, 0.0, sides=2),
+        p=None if interval.low is None else units.p(interval, 0.0, sides=2),
         level=level,
         n=len(units.differences),
         clusters=len(units.sizes),
         method=units.method,
-        unsafe=_unsafe(units),
+        unsafe=units.unsafe,
     )
 
 
@@ -147,11 +147,11 @@ def no_worse(
     """
     between("margin", margin, 0, math.inf)
     between("level", level, 0.5, 1)
-    units = _units(differences, clusters, largest)
-    interval = _interval(units, 2 * level - 1, missed=1 - level)
+    units = _Units.of(differences, clusters, largest)
+    interval = units.interval(2 * level - 1, missed=1 - level)
     if interval.low is None or (units.method != "score" and not interval.standard_error):
         return None
-    beyond = _p(units, interval, max(-margin, -largest), sides=1)
+    beyond = units.p(interval, max(-margin, -largest), sides=1)
     p = beyond if interval.mean > -margin else max(0.5, 1 - beyond)
     return NonInferiority(p=p, low=interval.low, margin=margin, holds=p <= 1 - level)
 
@@ -170,86 +170,77 @@ class _Units:
     means: list[float]
     method: Method
     few: bool
+    """Whether most units are ties or the differences are very skewed: then t underestimates the uncertainty."""
     largest: float
 
+    @staticmethod
+    def of(differences: Sequence[float], clusters: Sequence[Hashable] | None, largest: float) -> "_Units":
+        """Group the differences by cluster, and choose the method."""
+        between("largest", largest, 0, math.inf)
+        numbers = finite_numbers("differences", differences)
+        labels = range(len(numbers)) if clusters is None else clusters
+        members = grouped(numbers, labels)
+        sizes, means = [len(unit) for unit in members], [math.fsum(unit) / len(unit) for unit in members]
+        n, mean = len(means), math.fsum(means) / len(means)
+        [(_, ties)] = Counter(round(one, _DIGITS) for one in means).most_common(1)
+        # The third central moment divided by the cubed standard deviation; 0 if all are equal.
+        spread = math.sqrt(math.fsum((one - mean) ** 2 for one in means) / n)
+        skewness = math.fsum(((one - mean) / spread) ** 3 for one in means) / n if spread else 0.0
+        few = n - ties < min(MIN_DIFFERING, MIN_DIFFERING_SHARE * n) or abs(skewness) > MAX_SKEWNESS
+        method: Method = "t" if n == len(numbers) else "cr2"
+        if few and n > 1 and len(set(sizes)) == 1 and max(map(abs, numbers)) <= largest:
+            method = "score"
+        return _Units(numbers, labels, sizes, means, method, few, largest)
 
-def _units(differences: Sequence[float], clusters: Sequence[Hashable] | None, largest: float) -> _Units:
-    between("largest", largest, 0, math.inf)
-    numbers = finite_numbers("differences", differences)
-    labels = range(len(numbers)) if clusters is None else clusters
-    members = grouped(numbers, labels)
-    sizes = [len(unit) for unit in members]
-    means = [math.fsum(unit) / len(unit) for unit in members]
-    few = _carried_by_few(means)
-    method: Method = "t" if len(members) == len(numbers) else "cr2"
-    if few and len(members) > 1 and len(set(sizes)) == 1 and max(map(abs, numbers)) <= largest:
-        method = "score"
-    return _Units(numbers, labels, sizes, means, method, few, largest)
+    def interval(self, level: float, missed: float | None = None) -> Interval:
+        """Return the mean with its interval. missed: chance of missed values, see `missed_bounds`; None: 1 - level."""
+        if self.method == "t":
+            return mean_interval(self.differences, level=level)
+        if self.method == "cr2":
+            return clustered_mean(self.differences, self.clusters, level=level)
+        # The range of the score is that of the means that were seen; the bounds of the missed allow for the rest.
+        reach, ends = max(map(abs, self.means)), {"smallest": -self.largest, "largest": self.largest}
+        low, high = missed_bounds(self.means, 1 - level if missed is None else missed, **ends)
+        found = mean_interval(self.means, level=level)
+        if reach:
+            found = score_interval(self.means, level=level, smallest=-reach, largest=reach)
+        assert found.low is not None
+        assert found.high is not None
+        return found.model_copy(update={"low": min(low, found.low), "high": max(high, found.high), "degrees": None})
 
+    def p(self, interval: Interval, mean: float, *, sides: Literal[1, 2]) -> float:
+        """Return p of the hypothesis that the true mean is `mean`, by the method of the interval."""
+        if self.method == "score":
+            reach = max(map(abs, self.means))
+            p = float(mean == 0)
+            if reach and abs(mean) <= reach:
+                p = cdf(-abs(score_statistic(self.means, mean, smallest=-reach, largest=reach)), math.inf)
+            missed = missed_chance(self.means, mean, smallest=-self.largest, largest=self.largest)
+            return min(1.0, max(sides * p, missed))
+        gap = abs(interval.mean - mean)
+        if not interval.standard_error or interval.degrees is None:
+            return float(gap < 10**-_DIGITS)
+        return sides * cdf(-gap / interval.standard_error, interval.degrees)
 
-def _carried_by_few(means: Sequence[float]) -> bool:
-    """Whether most units are ties or the differences are very skewed: then t underestimates the uncertainty."""
-    n = len(means)
-    [(_, ties)] = Counter(round(mean, _DIGITS) for mean in means).most_common(1)
-    return n - ties < min(MIN_DIFFERING, MIN_DIFFERING_SHARE * n) or abs(_skewness(means)) > MAX_SKEWNESS
-
-
-def _skewness(numbers: Sequence[float]) -> float:
-    """Third central moment divided by the cubed standard deviation; 0 if all numbers are equal."""
-    n = len(numbers)
-    mean = math.fsum(numbers) / n
-    spread = math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / n)
-    return math.fsum(((number - mean) / spread) ** 3 for number in numbers) / n if spread else 0.0
-
-
-def _interval(units: _Units, level: float, missed: float | None = None) -> Interval:
-    if units.method == "t":
-        return mean_interval(units.differences, level=level)
-    if units.method == "cr2":
-        return clustered_mean(units.differences, units.clusters, level=level)
-    # The range of the score is that of the means that were seen; what was not seen is left to the bounds of the missed.
-    reach, ends = max(map(abs, units.means)), {"smallest": -units.largest, "largest": units.largest}
-    low, high = missed_bounds(units.means, 1 - level if missed is None else missed, **ends)
-    found = mean_interval(units.means, level=level)
-    if reach:
-        found = score_interval(units.means, level=level, smallest=-reach, largest=reach)
-    assert found.low is not None
-    assert found.high is not None
-    return found.model_copy(update={"low": min(low, found.low), "high": max(high, found.high), "degrees": None})
-
-
-def _p(units: _Units, interval: Interval, mean: float, *, sides: Literal[1, 2]) -> float:
-    """p of the hypothesis that the true mean is `mean`, by the method of the interval."""
-    if units.method == "score":
-        reach = max(map(abs, units.means))
-        p = float(mean == 0)
-        if reach and abs(mean) <= reach:
-            p = cdf(-abs(score_statistic(units.means, mean, smallest=-reach, largest=reach)), math.inf)
-        missed = missed_chance(units.means, mean, smallest=-units.largest, largest=units.largest)
-        return min(1.0, max(sides * p, missed))
-    gap = abs(interval.mean - mean)
-    if not interval.standard_error or interval.degrees is None:
-        return float(gap < 10**-_DIGITS)
-    return sides * cdf(-gap / interval.standard_error, interval.degrees)
-
-
-def _unsafe(units: _Units) -> str:
-    if units.method == "score":
+    @property
+    def unsafe(self) -> str:
+        """Why the interval is not reliable; empty if it is."""
+        if self.method == "score":
+            return ""
+        clustered = self.method == "cr2"
+        count, what = len(self.sizes), "cluster" if clustered else "task"
+        degrees = satterthwaite_degrees(self.sizes) if count > 1 else 0
+        if round(degrees, _DIGITS) < MIN_DEGREES:
+            few = f"only {count} {what}{'s' if count != 1 else ''}"
+            if count > MIN_DEGREES:
+                few = f"{count} clusters of such different sizes, which count like {math.ceil(degrees) + 1} equal ones,"
+            often = "more often than stated if a few of them gain much"
+            return f"with {few} the interval can miss the true difference {often}"
+        if self.few and clustered:
+            return "few clusters make up the difference, and no method is reliable for that if clusters differ in size"
+        if self.few:
+            return "few tasks make up the difference, and no method is reliable for that if differences have no limit"
         return ""
-    clustered = units.method == "cr2"
-    count, what = len(units.sizes), "cluster" if clustered else "task"
-    degrees = satterthwaite_degrees(units.sizes) if count > 1 else 0
-    if round(degrees, _DIGITS) < MIN_DEGREES:
-        few = f"only {count} {what}{'s' if count != 1 else ''}"
-        if count > MIN_DEGREES:
-            few = f"{count} clusters of such different sizes, which count like {math.ceil(degrees) + 1} equal ones,"
-        often = "more often than stated if a few of them gain much"
-        return f"with {few} the interval can miss the true difference {often}"
-    if units.few and clustered:
-        return "few clusters make up the difference, and no method is reliable for that if clusters differ in size"
-    if units.few:
-        return "few tasks make up the difference, and no method is reliable for that if differences have no limit"
-    return ""
 
 
 def two_way_mean(
@@ -273,51 +264,28 @@ def two_way_mean(
         )
     mean = math.fsum(numbers) / len(numbers)
     residuals = [number - mean for number in numbers]
-    by_task, by_seed = _sums(residuals, tasks), _sums(residuals, seeds)
+    by_task, by_seed, by_both = (
+        [math.fsum(unit) for unit in grouped(residuals, labels)]
+        for labels in (tasks, seeds, list(zip(tasks, seeds, strict=True)))
+    )
     fewer = min(len(by_task), len(by_seed))
+    found = MeanDifference(mean=mean, level=level, n=len(by_task), clusters=fewer, method="two-way")
     if fewer < 2:
-        return MeanDifference(
-            mean=mean,
-            low=None,
-            high=None,
-            level=level,
-            standard_error=None,
-            degrees=None,
-            n=len(by_task),
-            clusters=fewer,
-            method="two-way",
-            unsafe=(
-                f"there are {len(by_task)} tasks and {len(by_seed)} learning seeds;"
-                " an interval needs at least two of each"
-            ),
-        )
-    task, seed = _variance(by_task), _variance(by_seed)
-    both = _variance(_sums(residuals, list(zip(tasks, seeds, strict=True))))
+        counted = f"there are {len(by_task)} tasks and {len(by_seed)} learning seeds"
+        return found.model_copy(update={"unsafe": f"{counted}; an interval needs at least two of each"})
+    # Estimated variance of the sum of all values, from the sums of clusters.
+    task, seed, both = (
+        len(sums) / (len(sums) - 1) * math.fsum(total**2 for total in sums) for sums in (by_task, by_seed, by_both)
+    )
     total = task + seed - both
     error = math.sqrt(max(total, task, seed) if total > 0 else max(task, seed, both)) / len(numbers)
     half_width = quantile((1 + level) / 2, fewer - 1) * error
-    return MeanDifference(
-        mean=mean,
-        low=mean - half_width,
-        high=mean + half_width,
-        level=level,
-        standard_error=error,
-        degrees=fewer - 1,
-        n=len(by_task),
-        clusters=fewer,
-        method="two-way",
-        unsafe="" if error else "all values are equal, so their variance is not known",
+    return found.model_copy(
+        update={
+            "low": mean - half_width,
+            "high": mean + half_width,
+            "standard_error": error,
+            "degrees": float(fewer - 1),
+            "unsafe": "" if error else "all values are equal, so their variance is not known",
+        }
     )
-
-
-def _sums(residuals: Sequence[float], labels: Sequence[Hashable]) -> list[float]:
-    """The sum of the residuals of each cluster."""
-    members: defaultdict[Hashable, list[float]] = defaultdict(list)
-    for residual, label in zip(residuals, labels, strict=True):
-        members[label].append(residual)
-    return [math.fsum(members) for members in members.values()]
-
-
-def _variance(sums: Sequence[float]) -> float:
-    """Estimated variance of the sum of all values, from the sums of clusters."""
-    return len(sums) / (len(sums) - 1) * math.fsum(total**2 for total in sums)

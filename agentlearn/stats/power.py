@@ -129,13 +129,19 @@ def variance_parts(before: Sequence[Sequence[float]], after: Sequence[Sequence[f
         raise ConfigError(
             f"before has {len(before)} tasks and after has {len(after)}; give the rollouts of the same tasks, in order"
         )
-    first, second = _arm("before", before), _arm("after", after)
+    first, second = (
+        [finite_numbers(f"{name}[{index}]", scores) for index, scores in enumerate(arm)]
+        for name, arm in (("before", before), ("after", after))
+    )
     within_before, within_after = _within(first), _within(second)
     if len(first) < 2 or within_before is None or within_after is None:
         return None
     differences = [_mean(late) - _mean(early) for early, late in zip(first, second, strict=True)]
-    added = math.fsum(_of_mean(scores, within_before) for scores in first)
-    added += math.fsum(_of_mean(scores, within_after) for scores in second)
+    # A task's mean has the variance of its own scores; of one score, the borrowed one.
+    added = math.fsum(
+        math.fsum((_variance(scores) if len(scores) > 1 else within) / len(scores) for scores in arm)
+        for arm, within in ((first, within_before), (second, within_after))
+    )
     unclamped = _variance(differences) - added / len(first)
     return VarianceParts(
         true_difference=max(0.0, unclamped), before=within_before, after=within_after, unclamped=unclamped
@@ -213,118 +219,115 @@ def measured_clusters(differences: Sequence[float], labels: Sequence[Hashable], 
     return Clusters(size=size, alike=alike, unevenness=_mean([count**2 for count in sizes]) / size**2)
 
 
-def planned_power(
-    parts: VarianceParts,
-    effect: float,
-    tasks: int,
-    *,
-    k_before: int,
-    k_after: int,
-    alpha: float = 0.05,
-    clusters: Clusters | None = None,
-    most_lost: float = 0.0,
-    right_or_wrong: bool = False,
-) -> float:
-    """Probability that a planned comparison finds a true mean difference of `effect`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedComparison:
+    """A comparison whose size is planned. Its methods ask whether it finds a true mean difference.
 
-    It is found if the t test over tasks or clusters rejects, if random signs of so few units can reach alpha at all
-    (2 alpha for 6 to 19 units, as in a verdict), and if `mean_test` finds that the units are unlikely to have missed
-    others that lose `most_lost` (0: not asked).
-    right_or_wrong: scores are 0 or 1, so sums come in steps, and the test by random signs needs half a step more.
-    Assumes that units vary as a normal distribution.
-    Raises ConfigError for counts below 1, an effect that is not finite, and an alpha outside 0..1.
+    A difference is found if the t test over tasks or clusters rejects, if random signs of so few units can reach alpha
+    at all (2 alpha for 6 to 19 units, as in a verdict), and if `mean_test` finds that the units are unlikely to have
+    missed others that lose `most_lost`. Assumes that units vary as a normal distribution.
+
+    Every method raises ConfigError for counts below 1, for an effect that is 0 or not finite where one is given, and
+    unless 0 < alpha < power < 1.
     """
-    _counted(tasks=tasks)
-    between("alpha", alpha, 0, 1)
-    layout = clusters or _ALONE
-    return _Planned(parts, effect, alpha, layout, most_lost, right_or_wrong).power(tasks, k_before, k_after)
-
-
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """A planned comparison whose size is searched for."""
 
     parts: VarianceParts
-    effect: float
-    alpha: float
-    layout: Clusters
-    most_lost: float
-    right_or_wrong: bool
+    alpha: float = 0.05
+    clusters: Clusters = _ALONE
+    most_lost: float = 0.0
+    """What a unit that the sample missed could lose; 0: not asked."""
+    right_or_wrong: bool = False
+    """Whether scores are 0 or 1, so that sums come in steps, and the test by random signs needs half a step more."""
 
-    def degrees(self, tasks: int) -> float:
+    def power(self, effect: float, tasks: int, *, k_before: int, k_after: int) -> float:
+        """Probability that it finds a true mean difference of `effect`."""
+        self._check(tasks=tasks)
+        return self._power(effect, tasks, k_before, k_after)
+
+    def detectable_effect(self, tasks: int, *, k_before: int, k_after: int, power: float = 0.8) -> float:
+        """The smallest true mean difference that it finds with `power`; infinite for too few units."""
+        self._check(power, tasks=tasks)
+        units = self.clusters.units(tasks)
+        if not self._can_reject(units):
+            return math.inf
+        error = math.sqrt(self.clusters.variance(self.parts, tasks, k_before, k_after))
+        by_t = detectable_from_error(error, self._degrees(tasks), power=power, alpha=self.alpha)
+        by_t += self._step(units, tasks, k_before, k_after)
+        least = self._least_mean(units, error)
+        return max(by_t, least + NormalDist().inv_cdf(power) * error) if least else by_t
+
+    def tasks_needed(self, effect: float, *, k_before: int, k_after: int, power: float = 0.8) -> int | None:
+        """The fewest tasks with which it finds a true mean difference of `effect` with `power`.
+
+        None if more than `MOST` would be needed, or if no number is enough because the number of clusters is fixed.
+        """
+        self._check(power, effect, k_before=k_before, k_after=k_after)
+
+        def enough(tasks: int, rough: bool) -> bool:
+            rough = rough or self._degrees(tasks) > _MANY_DEGREES
+            return self._power(effect, tasks, k_before, k_after, rough=rough) >= power
+
+        return _fewest(enough, start=2)
+
+    def rollouts_needed(self, effect: float, tasks: int, *, power: float = 0.8) -> int | None:
+        """The fewest rollouts per task and arm with which `tasks` tasks are enough to find `effect` with `power`.
+
+        None if no number is enough because the tasks' true differences vary too much; then only more tasks help.
+        """
+        self._check(power, effect, tasks=tasks)
+        return _fewest(lambda k, rough: self._power(effect, tasks, k, k, rough=rough) >= power, start=1)
+
+    def _check(self, power: float | None = None, effect: float | None = None, **counts: int) -> None:
+        _counted(**counts)
+        if effect is not None:
+            between("effect", abs(effect), 0, math.inf)
+        between("alpha", self.alpha, 0, 1)
+        if power is not None:
+            between("power", power, self.alpha, 1)
+
+    def _degrees(self, tasks: int) -> float:
         """Degrees of freedom of the t test."""
-        return (self.layout.units(tasks) - 1) / self.layout.unevenness
+        return (self.clusters.units(tasks) - 1) / self.clusters.unevenness
 
-    def power(self, tasks: int, k_before: int, k_after: int, *, rough: bool = False) -> float:
-        """See `planned_power`. rough: by normal approximations."""
-        units = self.layout.units(tasks)
-        error = math.sqrt(self.layout.variance(self.parts, tasks, k_before, k_after))
-        if not _can_reject(units, self.alpha):
+    def _power(self, effect: float, tasks: int, k_before: int, k_after: int, *, rough: bool = False) -> float:
+        """See `power`. rough: by normal approximations."""
+        units = self.clusters.units(tasks)
+        error = math.sqrt(self.clusters.variance(self.parts, tasks, k_before, k_after))
+        if not self._can_reject(units):
             return 0.0
-        least = _least_mean(units, self.alpha, self.most_lost, error)
-        step = _step(self.right_or_wrong, units, tasks, k_before, k_after)
+        least, step = self._least_mean(units, error), self._step(units, tasks, k_before, k_after)
         if error == 0:
-            return float(abs(self.effect) > max(least, step))
-        shift, degrees = abs(self.effect) / error, self.degrees(tasks)
+            return float(abs(effect) > max(least, step))
+        shift, degrees = abs(effect) / error, self._degrees(tasks)
         if not rough:
             bound = least / error if self.most_lost else None
             return power_of(shift, degrees, alpha=self.alpha, step=step / error, least=bound)
         sure = _rough_power_of(max(0.0, shift - step / error), degrees, alpha=self.alpha)
         return min(sure, NormalDist().cdf(shift - least / error)) if least else sure
 
+    def _can_reject(self, units: int) -> bool:
+        """Whether random signs of this many units can reach alpha."""
+        coarse = COARSE[0] <= units < COARSE[1]
+        return units > 1 and 2.0 ** (1 - min(units, 1_000)) <= self.alpha * (2 if coarse else 1)
 
-def _can_reject(units: int, alpha: float) -> bool:
-    """Whether random signs of this many units can reach alpha."""
-    return units > 1 and 2.0 ** (1 - min(units, 1_000)) <= alpha * (2 if COARSE[0] <= units < COARSE[1] else 1)
+    def _step(self, units: int, tasks: int, k_before: int, k_after: int) -> float:
+        """How far beyond the critical mean a test by random signs needs the mean, because sums come in steps.
 
+        0 for so few units that the t test decides.
+        """
+        coarse = COARSE[0] <= units < COARSE[1]
+        return 1 / (max(k_before, k_after) * tasks) if self.right_or_wrong and not coarse else 0.0
 
-def _step(right_or_wrong: bool, units: int, tasks: int, k_before: int, k_after: int) -> float:
-    """How far beyond the critical mean a test by random signs needs the mean, because sums come in steps.
-
-    0 for so few units that the t test decides.
-    """
-    return 1 / (max(k_before, k_after) * tasks) if right_or_wrong and not COARSE[0] <= units < COARSE[1] else 0.0
-
-
-def _least_mean(units: int, alpha: float, most_lost: float, error: float) -> float:
-    """The mean from which `mean_test` finds hidden units unlikely to have been missed. error: of the mean."""
-    if not most_lost:
-        return 0.0
-    low, high = 0.0, most_lost * math.expm1(-math.log(alpha) / units)
-    while high - low > 1e-4 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if chance_of_missing(units, error, middle, most_lost) > alpha else (low, middle)
-    return high
-
-
-def detectable_effect(
-    parts: VarianceParts,
-    tasks: int,
-    *,
-    k_before: int,
-    k_after: int,
-    power: float = 0.8,
-    alpha: float = 0.05,
-    clusters: Clusters | None = None,
-    most_lost: float = 0.0,
-    right_or_wrong: bool = False,
-) -> float:
-    """The smallest true mean difference that a planned comparison finds with `power`; infinite for too few units.
-
-    See `planned_power`. Raises ConfigError for counts below 1, and unless 0 < alpha < power < 1.
-    """
-    _counted(tasks=tasks)
-    between("alpha", alpha, 0, 1)
-    between("power", power, alpha, 1)
-    layout = clusters or _ALONE
-    units = layout.units(tasks)
-    if not _can_reject(units, alpha):
-        return math.inf
-    error = math.sqrt(layout.variance(parts, tasks, k_before, k_after))
-    by_t = detectable_from_error(error, (units - 1) / layout.unevenness, power=power, alpha=alpha)
-    by_t += _step(right_or_wrong, units, tasks, k_before, k_after)
-    least = _least_mean(units, alpha, most_lost, error)
-    return max(by_t, least + NormalDist().inv_cdf(power) * error) if least else by_t
+    def _least_mean(self, units: int, error: float) -> float:
+        """The mean from which `mean_test` finds hidden units unlikely to have been missed. error: of the mean."""
+        if not self.most_lost:
+            return 0.0
+        low, high = 0.0, self.most_lost * math.expm1(-math.log(self.alpha) / units)
+        while high - low > 1e-4 * high:
+            middle = (low + high) / 2
+            missed = chance_of_missing(units, error, middle, self.most_lost)
+            low, high = (middle, high) if missed > self.alpha else (low, middle)
+        return high
 
 
 def detectable_from_error(standard_error: float, degrees: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
@@ -338,63 +341,6 @@ def detectable_from_error(standard_error: float, degrees: float, *, power: float
     if degrees <= 0:
         return math.inf
     return detectable_shift(degrees, power=power, alpha=alpha) * standard_error
-
-
-def tasks_needed(
-    parts: VarianceParts,
-    effect: float,
-    *,
-    k_before: int,
-    k_after: int,
-    power: float = 0.8,
-    alpha: float = 0.05,
-    clusters: Clusters | None = None,
-    most_lost: float = 0.0,
-    right_or_wrong: bool = False,
-) -> int | None:
-    """The fewest tasks with which a planned comparison finds a true mean difference of `effect` with `power`.
-
-    None if more than `MOST` would be needed, or if no number is enough because the number of clusters is fixed. See
-    `planned_power`.
-    Raises ConfigError for an effect that is 0 or not finite, counts below 1, and unless 0 < alpha < power < 1.
-    """
-    between("power", power, alpha, 1)
-    between("effect", abs(effect), 0, math.inf)
-    between("alpha", alpha, 0, 1)
-    _counted(k_before=k_before, k_after=k_after)
-    planned = _Planned(parts, effect, alpha, clusters or _ALONE, most_lost, right_or_wrong)
-
-    def enough(tasks: int, rough: bool) -> bool:
-        rough = rough or planned.degrees(tasks) > _MANY_DEGREES
-        return planned.power(tasks, k_before, k_after, rough=rough) >= power
-
-    return _fewest(enough, start=2)
-
-
-def rollouts_needed(
-    parts: VarianceParts,
-    effect: float,
-    tasks: int,
-    *,
-    power: float = 0.8,
-    alpha: float = 0.05,
-    clusters: Clusters | None = None,
-    most_lost: float = 0.0,
-    right_or_wrong: bool = False,
-) -> int | None:
-    """The fewest rollouts per task and arm with which `tasks` tasks are enough to find `effect` with `power`.
-
-    None if no number is enough because the tasks' true differences vary too much; then only more tasks help. See
-    `planned_power`.
-    Raises ConfigError for an effect that is 0 or not finite, counts below 1, and unless 0 < alpha < power < 1.
-    """
-    _counted(tasks=tasks)
-    between("effect", abs(effect), 0, math.inf)
-    between("alpha", alpha, 0, 1)
-    between("power", power, alpha, 1)
-
-    planned = _Planned(parts, effect, alpha, clusters or _ALONE, most_lost, right_or_wrong)
-    return _fewest(lambda k, rough: planned.power(tasks, k, k, rough=rough) >= power, start=1)
 
 
 def _fewest(enough: Callable[[int, bool], bool], start: int) -> int | None:
@@ -423,19 +369,10 @@ def _bisected(enough: Callable[[int], bool], low: int, high: int) -> int:
     return high
 
 
-def _arm(name: str, tasks: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
-    return [finite_numbers(f"{name}[{index}]", scores) for index, scores in enumerate(tasks)]
-
-
 def _within(arm: Sequence[Sequence[float]]) -> float | None:
     """Mean variance of one rollout over the tasks that have two or more."""
     variances = [_variance(scores) for scores in arm if len(scores) > 1]
     return _mean(variances) if variances else None
-
-
-def _of_mean(scores: Sequence[float], borrowed: float) -> float:
-    """Variance of a task's mean score."""
-    return (_variance(scores) if len(scores) > 1 else borrowed) / len(scores)
 
 
 def _mean(numbers: Sequence[float]) -> float:

@@ -34,14 +34,14 @@ def score_interval(
     Sources: Wilson 1927; Tango 1998; for more than three distinct values Owen's empirical likelihood, 1988.
     """
     between("level", level, 0, 1)
-    sample = _sample(values, smallest, largest)
+    sample = _Sample.of(values, smallest, largest)
     z = NormalDist().inv_cdf((1 + level) / 2)
     error = math.sqrt(sample.spread / (sample.n - 1)) if sample.n > 1 else None
     middle, half_range = (smallest + largest) / 2, (largest - smallest) / 2
     return Interval(
         mean=middle + half_range * sample.mean,
-        low=middle - half_range * _upper(sample.mirrored(), z),
-        high=middle + half_range * _upper(sample, z),
+        low=middle - half_range * sample.mirrored().upper(z),
+        high=middle + half_range * sample.upper(z),
         standard_error=None if error is None else half_range * error,
         degrees=None,
         n=sample.n,
@@ -55,15 +55,12 @@ def score_statistic(values: Sequence[float], mean: float, *, smallest: float = -
     not all of them equal.
     Raises ConfigError for no values, one outside the range, or a mean outside it.
     """
-    if not smallest <= mean <= largest:
-        raise ConfigError(f"mean is {mean!r}; it must be between {smallest:g} and {largest:g}, like the values")
-    sample = _sample(values, smallest, largest)
-    wanted = (2 * mean - smallest - largest) / (largest - smallest)
+    wanted, sample = _scaled(mean, smallest, largest), _Sample.of(values, smallest, largest)
     if wanted == sample.mean:
         return 0.0
     if wanted < sample.mean:
-        return -_statistic_above(sample.mirrored(), -wanted)
-    return _statistic_above(sample, wanted)
+        return -sample.mirrored().statistic_above(-wanted)
+    return sample.statistic_above(wanted)
 
 
 def missed_chance(values: Sequence[float], mean: float, *, smallest: float = -1.0, largest: float = 1.0) -> float:
@@ -74,18 +71,15 @@ def missed_chance(values: Sequence[float], mean: float, *, smallest: float = -1.
     mean at least this far away. The share that makes this most likely counts. Equal values leave only the first.
     Raises ConfigError like `score_statistic`.
     """
-    if not smallest <= mean <= largest:
-        raise ConfigError(f"mean is {mean!r}; it must be between {smallest:g} and {largest:g}, like the values")
-    sample = _sample(values, smallest, largest)
-    wanted = (2 * mean - smallest - largest) / (largest - smallest)
-    return _missed(sample if wanted > sample.mean else sample.mirrored(), abs(wanted - sample.mean))
+    wanted, sample = _scaled(mean, smallest, largest), _Sample.of(values, smallest, largest)
+    return (sample if wanted > sample.mean else sample.mirrored()).missed(abs(wanted - sample.mean))
 
 
 def missed_bounds(values: Sequence[float], alpha: float, *, smallest: float, largest: float) -> tuple[float, float]:
     """The lowest and the highest mean for which `missed_chance` is above alpha."""
-    sample = _sample(values, smallest, largest)
+    sample = _Sample.of(values, smallest, largest)
     middle, half_range = (smallest + largest) / 2, (largest - smallest) / 2
-    low, high = (_furthest(one, alpha) for one in (sample.mirrored(), sample))
+    low, high = (one.furthest(alpha) for one in (sample.mirrored(), sample))
     return middle - half_range * low, middle + half_range * high
 
 
@@ -107,85 +101,84 @@ class _Sample:
         """Variance of the values (divided by n)."""
         return math.fsum(count * (value - self.mean) ** 2 for value, count in self.counts) / self.n
 
+    @staticmethod
+    def of(values: Sequence[float], smallest: float, largest: float) -> "_Sample":
+        """Scale values from their range. Raises ConfigError for no values, and for one outside the range."""
+        between("smallest", smallest, -math.inf, largest)
+        between("largest", largest, smallest, math.inf)
+        numbers = finite_numbers("values", values)
+        for index, number in enumerate(numbers):
+            if not smallest <= number <= largest:
+                raise ConfigError(f"values[{index}] is {number!r}; it must be between {smallest:g} and {largest:g}")
+        counts = Counter(
+            min(1.0, max(-1.0, (2 * number - smallest - largest) / (largest - smallest))) for number in numbers
+        )
+        mean = math.fsum(value * count for value, count in counts.items()) / len(numbers)
+        return _Sample(tuple(counts.items()), len(numbers), mean)
+
     def mirrored(self) -> "_Sample":
+        """Return the values with the other sign."""
         return _Sample(tuple((-value, count) for value, count in self.counts), self.n, -self.mean)
 
+    def upper(self, z: float) -> float:
+        """Return the mean, above the sample's, at which the statistic is -z."""
+        if self.mean >= 1:
+            return 1.0
+        return self._crossing(lambda mean, spread: self.n * (mean - self.mean) ** 2 > z**2 * spread)[0]
 
-def _sample(values: Sequence[float], smallest: float, largest: float) -> _Sample:
-    between("smallest", smallest, -math.inf, largest)
-    between("largest", largest, smallest, math.inf)
-    numbers = finite_numbers("values", values)
-    for index, number in enumerate(numbers):
-        if not smallest <= number <= largest:
-            raise ConfigError(f"values[{index}] is {number!r}; it must be between {smallest:g} and {largest:g}")
-    counts = Counter(
-        min(1.0, max(-1.0, (2 * number - smallest - largest) / (largest - smallest))) for number in numbers
-    )
-    mean = math.fsum(value * count for value, count in counts.items()) / len(numbers)
-    return _Sample(tuple(counts.items()), len(numbers), mean)
+    def statistic_above(self, mean: float) -> float:
+        """Return the statistic (negative) of a mean above the sample's."""
+        if mean >= 1:
+            return -math.inf
+        _, spread = self._crossing(lambda tried, _: tried >= mean)
+        return (self.mean - mean) / math.sqrt(spread / self.n)
 
+    def furthest(self, alpha: float) -> float:
+        """Return the highest mean above the sample's for which `missed_chance` is above alpha."""
+        low, high = self.mean, 1.0
+        while high - low > 1e-10:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.missed(middle - self.mean) > alpha else (low, middle)
+        return low
 
-def _upper(sample: _Sample, z: float) -> float:
-    """The mean, above the sample's, at which the statistic is -z."""
-    if sample.mean >= 1:
-        return 1.0
-    return _crossing(sample, lambda mean, spread: sample.n * (mean - sample.mean) ** 2 > z**2 * spread)[0]
+    def missed(self, gap: float) -> float:
+        """Return `missed_chance` of a mean that is above the sample's by `gap`, with hidden values at 1."""
+        return chance_of_missing(self.n, self.error, gap, 1 - self.mean - gap)
 
+    def _crossing(self, reached: Callable[[float, float], bool]) -> tuple[float, float]:
+        """Return mean and variance of the first distribution on the path of `_tilted` for which `reached` holds."""
+        # If all values are equal, reweighting does not change the mean: start where unseen mass appears.
+        low, high = float(len(self.counts) == 1), 2.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if middle in (low, high):
+                break
+            low, high = (low, middle) if reached(*self._tilted(middle)) else (middle, high)
+        return self._tilted(high)
 
-def _statistic_above(sample: _Sample, mean: float) -> float:
-    """The statistic (negative) of a mean above the sample's."""
-    if mean >= 1:
-        return -math.inf
-    _, spread = _crossing(sample, lambda tried, _: tried >= mean)
-    return (sample.mean - mean) / math.sqrt(spread / sample.n)
+    def _tilted(self, position: float) -> tuple[float, float]:
+        """Return mean and variance of a distribution on a path from the sample (position 0) to all mass at 1 (2).
 
-
-def _crossing(sample: _Sample, reached: Callable[[float, float], bool]) -> tuple[float, float]:
-    """Mean and variance of the first distribution on the path of `_tilted` for which `reached` holds."""
-    # If all values are equal, reweighting does not change the mean: start where unseen mass appears.
-    low, high = float(len(sample.counts) == 1), 2.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (low, middle) if reached(*_tilted(sample, middle)) else (middle, high)
-    return _tilted(sample, high)
-
-
-def _tilted(sample: _Sample, position: float) -> tuple[float, float]:
-    """Mean and variance of a distribution on a path from the sample (position 0) to all mass at 1 (position 2).
-
-    Each is the most likely distribution on -1..1 with its mean, given the sample. Up to position 1, a value's weight
-    is count / (1 - position * value), so large values gain weight. A sample that contains a 1 reaches every mean that
-    way. For other samples the weights then stay fixed, and unobserved mass at 1 grows.
-    """
-    tilt = min(position, 1.0)
-    unseen = max(0.0, position - 1.0)
-    if tilt == 1.0 and any(value == 1 for value, _ in sample.counts):
-        return 1.0, 0.0
-    weights = [count / (1 - tilt * value) for value, count in sample.counts]
-    total = math.fsum(weights)
-    mean = math.fsum(weight * value for weight, (value, _) in zip(weights, sample.counts, strict=True)) / total
-    spread = (
-        math.fsum(weight * (value - mean) ** 2 for weight, (value, _) in zip(weights, sample.counts, strict=True))
-        / total
-    )
-    # With a share `unseen` moved to 1, mean and variance are those of a mixture.
-    return mean + unseen * (1 - mean), (1 - unseen) * (spread + unseen * (1 - mean) ** 2)
+        Each is the most likely distribution on -1..1 with its mean, given the sample. Up to position 1, a value's
+        weight is count / (1 - position * value), so large values gain weight. A sample that contains a 1 reaches every
+        mean that way. For other samples the weights then stay fixed, and unobserved mass at 1 grows.
+        """
+        tilt, unseen = min(position, 1.0), max(0.0, position - 1.0)
+        if tilt == 1.0 and any(value == 1 for value, _ in self.counts):
+            return 1.0, 0.0
+        weights = [(count / (1 - tilt * value), value) for value, count in self.counts]
+        total = math.fsum(weight for weight, _ in weights)
+        mean = math.fsum(weight * value for weight, value in weights) / total
+        spread = math.fsum(weight * (value - mean) ** 2 for weight, value in weights) / total
+        # With a share `unseen` moved to 1, mean and variance are those of a mixture.
+        return mean + unseen * (1 - mean), (1 - unseen) * (spread + unseen * (1 - mean) ** 2)
 
 
-def _furthest(sample: _Sample, alpha: float) -> float:
-    """The highest mean above the sample's for which `missed_chance` is above alpha."""
-    low, high = sample.mean, 1.0
-    while high - low > 1e-10:
-        middle = (low + high) / 2
-        low, high = (middle, high) if _missed(sample, middle - sample.mean) > alpha else (low, middle)
-    return low
-
-
-def _missed(sample: _Sample, gap: float) -> float:
-    """`missed_chance` of a mean that is above the sample's by `gap`, with hidden values at 1."""
-    return chance_of_missing(sample.n, sample.error, gap, 1 - sample.mean - gap)
+def _scaled(mean: float, smallest: float, largest: float) -> float:
+    """The mean on the scale of `_Sample`. Raises ConfigError for one outside the range."""
+    if not smallest <= mean <= largest:
+        raise ConfigError(f"mean is {mean!r}; it must be between {smallest:g} and {largest:g}, like the values")
+    return (2 * mean - smallest - largest) / (largest - smallest)
 
 
 def chance_of_missing(n: int, error: float, gap: float, beyond: float) -> float:

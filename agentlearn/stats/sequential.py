@@ -60,7 +60,12 @@ def anytime(differences: Sequence[float], *, alpha: float = 0.05) -> Anytime:
         if not -1 <= number <= 1:
             raise ConfigError(f"differences[{index}] is {number!r}; it must be between -1 and 1")
     x = (np.array(numbers) + 1) / 2
-    bets = _bets(x, alpha)
+    # The bet at each step, from the variance of the earlier values and the number of steps.
+    steps = np.arange(1, len(x) + 1)
+    means = (0.5 + np.cumsum(x)) / (steps + 1)
+    variances = (0.25 + np.cumsum((x - means) ** 2)) / (steps + 1)
+    known = np.concatenate(([0.25], variances[:-1]))
+    bets = np.sqrt(2 * math.log(2 / alpha) / (known * steps * np.log1p(steps)))
     goal = math.log(2 / alpha)
     capital = np.maximum(_log_capital(x, bets, 0.5), _log_capital(1 - x, bets, 0.5))
     largest = max(0.0, float(np.max(capital) - math.log(2)))
@@ -74,17 +79,6 @@ def anytime(differences: Sequence[float], *, alpha: float = 0.05) -> Anytime:
         p=math.exp(-largest),
         decided=int(reached[0]) + 1 if reached.size else None,
     )
-
-
-def _bets(x: Any, alpha: float) -> Any:
-    """The bet at each step, from the variance of the earlier values and the number of steps."""
-    import numpy as np
-
-    steps = np.arange(1, len(x) + 1)
-    means = (0.5 + np.cumsum(x)) / (steps + 1)
-    variances = (0.25 + np.cumsum((x - means) ** 2)) / (steps + 1)
-    known = np.concatenate(([0.25], variances[:-1]))
-    return np.sqrt(2 * math.log(2 / alpha) / (known * steps * np.log1p(steps)))
 
 
 def _log_capital(x: Any, bets: Any, mean: float) -> Any:
@@ -142,7 +136,11 @@ class EProcess(Value):
         """Logarithm of the capital, which is the e-value of now."""
         if not self.n:
             return 0.0
-        return _log_sum((*(one - math.log(len(BETS)) for one in self.log_started), math.log(waiting(self.n))))
+        logs = (*(one - math.log(len(BETS)) for one in self.log_started), math.log(waiting(self.n)))
+        largest = max(logs)
+        if math.isinf(largest):
+            return largest
+        return largest + math.log(math.fsum(math.exp(one - largest) for one in logs))
 
     def after(self, differences: Iterable[float]) -> "EProcess":
         """The evidence after further differences, each in -1..1. Raises ConfigError for one that is not."""
@@ -183,14 +181,6 @@ def e_bh(log_e_values: Sequence[float], alpha: float) -> tuple[int, ...]:
 def log_threshold(hypotheses: int, rejected: int, alpha: float) -> float:
     """Logarithm of the e-value that each of `rejected` hypotheses needs to be rejected together by `e_bh`."""
     return math.log(hypotheses / (rejected * alpha))
-
-
-def _log_sum(logs: Sequence[float]) -> float:
-    """Logarithm of the sum of numbers that are given by their logarithms."""
-    largest = max(logs)
-    if math.isinf(largest):
-        return largest
-    return largest + math.log(math.fsum(math.exp(one - largest) for one in logs))
 
 
 def look_factor(look: int, planned: int = 1) -> float:

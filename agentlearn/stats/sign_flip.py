@@ -37,32 +37,19 @@ def sign_flip_p(
     if not moved:
         return 1.0
     observed = abs(math.fsum(numbers)) - _ROUNDING * math.fsum(moved)
+    import numpy as np
+
     if len(moved) <= EXACT_UP_TO:
-        return _exact(moved, observed)
-    return (_sampled(moved, observed, seed, samples) + 1) / (samples + 1)
-
-
-def _exact(sizes: Sequence[float], observed: float) -> float:
-    """Share of all 2**n sums that reach the observed one. The first sign is fixed: the other half is symmetric."""
-    import numpy as np
-
-    sums = np.array([sizes[0]])
-    for size in sizes[1:]:
-        sums = np.concatenate((sums + size, sums - size))
-    return float(np.mean(np.abs(sums) >= observed))
-
-
-def _sampled(sizes: Sequence[float], observed: float, seed: int, samples: int) -> int:
-    """Number of sampled sums that reach the observed one."""
-    import numpy as np
-
-    rng = np.random.default_rng(seed)
-    column = np.array(sizes)
-    reached = 0
+        # All 2**n sums. The first sign is fixed: the other half is symmetric.
+        sums = np.array([moved[0]])
+        for size in moved[1:]:
+            sums = np.concatenate((sums + size, sums - size))
+        return float(np.mean(np.abs(sums) >= observed))
+    rng, column, reached = np.random.default_rng(seed), np.array(moved), 0
     for start in range(0, samples, _CHUNK):
-        signs = rng.integers(0, 2, size=(min(_CHUNK, samples - start), len(sizes)), dtype=np.int8) * 2 - 1
+        signs = rng.integers(0, 2, size=(min(_CHUNK, samples - start), len(moved)), dtype=np.int8) * 2 - 1
         reached += int(np.count_nonzero(np.abs(signs @ column) >= observed))
-    return reached
+    return (reached + 1) / (samples + 1)
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:

@@ -7,34 +7,23 @@ Names are loaded when they are first used: recorders append to the journal witho
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentlearn.store.integrity import Repaired, StoreProblem, StoreReport, check_store, repair_store
-    from agentlearn.store.parquet import TableFile
+    from agentlearn.store.integrity import check_store, repair_store
     from agentlearn.store.queries import (
         EvaluatedRow,
         ExposedRow,
-        Exposure,
-        LessonUnit,
         LiveRow,
         ProposalRow,
-        RunCounts,
         RunRow,
-        SelectedRow,
         Selection,
         StageTotals,
         TrajectoryRow,
-        VersionRow,
-        WholeRollout,
     )
     from agentlearn.store.reader import StoreReader
     from agentlearn.store.trajectory_store import Store, open_store, read_store
 
 _HOMES = {
-    "Repaired": "integrity",
     "Store": "trajectory_store",
-    "StoreProblem": "integrity",
     "StoreReader": "reader",
-    "StoreReport": "integrity",
-    "TableFile": "parquet",
     "check_store": "integrity",
     "open_store": "trajectory_store",
     "read_store": "trajectory_store",
@@ -45,24 +34,14 @@ _HOMES = {
 __all__ = [
     "EvaluatedRow",
     "ExposedRow",
-    "Exposure",
-    "LessonUnit",
     "LiveRow",
     "ProposalRow",
-    "Repaired",
-    "RunCounts",
     "RunRow",
-    "SelectedRow",
     "Selection",
     "StageTotals",
     "Store",
-    "StoreProblem",
     "StoreReader",
-    "StoreReport",
-    "TableFile",
     "TrajectoryRow",
-    "VersionRow",
-    "WholeRollout",
     "check_store",
     "open_store",
     "read_store",

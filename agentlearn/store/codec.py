@@ -7,9 +7,9 @@ refused here, before the write is queued.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter
@@ -39,6 +39,7 @@ from agentlearn.types.trajectory import Failure, ModelTurn, PromptRef, Step, Tra
 from agentlearn.types.value import Value
 
 T = TypeVar("T")
+V = TypeVar("V", bound=BaseModel)
 
 _SIGN = "\u241b"
 _UNSAFE = re.compile(f"[\x00{_SIGN}\ud800-\udfff]")
@@ -60,7 +61,7 @@ def unescape(text: str) -> str:
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
-def to_json(adapter: TypeAdapter[T], value: T) -> str:
+def _to_json(adapter: TypeAdapter[T], value: T) -> str:
     """The value as JSON. Lone surrogates are kept; `escape` handles them."""
     try:
         return adapter.dump_json(value).decode()
@@ -69,7 +70,7 @@ def to_json(adapter: TypeAdapter[T], value: T) -> str:
 
 
 def _from_json(adapter: TypeAdapter[T], text: str) -> T:
-    """The value in JSON written by `to_json`. Raises pydantic.ValidationError."""
+    """The value in JSON written by `_to_json`. Raises pydantic.ValidationError."""
     if text.isascii() or not _SURROGATE.search(text):
         return adapter.validate_json(text)
     decoded: Any = json.loads(text)
@@ -148,21 +149,18 @@ def _adapter(of: Any) -> TypeAdapter[Any]:
 
 def _json(of: Any, value: Any) -> str | None:
     """The value as JSON of that type; None for None and for an empty tuple."""
-    return to_json(_adapter(of), value) if value else None
+    return _to_json(_adapter(of), value) if value else None
 
 
-def _value(of: Any, text: str | None) -> Any:
+def from_json(of: Any, text: str | None) -> Any:
     """The value in JSON of that type; None for None."""
     return _from_json(_adapter(of), text) if text else None
 
 
-def _fields(of: type[BaseModel], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that are fields of the class."""
-    return {name: found[name] for name in of.model_fields if name in found}
-
-
 _Steps = tuple[Step, ...]
 _Prompts = tuple[PromptRef, ...]
+_PARSED = {"operation": Operation, "refusal": Rejected, "prompts": _Prompts}
+"""Columns of a proposal that hold JSON."""
 _PLAIN = tuple(
     name
     for name in Trajectory.model_fields
@@ -171,19 +169,34 @@ _PLAIN = tuple(
 """Fields of a trajectory that are columns."""
 
 
-def run_rows(event: RunEvent) -> RowGroup:
-    """The row of a run event."""
-    return (row("run_event", **event.model_dump(exclude={"at"}), happened_at=event.at),)
+_COLUMNS: dict[type[BaseModel], dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
+    CallRecord: {"at": ("recorded_at", time_of)},
+    Feedback: {"by": ("who", None), "at": ("given_at", time_of)},
+    LessonDecision: {"at": ("at", time_of)},
+    Proposal: {name: (name, partial(from_json, of)) for name, of in _PARSED.items()},
+    Summary: {
+        "library": ("library_version", None),
+        "steps": ("steps", partial(from_json, tuple[SummaryStep, ...])),
+        "prompts": ("prompts", partial(from_json, _Prompts)),
+    },
+    Treatment: {"library": ("library_version", None)},
+}
+"""For fields whose column has another name or another form: the column, and what makes the field of it."""
+
+
+def value_from_row(of: type[V], found: Mapping[str, Any]) -> V:
+    """The value of that class in a row."""
+    fields: dict[str, Any] = {}
+    for name in of.model_fields:
+        column, read = _COLUMNS.get(of, {}).get(name, (name, None))
+        if column in found:
+            fields[name] = found[column] if read is None else read(found[column])
+    return of(**fields)
 
 
 def task_rows(tasks: Sequence[Task]) -> RowGroup:
     """One row per task."""
     return tuple(row("task", **(task.model_dump() | {"extra": task.extra})) for task in tasks)
-
-
-def task_from_row(found: Mapping[str, Any]) -> Task:
-    """The task in a row."""
-    return Task(**_fields(Task, found))
 
 
 def trajectory_rows(trajectory: Trajectory, messages: bytes) -> RowGroup:
@@ -206,13 +219,13 @@ def trajectory_rows(trajectory: Trajectory, messages: bytes) -> RowGroup:
         verdict=verdict and verdict.status,
         reward=verdict and verdict.reward,
         reason=verdict and verdict.reason,
-        prompts=to_json(_adapter(_Prompts), trajectory.prompts),
+        prompts=_to_json(_adapter(_Prompts), trajectory.prompts),
     )
     body = row(
         "trajectory_body",
         rollout=trajectory.id,
         format=MESSAGES_FORMAT,
-        steps=to_json(_adapter(_Steps), trajectory.steps),
+        steps=_to_json(_adapter(_Steps), trajectory.steps),
         messages=text,
     )
     return (metadata, body, *(_step_row(trajectory.id, ordinal, one) for ordinal, one in enumerate(trajectory.steps)))
@@ -244,43 +257,13 @@ def trajectory_from_row(found: Mapping[str, Any]) -> Trajectory:
     return Trajectory(
         **{name: found[name] for name in _PLAIN if name != "started_at"},
         started_at=time_of(found["started_at"]),
-        treatment=Treatment(**_fields(Treatment, found), library=found["library_version"]),
-        steps=_value(_Steps, found["steps"]),
+        treatment=value_from_row(Treatment, found),
+        steps=from_json(_Steps, found["steps"]),
         failure=failure,
         verdict=verdict,
-        usage=Usage(**_fields(Usage, found)),
-        prompts=_value(_Prompts, found["prompts"]),
+        usage=value_from_row(Usage, found),
+        prompts=from_json(_Prompts, found["prompts"]),
     )
-
-
-def call_rows(record: CallRecord) -> RowGroup:
-    """The row of a journal entry."""
-    return (row("journal", **record.model_dump(exclude={"at"}), recorded_at=record.at),)
-
-
-def call_from_row(found: Mapping[str, Any]) -> CallRecord:
-    """The journal entry in a row."""
-    return CallRecord(**_fields(CallRecord, found), at=time_of(found["recorded_at"]))
-
-
-def feedback_from_row(found: Mapping[str, Any]) -> Feedback:
-    """The feedback in a row."""
-    return Feedback(**_fields(Feedback, found), by=found["who"], at=time_of(found["given_at"]))
-
-
-def summary_rows(summary: Summary) -> RowGroup:
-    """The row of a summary."""
-    steps = to_json(_adapter(tuple[SummaryStep, ...]), summary.steps)
-    prompts = to_json(_adapter(_Prompts), summary.prompts)
-    values = summary.model_dump(exclude={"steps", "library", "prompts"})
-    return (row("summary", **values, steps=steps, library_version=summary.library, prompts=prompts),)
-
-
-def summary_from_row(found: Mapping[str, Any]) -> Summary:
-    """The summary in a row."""
-    steps, prompts = _value(tuple[SummaryStep, ...], found["steps"]), _value(_Prompts, found["prompts"])
-    fields = _fields(Summary, found) | {"steps": steps, "prompts": prompts}
-    return Summary(**fields, library=found["library_version"])
 
 
 def proposal_rows(run: RunId, phase: str, batch: int, ended: Sequence[Ended]) -> RowGroup:
@@ -296,12 +279,12 @@ def proposal_rows(run: RunId, phase: str, batch: int, ended: Sequence[Ended]) ->
             operation=_json(Operation, one.proposal.operation),
             refusal=_json(Rejected, one.proposal.refusal),
             ended=one.end.end,
-            ending=to_json(_adapter(End), one.end),
+            ending=_to_json(_adapter(End), one.end),
             experience=one.end.experience if isinstance(one.end, Applied) else None,
             folded_into=one.end.into if isinstance(one.end, Folded) else (),
             code=one.end.code if isinstance(one.end, Rejected | Quarantined) else None,
             flags=one.flags,
-            prompts=to_json(_adapter(_Prompts), one.proposal.prompts),
+            prompts=_to_json(_adapter(_Prompts), one.proposal.prompts),
         )
         for one in ended
     )
@@ -309,16 +292,9 @@ def proposal_rows(run: RunId, phase: str, batch: int, ended: Sequence[Ended]) ->
 
 def ended_from_row(found: Mapping[str, Any]) -> Ended:
     """The proposal in a row, with its outcome."""
-    parsed = {"operation": Operation, "refusal": Rejected, "prompts": _Prompts}
-    values = {name: _value(of, found[name]) for name, of in parsed.items()}
-    proposal = Proposal(**_fields(Proposal, found) | values)
-    return Ended(proposal=proposal, end=_value(End, found["ending"]), flags=tuple(found["flags"]))
-
-
-def decision_from_row(found: Mapping[str, Any]) -> LessonDecision:
-    """The decision in a row."""
-    fields: dict[str, Any] = {**_fields(LessonDecision, found), "at": time_of(found["at"])}
-    return LessonDecision(**fields)
+    return Ended(
+        proposal=value_from_row(Proposal, found), end=from_json(End, found["ending"]), flags=tuple(found["flags"])
+    )
 
 
 def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:
@@ -352,37 +328,22 @@ def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:
     )
 
 
-def withheld_of(found: Mapping[str, Any]) -> tuple[Withheld, ...]:
-    """The withheld lessons in the row of a library version."""
-    return _value(tuple[Withheld, ...], found["withheld"]) or ()
-
-
 def experience_from_row(found: Mapping[str, Any]) -> Experience:
     """The experience in a row."""
     origin = Origin(
         kind=found["origin"],
         parents=found["parents"],
         library=found["library_version"],
-        strangers=_value(tuple[Author, ...], found["strangers"]) or (),
+        strangers=from_json(tuple[Author, ...], found["strangers"]) or (),
     )
     return Experience(id=found["id"], lesson=found["lesson"], tags=found["tags"], origin=origin)
 
 
-DocumentKind = Literal["ground", "failure"]
-"""How the store names a document of a run: its inputs, or the reason why it ended early."""
-_DOCUMENTS: dict[DocumentKind, type[BaseModel]] = {"ground": RunInputs, "failure": RunFailure}
-
-
-def document_rows(kind: DocumentKind, run: RunId, document: RunInputs | RunFailure) -> RowGroup:
-    """The row of a document of a run."""
-    at = [document.at.isoformat()] if isinstance(document, RunFailure) else []
-    body = to_json(_adapter(_DOCUMENTS[kind]), document)
+def document_rows(run: RunId, document: RunInputs | RunFailure) -> RowGroup:
+    """The row of a document of a run: its inputs, or the reason why it ended early."""
+    kind, at = ("failure", [document.at.isoformat()]) if isinstance(document, RunFailure) else ("ground", [])
+    body = _to_json(_adapter(type(document)), document)
     return (row("blob", hash=content_hash(kind, run, *at), kind=kind, name=run, body=body),)
-
-
-def document_from_row(kind: DocumentKind, found: Mapping[str, Any]) -> Any:
-    """The document in a row."""
-    return _value(_DOCUMENTS[kind], found["body"])
 
 
 class LiveRunEntry(Value):
@@ -441,7 +402,7 @@ EntryValue = Annotated[
 
 def encode_entry(value: EntryValue) -> bytes:
     """The bytes of an entry of the journal."""
-    return escape(to_json(_adapter(EntryValue), value)).encode()
+    return escape(_to_json(_adapter(EntryValue), value)).encode()
 
 
 def entry_rows(content: bytes) -> RowGroup:
@@ -457,13 +418,17 @@ def rows_of_entry(value: EntryValue) -> RowGroup:
     """The rows of an entry. Raises StoreError for values that cannot be stored."""
     match value:
         case CallRecord():
-            return call_rows(value)
+            return (row("journal", **value.model_dump(exclude={"at"}), recorded_at=value.at),)
         case RolloutEntry():
             return trajectory_rows(value.trajectory, value.messages.encode())
         case SummaryEntry():
-            return summary_rows(value.summary)
+            summary = value.summary
+            steps = _to_json(_adapter(tuple[SummaryStep, ...]), summary.steps)
+            prompts = _to_json(_adapter(_Prompts), summary.prompts)
+            values = summary.model_dump(exclude={"steps", "library", "prompts"})
+            return (row("summary", **values, steps=steps, library_version=summary.library, prompts=prompts),)
         case LiveRunEntry():
-            return run_rows(value.event)
+            return (row("run_event", **value.event.model_dump(exclude={"at"}), happened_at=value.event.at),)
         case LibraryEntry():
             return library_rows(value.library, None, value.at)
         case LiveEntry():

@@ -36,10 +36,7 @@ from agentlearn.store.store_files import (
     StoreLock,
     Watermark,
     make_private,
-    missing,
-    read_watermark,
     restrict,
-    write_watermark,
 )
 
 _FARTHEST = 2**62
@@ -64,63 +61,53 @@ class JournalState(NamedTuple):
         """How many of the numbers after `after`, up to `up_to`, have no intact entry."""
         return max(up_to - after, 0) - sum(after < number <= up_to for number in self.entries)
 
-
-ABSENT = JournalState(exists=False, identity=None, last=0, entries={}, problem=f"{JOURNAL} is missing")
-
-
-def read_journal(directory: Path, *, expected_last: int = 0) -> JournalState:
-    """The state of a store's journal. expected_last: the last acknowledged entry. Raises OSError."""
-    if not (directory / JOURNAL).exists():
-        return ABSENT
-    with tempfile.TemporaryDirectory(prefix="agentlearn-journal-") as folder:
-        for name in (JOURNAL, JOURNAL + "-wal"):  # the third part, -shm, is only an index
-            with suppress(FileNotFoundError):
-                shutil.copyfile(directory / name, Path(folder, name))
-        if (Path(folder, JOURNAL)).stat().st_size == 0:  # SQLite would delete what its log still has
-            return ABSENT._replace(exists=True, problem=f"{JOURNAL} is empty")
-        return _read(Path(folder, JOURNAL), expected_last)
-
-
-def _read(path: Path, expected_last: int) -> JournalState:
-    state = ABSENT._replace(exists=True, problem=None)
-    try:
-        with closing(connect(path)) as connection:
-            problems = list[str]()
-            for name, step in (("identity", identity_of), ("last", last_of)):
+    @classmethod
+    def _read(cls, path: Path, expected_last: int) -> "JournalState":
+        state = ABSENT._replace(exists=True, problem=None)
+        try:
+            with closing(connect(path)) as connection:
+                problems = list[str]()
+                for name, step in (("identity", identity_of), ("last", last_of)):
+                    try:
+                        state = state._replace(**{name: step(connection)})
+                    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+                        problems.append(error_line(error))
                 try:
-                    state = state._replace(**{name: step(connection)})
+                    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+                    problems += [] if found == "ok" else [str(found).splitlines()[0]]
+                except (sqlite3.Error, UnicodeDecodeError) as error:
+                    problems.append(error_line(error))
+                try:
+                    rows = entry_rows_of(connection, 0, _FARTHEST)
                 except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
                     problems.append(error_line(error))
-            problems.extend(_broken_pages(connection))
-            try:
-                rows = entry_rows_of(connection, 0, _FARTHEST)
-            except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
-                problems.append(error_line(error))
-                rows = list(_one_by_one(connection, max(state.last, expected_last)))
-            entries = intact_entries(rows)
-            if damaged := len(rows) - len(entries):
-                problems.append(f"{damaged} of its entries do not match their checksum")
-            problem = f"{JOURNAL} is damaged: {problems[0]}" if problems else None
-            return state._replace(entries=entries, problem=problem)
-    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
-        return state._replace(problem=f"{JOURNAL} cannot be read: {error_line(error)}")
+                    rows, last = list[tuple[object, ...]](), max(state.last, expected_last)
+                    for number in range(max(last - _SEARCHED, 0) + 1, last + 1):  # what can still be read
+                        with suppress(sqlite3.Error, OverflowError, UnicodeDecodeError):
+                            rows += entry_rows_of(connection, number, number)
+                entries = intact_entries(rows)
+                if damaged := len(rows) - len(entries):
+                    problems.append(f"{damaged} of its entries do not match their checksum")
+                problem = f"{JOURNAL} is damaged: {problems[0]}" if problems else None
+                return state._replace(entries=entries, problem=problem)
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+            return state._replace(problem=f"{JOURNAL} cannot be read: {error_line(error)}")
+
+    @classmethod
+    def read(cls, directory: Path, *, expected_last: int = 0) -> "JournalState":
+        """The state of a store's journal. expected_last: the last acknowledged entry. Raises OSError."""
+        if not (directory / JOURNAL).exists():
+            return ABSENT
+        with tempfile.TemporaryDirectory(prefix="agentlearn-journal-") as folder:
+            for name in (JOURNAL, JOURNAL + "-wal"):  # the third part, -shm, is only an index
+                with suppress(FileNotFoundError):
+                    shutil.copyfile(directory / name, Path(folder, name))
+            if (Path(folder, JOURNAL)).stat().st_size == 0:  # SQLite would delete what its log still has
+                return ABSENT._replace(exists=True, problem=f"{JOURNAL} is empty")
+            return cls._read(Path(folder, JOURNAL), expected_last)
 
 
-def _broken_pages(connection: sqlite3.Connection) -> Iterator[str]:
-    """The first problem that SQLite finds in its pages, if any."""
-    try:
-        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if found != "ok":
-            yield str(found).splitlines()[0]
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        yield error_line(error)
-
-
-def _one_by_one(connection: sqlite3.Connection, last: int) -> Iterator[tuple[object, ...]]:
-    """The rows that can still be read, looked up by their number."""
-    for number in range(max(last - _SEARCHED, 0) + 1, last + 1):
-        with suppress(sqlite3.Error, OverflowError, UnicodeDecodeError):
-            yield from entry_rows_of(connection, number, number)
+ABSENT = JournalState(exists=False, identity=None, last=0, entries={}, problem=f"{JOURNAL} is missing")
 
 
 class DatabaseState(NamedTuple):
@@ -135,32 +122,26 @@ class DatabaseState(NamedTuple):
     unacknowledged: int
     """Number of its commits that are later than the watermark; a crash leaves one at most."""
 
+    @classmethod
+    def read(cls, connection: duckdb.DuckDBPyConnection, acknowledged: Acknowledged | None) -> "DatabaseState":
+        """The state of the attached database. Raises duckdb.Error."""
+        if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE database_name = 'store'").fetchone():
+            return cls(None, 0, 0, 0)
+        query = "SELECT coalesce(max(seq), 0), coalesce(max(journal), 0) FROM commit_log"
+        last, taken = connection.execute(query).fetchall()[0]
+        identity = connection.execute("SELECT id FROM store_identity").fetchone()
+        later = 0
+        if acknowledged is not None:
+            query = "SELECT count(*) FROM commit_log WHERE seq > ?"
+            later = connection.execute(query, [acknowledged.commit]).fetchall()[0][0]
+        return cls(None if identity is None else str(identity[0]), int(last), int(taken), int(later))
+
 
 class _Contradiction(NamedTuple):
     """Something that the files of a store disagree about."""
 
     code: str
     words: str
-
-
-def database_state(connection: duckdb.DuckDBPyConnection, acknowledged: Acknowledged | None) -> DatabaseState:
-    """The state of the attached database. Raises duckdb.Error."""
-    if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE database_name = 'store'").fetchone():
-        return DatabaseState(None, 0, 0, 0)
-    query = "SELECT coalesce(max(seq), 0), coalesce(max(journal), 0) FROM commit_log"
-    last, taken = connection.execute(query).fetchall()[0]
-    identity = connection.execute("SELECT id FROM store_identity").fetchone()
-    later = 0
-    if acknowledged is not None:
-        query = "SELECT count(*) FROM commit_log WHERE seq > ?"
-        later = connection.execute(query, [acknowledged.commit]).fetchall()[0][0]
-    return DatabaseState(None if identity is None else str(identity[0]), int(last), int(taken), int(later))
-
-
-def last_seq_of(connection: duckdb.DuckDBPyConnection) -> int:
-    """Sequence number of the last group commit in the attached store."""
-    found = connection.execute("SELECT coalesce(max(seq), 0) FROM commit_log").fetchone()
-    return 0 if found is None else int(found[0])
 
 
 def file_contradictions(acknowledged: Acknowledged | None, database: Path) -> Iterator[_Contradiction]:
@@ -179,16 +160,13 @@ def database_contradictions(acknowledged: Acknowledged | None, database: Databas
     if database.last < acknowledged.commit:
         words = f"the database holds commits up to {database.last}, but {acknowledged.commit} were acknowledged"
         yield _Contradiction("missing_commits", words)
-    elif database.identity != acknowledged.identity and not _unfinished(acknowledged, database):
+    elif database.identity != acknowledged.identity:
+        if acknowledged.only_journal and database.identity is None and not database.last:
+            return  # a recorder began the store, and its database is not complete yet
         yield _Contradiction("other_store", "the database and store.hwm belong to different stores")
     elif database.unacknowledged > 1:
         words = f"store.hwm is older than the database, which holds {database.unacknowledged} later commits"
         yield _Contradiction("old_watermark", words)
-
-
-def _unfinished(acknowledged: Acknowledged, database: DatabaseState) -> bool:
-    """Whether a recorder began the store, and its database is not complete yet."""
-    return acknowledged.only_journal and database.identity is None and not database.last
 
 
 def journal_contradictions(acknowledged: Acknowledged, taken: int, journal: JournalState) -> Iterator[_Contradiction]:
@@ -240,7 +218,12 @@ class Database:
     """
 
     def __init__(self, directory: Path, *, create: bool) -> None:
-        _require_duckdb()
+        if int(duckdb.__version__.partition(".")[0]) < OLDEST_DUCKDB:  # 1 has no appenders
+            raise StoreError(
+                f"the store needs DuckDB {OLDEST_DUCKDB} or newer, which appends rows in batches, and found"
+                f" {duckdb.__version__!r}: pip install 'duckdb>={OLDEST_DUCKDB},<{OLDEST_DUCKDB + 1}'",
+                code="old_duckdb",
+            )
         self.directory = directory
         self._path = directory / DATABASE
         self._log = directory / DATABASE_LOG
@@ -260,7 +243,7 @@ class Database:
                 self._lock = StoreLock(directory)
                 undo.callback(self._lock.release)
                 shutil.rmtree(self.staging, ignore_errors=True)
-                self._acknowledged = read_watermark(directory / WATERMARK)
+                self._acknowledged = Acknowledged.read(directory / WATERMARK)
                 self._root = self._open()
                 undo.callback(self._disconnect)
                 make_private(directory)
@@ -335,7 +318,7 @@ class Database:
             return
         self._watch.forget(self._log)
         with self.cursor() as cursor:
-            taken = database_state(cursor, None).taken
+            taken = DatabaseState.read(cursor, None).taken
             self.journal.note_size(0)  # a checkpoint may cut off unused blocks
             cursor.execute("CHECKPOINT store")
         self.journal.note_size(self._path.stat().st_size)
@@ -369,14 +352,16 @@ class Database:
         try:
             _attach(connection, self._path)
             made = has_schema(connection, self.directory)
-            self._verify(database_state(connection, self._acknowledged))
+            self._verify(DatabaseState.read(connection, self._acknowledged))
             if not made:
                 _make_schema(connection)
             if self._acknowledged is None:
                 self._acknowledged = _complete_store(connection, self.directory)
             elif self._acknowledged.only_journal:
                 self._adopt(connection, self._acknowledged)
-            _restrict_file_access(connection, self.staging)
+            # SQL may write files to the staging folder only
+            connection.execute(f"SET allowed_directories = [{sql_string(self.staging)}]")
+            connection.execute("SET enable_external_access = false; SET lock_configuration = true")
         except duckdb.Error as error:
             connection.close()
             raise StoreDamaged(
@@ -393,20 +378,20 @@ class Database:
         mark = self._acknowledged
         if mark is None:
             return
-        wanted = [self.directory / JOURNAL] if mark.only_journal else [self._path, self.directory / JOURNAL]
-        for path in missing(wanted):
-            raise self._damaged(f"{str(path)!r} is missing")
+        for path in [self.directory / JOURNAL] if mark.only_journal else [self._path, self.directory / JOURNAL]:
+            if not path.exists():
+                raise self._damaged(f"{str(path)!r} is missing")
 
     def _verify(self, database: DatabaseState) -> None:
         """Raise StoreDamaged when anything that was acknowledged is missing."""
         mark = self._acknowledged
         if mark is None:  # the store is new, or its making was interrupted
-            if read_journal(self.directory).last or (database.identity is not None and database.last):
+            if JournalState.read(self.directory).last or (database.identity is not None and database.last):
                 raise self._damaged(f"{str(self.directory / WATERMARK)!r} is missing")
             return
         found = [*database_contradictions(mark, database)]
         if not found and not self._opened:  # it is opened once only
-            journal = read_journal(self.directory, expected_last=mark.journal)
+            journal = JournalState.read(self.directory, expected_last=mark.journal)
             found = [*journal_contradictions(mark, database.taken, journal)]
         if found:
             raise self._damaged(found[0].words)
@@ -469,19 +454,9 @@ def _complete_store(connection: duckdb.DuckDBPyConnection, directory: Path) -> A
         connection.execute("CHECKPOINT store")
     make_journal(directory / JOURNAL, identity)
     size_bytes = (directory / DATABASE).stat().st_size
-    acknowledged = Acknowledged(identity, 0, last_seq_of(connection), size_bytes)
-    write_watermark(directory / WATERMARK, acknowledged)
+    acknowledged = Acknowledged(identity, 0, DatabaseState.read(connection, None).last, size_bytes)
+    acknowledged.write(directory / WATERMARK)
     return acknowledged
-
-
-def _require_duckdb() -> None:
-    """Raise StoreError for a DuckDB that cannot write the store: 1 has no appenders."""
-    if int(duckdb.__version__.partition(".")[0]) < OLDEST_DUCKDB:
-        raise StoreError(
-            f"the store needs DuckDB {OLDEST_DUCKDB} or newer, which appends rows in batches, and found"
-            f" {duckdb.__version__!r}: pip install 'duckdb>={OLDEST_DUCKDB},<{OLDEST_DUCKDB + 1}'",
-            code="old_duckdb",
-        )
 
 
 @contextmanager
@@ -510,12 +485,6 @@ def open_draft(path: Path) -> duckdb.DuckDBPyConnection:
         connection.close()
         raise
     return connection
-
-
-def _restrict_file_access(connection: duckdb.DuckDBPyConnection, staging: Path) -> None:
-    """Allow SQL to write files to `staging` only, and lock that setting."""
-    connection.execute(f"SET allowed_directories = [{sql_string(staging)}]")
-    connection.execute("SET enable_external_access = false; SET lock_configuration = true")
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:

@@ -1,7 +1,7 @@
 """Commit rows of several writers in one transaction, with retries. Blocking; for one thread at a time."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -11,8 +11,19 @@ import duckdb
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse, TextPart, UserPromptPart
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.store.codec import RowGroup, error_line, time_of, trajectory_rows, unescape, unfit_number
-from agentlearn.store.database import CHECKPOINT_BYTES, Database, database_state
+from agentlearn.store.codec import (
+    EntryValue,
+    RowGroup,
+    encode_entry,
+    entry_rows,
+    error_line,
+    rows_of_entry,
+    time_of,
+    trajectory_rows,
+    unescape,
+    unfit_number,
+)
+from agentlearn.store.database import CHECKPOINT_BYTES, Database, DatabaseState
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RolloutId, RunId, TaskId
 from agentlearn.types.trajectory import DEMONSTRATION, ModelTurn, Trajectory, Treatment, Verdict
@@ -89,30 +100,29 @@ MAX_WAITING_BYTES = 2**20
 """Largest size of the waiting journal entries."""
 
 
-_TableRows = dict[str, list[dict[str, object]]]
-"""Values of rows, by table."""
-
-
 class JournalEntry(NamedTuple):
     """Rows that may wait outside the database, and the bytes that represent them in the journal."""
 
     unit: RowGroup
     content: bytes
 
+    @classmethod
+    def of(cls, value: EntryValue) -> "JournalEntry":
+        """The entry of a value. Raises StoreError for one that cannot be stored."""
+        return cls(rows_of_entry(value), encode_entry(value))
+
 
 class GroupCommit:
     """Writes row groups to the database, several in one transaction, and journal entries to the journal first.
 
-    Journal entries enter the database with the next commit or on `flush`. read: decodes an entry that an earlier
-    process left in the journal.
+    Journal entries enter the database with the next commit or on `flush`.
     """
 
-    def __init__(self, database: Database, read: Callable[[bytes], RowGroup]) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
         self._journal = database.journal
-        self._read = read
         with database.cursor() as cursor:
-            state = database_state(cursor, None)
+            state = DatabaseState.read(cursor, None)
         self._seq, self._taken = state.last, state.taken
         self._connection: duckdb.DuckDBPyConnection | None = database.cursor()
         self._appenders: dict[str, duckdb.Appender] = {}
@@ -195,7 +205,7 @@ class GroupCommit:
         last = min(self._journal.last(), self._taken + MAX_TAKEN)
         for first, end in _gaps(self._waiting, self._taken, last):
             contents = self._journal.read(first, end)
-            units = [self._read(content) for content in contents]
+            units = [entry_rows(content) for content in contents]
             stored = self._stored(units)
             for number, unit, content in zip(range(first, end + 1), units, contents, strict=True):
                 rollout = _rollout_of(unit)
@@ -232,7 +242,8 @@ class GroupCommit:
         self._seq += 1  # never used for two groups, so finding it in the database proves the commit durable
         failure: Exception | None = None
         for pause_s in RETRY_PAUSES_S:
-            _pause(pause_s)
+            if pause_s:  # even a sleep of 0 s would make this thread wait for the interpreter
+                time.sleep(pause_s)
             try:
                 connection = self._connected()
                 taken = self._stored_already() if self._unsure else None
@@ -259,7 +270,7 @@ class GroupCommit:
     def _stored_already(self) -> int | None:
         """The last journal entry in the database, if the commit under way turns out to be there; otherwise None."""
         with self._database.cursor() as cursor:
-            state = database_state(cursor, None)
+            state = DatabaseState.read(cursor, None)
         self._forget(state.taken)
         return state.taken if state.last >= self._seq else None
 
@@ -283,7 +294,8 @@ class GroupCommit:
             return None
         failure: StoreError | None = None
         for pause_s in RETRY_PAUSES_S:
-            _pause(pause_s)
+            if pause_s:  # even a sleep of 0 s would make this thread wait for the interpreter
+                time.sleep(pause_s)
             try:
                 numbers = self._journal.append([entry.content for entry in entries])
             except StoreDamaged as error:
@@ -323,12 +335,11 @@ class GroupCommit:
         return self._connection
 
     def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[RowGroup], taken: int) -> None:
-        by_table = _rows_by_table(units)
         connection.begin()
         try:
-            n_rows = self._store(connection, by_table)
-            if "feedback" in by_table or "live" in by_table:
-                n_rows += self._store(connection, _rows_by_table(_new_demonstrations(connection)))
+            n_rows = self._store(connection, units)
+            if any(one.table in {"feedback", "live"} for unit in units for one in unit):
+                n_rows += self._store(connection, _new_demonstrations(connection))
             log_row: dict[str, object] = {"committed_at": datetime.now(UTC), "n_rows": n_rows, "journal": taken}
             self._append(connection, "commit_log", [log_row])
             connection.commit()
@@ -338,8 +349,12 @@ class GroupCommit:
                 connection.rollback()
             raise
 
-    def _store(self, connection: duckdb.DuckDBPyConnection, by_table: _TableRows) -> int:
-        """Store the rows of several tables. Returns their number."""
+    def _store(self, connection: duckdb.DuckDBPyConnection, units: Sequence[RowGroup]) -> int:
+        """Store the rows, table by table. Returns their number."""
+        by_table: dict[str, list[dict[str, object]]] = {}
+        for unit in units:
+            for table, values in unit:
+                by_table.setdefault(table, []).append(values)
         return sum(
             self._insert_new(connection, table, rows) if table in KEEP_FIRST else self._append(connection, table, rows)
             for table, rows in by_table.items()
@@ -357,24 +372,14 @@ class GroupCommit:
     def _insert_new(self, connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[dict[str, object]]) -> int:
         """Insert the rows whose key is new; return their number. One statement: `executemany` takes 2 ms per row."""
         if table not in self._inserts:
-            self._inserts[table] = _insert_statement(connection, table, [*rows[0], "seq"])
+            query = "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = 'store'"
+            types = dict(connection.execute(query + " AND table_name = ?", [table]).fetchall())
+            names = [*rows[0], "seq"]
+            values = ", ".join(f"unnest(${place}::{types[name]}[])" for place, name in enumerate(names, start=1))
+            self._inserts[table] = f"INSERT INTO {table} ({', '.join(names)}) SELECT {values} ON CONFLICT DO NOTHING"
         columns = [list(column) for column in zip(*((*values.values(), self._seq) for values in rows), strict=True)]
         inserted = connection.execute(self._inserts[table], columns).fetchone()
         return 0 if inserted is None else int(inserted[0])
-
-
-def _pause(seconds: float) -> None:
-    """Wait before an attempt. Even a sleep of 0 s would make this thread wait for the interpreter."""
-    if seconds:
-        time.sleep(seconds)
-
-
-def _rows_by_table(units: Sequence[RowGroup]) -> _TableRows:
-    by_table: _TableRows = {}
-    for unit in units:
-        for table, values in unit:
-            by_table.setdefault(table, []).append(values)
-    return by_table
 
 
 def _rollout_of(unit: RowGroup) -> str | None:
@@ -390,15 +395,6 @@ def _rollouts_of(units: Sequence[RowGroup]) -> set[str]:
 
 def _refused(unit: RowGroup, why: str) -> StoreError:
     return StoreError(f"the store refused a {unit[0].table}: {why}", code="row_refused")
-
-
-def _insert_statement(connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]) -> str:
-    described = connection.execute(
-        "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = 'store' AND table_name = ?", [table]
-    ).fetchall()
-    types = dict(described)
-    values = ", ".join(f"unnest(${place}::{types[column]}[])" for place, column in enumerate(columns, start=1))
-    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} ON CONFLICT DO NOTHING"
 
 
 def _gaps(known: Mapping[int, object], after: int, last: int) -> list[tuple[int, int]]:

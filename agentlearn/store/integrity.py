@@ -24,24 +24,15 @@ from agentlearn.store.database import (
     DatabaseState,
     JournalState,
     database_contradictions,
-    database_state,
     file_contradictions,
     has_schema,
     journal_contradictions,
     open_draft,
     open_read_only,
-    read_journal,
 )
 from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.journal_file import JOURNAL, JOURNAL_PARTS, make_journal
-from agentlearn.store.store_files import (
-    WATERMARK,
-    Acknowledged,
-    StoreLock,
-    make_private,
-    read_watermark,
-    write_watermark,
-)
+from agentlearn.store.store_files import WATERMARK, Acknowledged, StoreLock, make_private
 from agentlearn.types.value import Value
 
 _SIZES = "SELECT table_name, estimated_size FROM duckdb_tables() WHERE database_name = 'store' ORDER BY table_name"
@@ -140,7 +131,7 @@ def _report(directory: Path) -> StoreReport:
         problems.append(StoreProblem(code=code, words=words, mend=fix))
 
     try:
-        mark = read_watermark(directory / WATERMARK)
+        mark = Acknowledged.read(directory / WATERMARK)
         if mark is None:
             add("missing_watermark", f"{WATERMARK} is missing")
     except StoreDamaged as error:
@@ -153,7 +144,7 @@ def _report(directory: Path) -> StoreReport:
         if path.exists():
             with open_read_only(path) as connection:
                 has_schema(connection, directory)
-                state = database_state(connection, mark)
+                state = DatabaseState.read(connection, mark)
                 names = [table for table, _ in connection.execute(_SIZES).fetchall()]
             for one in database_contradictions(mark, state):
                 add(*one)
@@ -176,7 +167,7 @@ def _report(directory: Path) -> StoreReport:
         add(error.code, str(error), _BACKUP if isinstance(error, StoreDamaged) else _INSTALL)
     waiting: list[bytes] = []
     if mark is not None:
-        journal = read_journal(directory, expected_last=mark.journal)
+        journal = JournalState.read(directory, expected_last=mark.journal)
         # without a database, the number of the last entry that it has taken in is unknown
         taken = max(mark.journal, journal.last) if state is None else state.taken
         for one in journal_contradictions(mark, taken, journal):
@@ -265,7 +256,7 @@ def repair_store(directory: Path) -> Repaired:
     """
     if not (directory / DATABASE).exists():
         try:
-            mark = read_watermark(directory / WATERMARK)
+            mark = Acknowledged.read(directory / WATERMARK)
         except StoreDamaged:
             mark = None
         if mark is None or not mark.only_journal:  # else a recorder began the store, and nobody has opened it yet
@@ -285,7 +276,7 @@ def repair_store(directory: Path) -> Repaired:
         lock.release()
     with closing(Database(directory, create=False)) as database:
         database.checkpoint()  # empties the shortened log, so that nothing is appended to it
-        commits = GroupCommit(database, entry_rows)
+        commits = GroupCommit(database)
         restored = commits.waiting
         commits.close()
     return repaired.model_copy(update={"restored_entries": restored})
@@ -299,7 +290,7 @@ class _StoreRepair:
         self._kept: list[str] = []
         self._made: list[str] = []
         try:
-            self._known = read_watermark(directory / WATERMARK)
+            self._known = Acknowledged.read(directory / WATERMARK)
         except StoreDamaged:
             self._known = None
         self._short = any(file_contradictions(self._known, directory / DATABASE))
@@ -324,7 +315,7 @@ class _StoreRepair:
 
     def _state(self) -> DatabaseState:
         with open_read_only(self._directory / DATABASE) as connection:
-            return database_state(connection, self._known)
+            return DatabaseState.read(connection, self._known)
 
     def _repair_log(self, acknowledged: int | None) -> tuple[int, int]:
         """The number of the last commit that can be kept, and how many bytes of DuckDB's log had to be removed."""
@@ -363,7 +354,7 @@ class _StoreRepair:
                 if not tables:
                     return duckdb.Error("it has no tables")
                 try:
-                    return database_state(connection, None).last
+                    return DatabaseState.read(connection, None).last
                 except duckdb.Error:  # its log was applied; the table is salvaged later
                     return self._known.commit if self._known is not None else 0
         except duckdb.Error as error:
@@ -403,7 +394,7 @@ class _StoreRepair:
         if known is not None and known.identity != identity:
             known = None
         wanted = known or Acknowledged(identity, 0, 0)
-        journal = read_journal(self._directory, expected_last=wanted.journal)
+        journal = JournalState.read(self._directory, expected_last=wanted.journal)
         if journal.identity not in (None, identity):
             journal = journal._replace(entries={}, last=0)
         taken = state.taken
@@ -457,7 +448,7 @@ class _StoreRepair:
         if self._made or self._needs_watermark(acknowledged):
             if file.exists() and self._needs_watermark(acknowledged):
                 self._keep(WATERMARK)
-            write_watermark(file, acknowledged)
+            acknowledged.write(file)
             self._made.append(WATERMARK)
 
     def _needs_watermark(self, acknowledged: Acknowledged) -> bool:

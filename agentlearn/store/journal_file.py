@@ -26,8 +26,6 @@ from agentlearn.store.store_files import (
     StoreLock,
     Watermark,
     make_private,
-    read_watermark,
-    write_watermark,
 )
 
 JOURNAL = "journal.sqlite"
@@ -141,9 +139,16 @@ class JournalFile:
         last, acknowledged = last_of(connection), self._watermark.read().journal
         self._refuse(last < acknowledged, f"ends with entry {last}, but {acknowledged} were acknowledged")
         numbers = range(last + 1, last + 1 + len(contents))
-        rows = [(at, checksum(at, content), content) for at, content in zip(numbers, contents, strict=True)]
+        rows = [(at, _checksum(at, content), content) for at, content in zip(numbers, contents, strict=True)]
         try:
-            _insert_rows(connection, rows)
+            if len(rows) <= _ONE_STATEMENT:  # after each statement this thread waits for the interpreter
+                places = ", ".join(["(?, ?, ?)"] * len(rows))
+                values = [value for one in rows for value in one]
+                connection.execute(f"INSERT INTO entry VALUES {places}", values)  # noqa: S608
+            else:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany("INSERT INTO entry VALUES (?, ?, ?)", rows)
+                connection.execute("COMMIT")
         except BaseException as error:
             with suppress(sqlite3.Error):
                 if connection.in_transaction:
@@ -171,7 +176,9 @@ class JournalFile:
         try:
             yield
         except (sqlite3.Error, OverflowError) as error:
-            if _is_damage(error):
+            # an operational error mostly tells of a disk or a lock, any other of damage
+            of_file = not isinstance(error, sqlite3.OperationalError) or any(words in str(error) for words in _DAMAGED)
+            if of_file and isinstance(error, sqlite3.DatabaseError | OverflowError):
                 raise self._damaged(f"cannot be read ({error_line(error)})") from error
             raise StoreError(f"the store could not be written: {error_line(error)}", code="store_write") from error
 
@@ -185,17 +192,6 @@ class JournalFile:
         )
 
 
-def _insert_rows(connection: sqlite3.Connection, rows: Sequence[tuple[int, int, bytes]]) -> None:
-    """Commit entries. A few go into one statement: after each statement this thread waits for the interpreter."""
-    if len(rows) <= _ONE_STATEMENT:
-        places = ", ".join(["(?, ?, ?)"] * len(rows))
-        connection.execute(f"INSERT INTO entry VALUES {places}", [value for one in rows for value in one])  # noqa: S608
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    connection.executemany("INSERT INTO entry VALUES (?, ?, ?)", rows)
-    connection.execute("COMMIT")
-
-
 def make_journal(path: Path, identity: str, *, after: int = 0, entries: Sequence[bytes] = ()) -> None:
     """Make a journal with these entries, numbered from `after` + 1. Replaces what is at the path. Raises OSError."""
     for part in JOURNAL_PARTS:
@@ -205,7 +201,7 @@ def make_journal(path: Path, identity: str, *, after: int = 0, entries: Sequence
         connection.executescript("BEGIN IMMEDIATE;" + _TABLES)
         connection.execute("INSERT INTO meta VALUES (?, ?)", (_FORMAT, identity))
         connection.execute("INSERT INTO sqlite_sequence VALUES ('entry', ?)", (after,))
-        rows = [(at, checksum(at, content), content) for at, content in enumerate(entries, start=after + 1)]
+        rows = [(at, _checksum(at, content), content) for at, content in enumerate(entries, start=after + 1)]
         connection.executemany("INSERT INTO entry VALUES (?, ?, ?)", rows)
         connection.execute("COMMIT")
 
@@ -250,20 +246,13 @@ def intact_entries(rows: Sequence[tuple[object, ...]]) -> dict[int, bytes]:
     return {
         number: content
         for number, wanted, content in rows
-        if isinstance(number, int) and isinstance(content, bytes) and checksum(number, content) == wanted
+        if isinstance(number, int) and isinstance(content, bytes) and _checksum(number, content) == wanted
     }
 
 
-def checksum(number: int, content: bytes) -> int:
+def _checksum(number: int, content: bytes) -> int:
     """Checksum of an entry together with its number. SQLite itself has none for its pages."""
     return zlib.crc32(content, number & 0xFFFFFFFF)
-
-
-def _is_damage(error: Exception) -> bool:
-    """Whether an error of SQLite tells of a damaged file, and not of a disk or a lock."""
-    if isinstance(error, sqlite3.OperationalError):
-        return any(words in str(error) for words in _DAMAGED)
-    return isinstance(error, (sqlite3.DatabaseError, OverflowError))
 
 
 _DATABASE = "store.duckdb"
@@ -278,7 +267,7 @@ def begin_store(directory: Path) -> None:
     """
     give_up = time.monotonic() + _PATIENCE_S
     try:
-        while read_watermark(directory / WATERMARK) is None:
+        while Acknowledged.read(directory / WATERMARK) is None:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             refuse_links(directory)
             try:
@@ -300,13 +289,13 @@ def begin_store(directory: Path) -> None:
 
 def _begin(directory: Path) -> bool:
     """Make the files; False when there is an unfinished store. The caller holds the store's lock."""
-    if read_watermark(directory / WATERMARK) is not None:
+    if Acknowledged.read(directory / WATERMARK) is not None:
         return True
     if (directory / _DATABASE).exists():
         return False
     identity = secrets.token_hex(16)
     make_journal(directory / JOURNAL, identity)
-    write_watermark(directory / WATERMARK, Acknowledged(identity, 0, 0))  # last: without it, all of this is done again
+    Acknowledged(identity, 0, 0).write(directory / WATERMARK)  # last: without it, all of this is done again
     make_private(directory)
     return True
 

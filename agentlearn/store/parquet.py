@@ -49,7 +49,8 @@ def parquet_rows(path: Path, name: str | None = None) -> Generator[dict[str, obj
     """
     with _database(f"{name or path.name} cannot be read as Parquet") as connection:
         # Folders with names such as `split=train` are no columns.
-        result = connection.execute("SELECT * FROM read_parquet(?, hive_partitioning = false)", [_literal(path)])
+        literal = "".join(f"[{sign}]" if sign in "*?[" else sign for sign in str(path))  # no wildcards
+        result = connection.execute("SELECT * FROM read_parquet(?, hive_partitioning = false)", [literal])
         names = [column[0] for column in result.description or ()]
         while batch := result.fetchmany(_BATCH_ROWS):
             for row in batch:
@@ -78,11 +79,6 @@ def _database(what: str) -> Generator[duckdb.DuckDBPyConnection]:
             yield connection
     except duckdb.Error as error:
         raise DataError(f"{what} ({error_line(error)}); write it again", code="bad_parquet") from error
-
-
-def _literal(path: Path) -> str:
-    """The path with its wildcard characters escaped."""
-    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in str(path))
 
 
 # ruff: noqa: S608 - only constants of this module are put together; values are bound
@@ -189,7 +185,16 @@ def draft_tables(database: Database, selection: Selection | None, *, texts: bool
         with database.cursor() as cursor:
             cursor.begin()
             if selection is not None:
-                _choose(cursor, selection, ranked=texts)
+                # for texts in the order of the rollouts; sorting takes memory
+                ranking = f"SELECT row_number() OVER () AS rank, * FROM ({Query.SELECTED.value})"
+                chosen = ranking if texts else Query.SELECTED_IDS.value
+                cursor.execute(f"CREATE TEMP TABLE chosen AS {chosen}", list(selection.parameters))
+                cursor.execute(
+                    "CREATE TEMP TABLE chosen_version AS"
+                    " SELECT DISTINCT library_version FROM trajectory WHERE id IN (SELECT id FROM chosen)"
+                )
+                if not cursor.execute("FROM chosen LIMIT 1").fetchone():
+                    raise nothing_selected()  # noqa: TRY301
             for table, query in queries.items():
                 file = folder / f"{table}.parquet"
                 copied = cursor.execute(f"COPY ({query}) TO {sql_string(file)} ({_COPY})").fetchone()
@@ -203,19 +208,6 @@ def draft_tables(database: Database, selection: Selection | None, *, texts: bool
             f"the tables of {str(database.directory)!r} could not be written: {error_line(error)}"
         ) from error
     return TableDrafts(folder.name, tuple(drafts))
-
-
-def _choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, *, ranked: bool) -> None:
-    """Make the table `chosen`. ranked: in the order of the rollouts; sorting takes memory."""
-    ranking = f"SELECT row_number() OVER () AS rank, * FROM ({Query.SELECTED.value})"
-    chosen = ranking if ranked else Query.SELECTED_IDS.value
-    cursor.execute(f"CREATE TEMP TABLE chosen AS {chosen}", list(selection.parameters))
-    cursor.execute(
-        "CREATE TEMP TABLE chosen_version AS"
-        " SELECT DISTINCT library_version FROM trajectory WHERE id IN (SELECT id FROM chosen)"
-    )
-    if not cursor.execute("FROM chosen LIMIT 1").fetchone():
-        raise nothing_selected()
 
 
 def move_tables(directory: Path, drafts: TableDrafts, out: Path) -> tuple[TableFile, ...]:

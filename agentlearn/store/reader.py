@@ -14,20 +14,15 @@ from agentlearn.config.command_words import command_words
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store.codec import (
-    call_from_row,
-    decision_from_row,
-    document_from_row,
     ended_from_row,
     error_line,
     escape,
     experience_from_row,
-    feedback_from_row,
-    summary_from_row,
-    task_from_row,
+    from_json,
     time_of,
     trajectory_from_row,
     unescape,
-    withheld_of,
+    value_from_row,
 )
 from agentlearn.store.database import Database
 from agentlearn.store.parquet import (
@@ -57,7 +52,7 @@ from agentlearn.store.queries import (
     VersionRow,
     WholeRollout,
 )
-from agentlearn.types.experience import Experience, Library
+from agentlearn.types.experience import Experience, Library, Withheld
 from agentlearn.types.group import Summary
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.operation import Feedback, LessonDecision
@@ -154,6 +149,11 @@ class StoreReader:
         (found,) = self._query(Query.TRAJECTORY, self._resolve("rollout", prefix))
         return trajectory_from_row(found)
 
+    def head(self, prefix: str) -> Trajectory:
+        """The same without its steps, which can be long; `Query.STEPS` has them in parts."""
+        (found,) = self._query(Query.TRAJECTORY_HEAD, self._resolve("rollout", prefix))
+        return trajectory_from_row(found)
+
     def selected(self, selection: Selection) -> list[SelectedRow]:
         """The selected rollouts: by run, phases in order of start, then by (batch, task, g, attempt)."""
         return [SelectedRow(**one) for one in self._query(Query.SELECTED, *selection.parameters)]
@@ -205,16 +205,16 @@ class StoreReader:
     def run_inputs(self, run: RunId) -> RunInputs | None:
         """The run's inputs; None when the run ended before they were saved."""
         found = self._query(Query.RUN_INPUTS, run)
-        return document_from_row("ground", found[0]) if found else None
+        return from_json(RunInputs, found[0]["body"]) if found else None
 
     def run_failure(self, run: RunRow) -> RunFailure | None:
         """Why the run ended without a report; None when it did not, or when its process had no time to say why."""
-        found = [document_from_row("failure", one) for one in self._query(Query.RUN_FAILURE, run.run)]
+        found = [from_json(RunFailure, one["body"]) for one in self._query(Query.RUN_FAILURE, run.run)]
         return next((one for one in found if one.at == run.at), None)
 
     def unfinished_calls(self, run: RunId) -> list[CallRecord]:
         """The run's journal entries, except those of stored rollouts."""
-        return [call_from_row(one) for one in self._query(Query.UNFINISHED_CALLS, run)]
+        return [value_from_row(CallRecord, one) for one in self._query(Query.UNFINISHED_CALLS, run)]
 
     def messages(self, prefix: str) -> bytes:
         """The agent framework's messages saved with a trajectory. Raises ConfigError, code `unknown_rollout`."""
@@ -224,11 +224,11 @@ class StoreReader:
     def task(self, prefix: str) -> Task:
         """The task whose id starts with `prefix`. Raises ConfigError, code `unknown_task`."""
         (found,) = self._query(Query.TASK, self._resolve("task", prefix))
-        return task_from_row(found)
+        return value_from_row(Task, found)
 
     def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         """The tasks with these ids; ids that are not in the store are left out."""
-        found = (task_from_row(one) for part in _parts(ids) for one in self._query(Query.TASKS, list(part)))
+        found = (value_from_row(Task, one) for part in _parts(ids) for one in self._query(Query.TASKS, list(part)))
         return {task.id: task for task in found}
 
     def live(self, name: str, run: RunId | None = None, *, limit: int = 100_000) -> list[LiveRow]:
@@ -245,7 +245,7 @@ class StoreReader:
 
     def feedback(self, rollout: RolloutId) -> list[Feedback]:
         """All feedback on a rollout and on its episode, in the order in which it was given."""
-        return [feedback_from_row(one) for one in self._query(Query.FEEDBACK, rollout)]
+        return [value_from_row(Feedback, one) for one in self._query(Query.FEEDBACK, rollout)]
 
     def episode(self, rollout: RolloutId) -> str | None:
         """The episode that a rollout was recorded in; empty for none, None for a rollout that was not recorded."""
@@ -274,7 +274,7 @@ class StoreReader:
             parent=found["parent"],
             joined=found["joined"],
             experiences=tuple(by_id[one] for one in ids),
-            withheld=withheld_of(found),
+            withheld=from_json(tuple[Withheld, ...], found["withheld"]) or (),
         )
 
     def experiences(self, ids: Sequence[ExperienceId]) -> list[Experience]:
@@ -327,11 +327,11 @@ class StoreReader:
 
     def summaries(self, run: RunId) -> list[Summary]:
         """The run's summaries, by rollout."""
-        return [summary_from_row(one) for one in self._query(Query.SUMMARIES, run)]
+        return [value_from_row(Summary, one) for one in self._query(Query.SUMMARIES, run)]
 
     def summaries_of(self, rollout: RolloutId) -> list[Summary]:
         """The summaries of a rollout, made by any run."""
-        return [summary_from_row(one) for one in self._query(Query.SUMMARIES_OF, rollout)]
+        return [value_from_row(Summary, one) for one in self._query(Query.SUMMARIES_OF, rollout)]
 
     def proposals(self, run: RunId) -> list[ProposalRow]:
         """The run's proposals with their outcomes: phases in order of end, then by (batch, stage, ordinal)."""
@@ -351,7 +351,7 @@ class StoreReader:
 
     def decisions(self) -> list[LessonDecision]:
         """What persons decided about quarantined lessons, oldest first."""
-        return [decision_from_row(one) for one in self._query(Query.DECISIONS)]
+        return [value_from_row(LessonDecision, one) for one in self._query(Query.DECISIONS)]
 
     def lesson_units(self, run: RunId) -> list[LessonUnit]:
         """The summarise and compare calls of a run, one per stage, batch and task."""
@@ -361,7 +361,7 @@ class StoreReader:
 
     def calls(self, run: RunId, unit: str) -> list[CallRecord]:
         """The journal entries of one work unit of a run, in order of (kind, ordinal)."""
-        return [call_from_row(one) for one in self._query(Query.CALLS, run, unit)]
+        return [value_from_row(CallRecord, one) for one in self._query(Query.CALLS, run, unit)]
 
     def stage_totals(self, run: RunId) -> list[StageTotals]:
         """Model calls, tokens and cost of each stage of the run, sorted by stage."""
@@ -397,6 +397,14 @@ class StoreReader:
         Raises DataError when the selection is empty; StoreError.
         """
         return move_tables(self._source.directory, self._source.draft_tables(selection), out)
+
+    def rows(self, query: Query, *parameters: Parameter) -> list[dict[str, Any]]:
+        """The rows of a query, for pages that show a part of many rows. Texts in lists are unescaped too."""
+        return self._query(query, *parameters)
+
+    def runs_between(self, first: int, limit: int) -> list[RunRow]:
+        """A part of all runs, newest first, with the main fields of their reports and without their settings."""
+        return [self._run_row(one) for one in self._query(Query.PAGE_OF_RUNS, limit, first)]
 
     def _run_row(self, found: Mapping[str, Any]) -> RunRow:
         fields = dict(found)

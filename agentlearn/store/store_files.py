@@ -15,7 +15,7 @@ import struct
 import time
 import weakref
 import zlib
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import gethostname
@@ -110,16 +110,8 @@ class FileWatch:
 
 
 _OURS = (
-    "store.*",
-    "journal.sqlite*",
-    "snapshots/*",
-    "staging/*",
-    "spill/*",
-    "libraries",
-    "libraries/*",
-    "libraries/*/*",
-    "reports",
-    "reports/*",
+    *("store.*", "journal.sqlite*", "snapshots/*", "staging/*", "spill/*", "libraries", "libraries/*"),
+    *("libraries/*/*", "reports", "reports/*"),
 )
 
 
@@ -145,11 +137,6 @@ def _file_id(path: Path) -> FileId | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def missing(paths: Iterable[Path]) -> list[Path]:
-    """The paths that name no file."""
-    return [path for path in paths if not path.exists()]
 
 
 WATERMARK = "store.hwm"
@@ -180,20 +167,41 @@ class Acknowledged(NamedTuple):
         """Whether nothing was ever acknowledged but journal entries, so that the database may not exist yet."""
         return self.commit == 0 and self.size_bytes == 0
 
+    @classmethod
+    def parse(cls, content: bytes, path: Path) -> "Acknowledged":
+        """What the bytes of a watermark file say. Raises StoreDamaged, UnknownSchema."""
+        body, checksum = content[: -_CHECKSUM.size], content[-_CHECKSUM.size :]
+        if not body or _CHECKSUM.pack(zlib.crc32(body)) != checksum:
+            raise StoreDamaged(
+                f"{str(path)!r} does not match its checksum; copy the store's directory, then run"
+                " `agentlearn store repair`"
+            )
+        if not body.startswith(_MARK) or len(body) != _LAYOUT.size:
+            raise UnknownSchema(
+                f"{str(path)!r} was written by another version of agentlearn; open the store with that version, or pass"
+                " another --store DIR"
+            )
+        _, identity, *numbers = _LAYOUT.unpack(body)
+        return cls(identity.hex(), *numbers)
 
-def read_watermark(path: Path) -> Acknowledged | None:
-    """What a watermark file holds; None if it is missing or empty. Raises StoreDamaged, UnknownSchema."""
-    try:
-        content = own(path, path.parent).read_bytes()
-    except FileNotFoundError:
-        return None
-    return _parse(content, path) if content else None
+    @classmethod
+    def read(cls, path: Path) -> "Acknowledged | None":
+        """What a watermark file holds; None if it is missing or empty. Raises StoreDamaged, UnknownSchema."""
+        try:
+            content = own(path, path.parent).read_bytes()
+        except FileNotFoundError:
+            return None
+        return cls.parse(content, path) if content else None
 
+    def write(self, path: Path) -> None:
+        """Write a watermark file, atomically. For a new or repaired store. Raises OSError."""
+        write_whole(path, self.packed())
+        path.chmod(0o600)
 
-def write_watermark(path: Path, acknowledged: Acknowledged) -> None:
-    """Write a watermark file, atomically. For a new or repaired store. Raises OSError."""
-    write_whole(path, _pack(acknowledged))
-    path.chmod(0o600)
+    def packed(self) -> bytes:
+        """The bytes of the file."""
+        content = _LAYOUT.pack(_MARK, bytes.fromhex(self.identity), *self[1:])
+        return content + _CHECKSUM.pack(zlib.crc32(content))
 
 
 class Watermark:
@@ -211,7 +219,7 @@ class Watermark:
 
     def read(self) -> Acknowledged:
         """The numbers as of now."""
-        return _parse(os.pread(self._fd, _MAX_BYTES, 0), self._path)
+        return Acknowledged.parse(os.pread(self._fd, _MAX_BYTES, 0), self._path)
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -240,7 +248,7 @@ class Watermark:
         size = now.size_bytes if size_bytes is None else size_bytes
         lifted = Acknowledged(now.identity, max(now.journal, journal), max(now.commit, commit), size)
         if lifted != now:
-            os.pwrite(self._fd, _pack(lifted), 0)
+            os.pwrite(self._fd, lifted.packed(), 0)
         if sync:
             os.fdatasync(self._fd)
 
@@ -260,23 +268,3 @@ class Watermark:
         except BlockingIOError:
             return False
         return True
-
-
-def _pack(acknowledged: Acknowledged) -> bytes:
-    content = _LAYOUT.pack(_MARK, bytes.fromhex(acknowledged.identity), *acknowledged[1:])
-    return content + _CHECKSUM.pack(zlib.crc32(content))
-
-
-def _parse(content: bytes, path: Path) -> Acknowledged:
-    body, checksum = content[: -_CHECKSUM.size], content[-_CHECKSUM.size :]
-    if not body or _CHECKSUM.pack(zlib.crc32(body)) != checksum:
-        raise StoreDamaged(
-            f"{str(path)!r} does not match its checksum; copy the store's directory, then run `agentlearn store repair`"
-        )
-    if not body.startswith(_MARK) or len(body) != _LAYOUT.size:
-        raise UnknownSchema(
-            f"{str(path)!r} was written by another version of agentlearn; open the store with that version, or pass"
-            " another --store DIR"
-        )
-    _, identity, *numbers = _LAYOUT.unpack(body)
-    return Acknowledged(identity.hex(), *numbers)

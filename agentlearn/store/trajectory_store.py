@@ -17,18 +17,16 @@ from agentlearn.errors import StoreError, StoreLocked
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store.codec import (
+    LiveRunEntry,
     RolloutEntry,
     RowGroup,
     SummaryEntry,
-    call_rows,
     document_rows,
     encode_entry,
-    entry_rows,
     library_rows,
     proposal_rows,
     row,
-    run_rows,
-    summary_rows,
+    rows_of_entry,
     task_rows,
     trajectory_rows,
 )
@@ -151,7 +149,7 @@ class Store(StoreReader):
     """
 
     def __init__(self, database: Database) -> None:
-        self._writer = _StoreWriter(GroupCommit(database, entry_rows))
+        self._writer = _StoreWriter(GroupCommit(database))
         self._local = _UpToDateSource(database, self._writer)
         super().__init__(self._local)
         self._database = database
@@ -166,7 +164,7 @@ class Store(StoreReader):
 
     async def record(self, record: CallRecord) -> None:
         """Store an answered call in the journal. Of several records with one id the first counts."""
-        await self._write(JournalEntry(call_rows(record), encode_entry(record)))
+        await self._write(JournalEntry.of(record))
 
     async def recorded(self, identity: CallId) -> CallRecord | None:
         """Return the call that `recall` found under an id, and forget it: a resumed run asks for each call once."""
@@ -183,11 +181,11 @@ class Store(StoreReader):
 
     async def save_run_inputs(self, run: RunId, run_inputs: RunInputs) -> None:
         """Store a run's inputs; a second call for the same run changes nothing."""
-        await self._write(document_rows("ground", run, run_inputs))
+        await self._write(document_rows(run, run_inputs))
 
     async def save_run_failure(self, run: RunId, failure: RunFailure) -> None:
         """Store why a run ends without a report."""
-        await self._write(document_rows("failure", run, failure))
+        await self._write(document_rows(run, failure))
 
     async def save_metrics(self, run: RunId, step: int, values: Mapping[str, float]) -> None:
         """Store the metrics of one update, counted from 1. Values that are not finite are left out."""
@@ -196,7 +194,7 @@ class Store(StoreReader):
 
     async def save_run(self, event: RunEvent) -> None:
         """Add an event to a run."""
-        await self._write(run_rows(event))
+        await self._write(rows_of_entry(LiveRunEntry(event=event)))
         live = self._local.live
         self._local.live = live | {event.run} if event.state == "running" else live - {event.run}
 
@@ -224,7 +222,7 @@ class Store(StoreReader):
 
     async def save_summary(self, summary: Summary) -> None:
         """Store a summary. Of several with one id the last counts."""
-        await self._write(JournalEntry(summary_rows(summary), encode_entry(SummaryEntry(summary=summary))))
+        await self._write(JournalEntry.of(SummaryEntry(summary=summary)))
 
     async def save_proposals(self, run: RunId, phase: str, batch: int, ended: Sequence[Ended]) -> None:
         """Store proposals with their outcomes. Of several with one id in a batch the last counts."""
@@ -328,5 +326,5 @@ def _source(directory: Path, stack: ExitStack) -> QuerySource:
             return RemoteSource(directory)
         except StoreNotAnswering:
             raise locked from None
-    GroupCommit(database, entry_rows).close()  # commits what a killed process left in the journal
+    GroupCommit(database).close()  # commits what a killed process left in the journal
     return LocalSource(database)

@@ -5,17 +5,16 @@ The weights do not change while groups wait, so all groups of an update were sam
 
 import asyncio
 import time
-from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentlearn.errors import WeightsDiffer
+from agentlearn.errors import ConfigError, WeightsDiffer
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.train.distributed.torchrun import all_processes, whole_hash
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.teaching import ANSWER_TOKENS, HINT_AFTER, Teaching, early_end, no_place_for_lessons, nothing_left
+from agentlearn.train.teaching import ANSWER_TOKENS, HINT_AFTER, Teaching, early_end, nothing_left
 from agentlearn.train.trainable import Sampler
 from agentlearn.train.update.advantages import BatchAdvantages, FurtherRewards, batch_advantages, length_penalised
 from agentlearn.train.update.metrics import UNEXPLAINED, StepMetrics
@@ -29,7 +28,7 @@ from agentlearn.types.trajectory import ModelTurn, Trajectory, Treatment
 
 
 @dataclass(slots=True)
-class WeightVersions:
+class _WeightVersions:
     """The weights that rollouts were made with, by the number of optimiser steps that a rollout is stored with.
 
     An update makes any number of optimiser steps: none when no gradient was finite, several with minibatches. Staleness
@@ -38,13 +37,11 @@ class WeightVersions:
 
     step: int = 0
     """Optimiser steps of the weights that the sampler has."""
-    _steps: list[int] = field(default_factory=list[int])
-    """Known numbers of steps, rising."""
     _updates: dict[int, int] = field(default_factory=dict[int, int])
     """The last update after which the weights had that number of steps."""
 
     @classmethod
-    def of(cls, step: int, update: int, metrics: Mapping[int, Mapping[str, float]]) -> "WeightVersions":
+    def of(cls, step: int, update: int, metrics: Mapping[int, Mapping[str, float]]) -> "_WeightVersions":
         """Return the versions of a run that has made `update` updates and `step` steps.
 
         metrics: the stored metrics of its updates by number, of which those before its first update need no entry.
@@ -59,8 +56,6 @@ class WeightVersions:
 
     def add(self, step: int, update: int) -> None:
         """Note that the sampler has the weights after this update."""
-        if step not in self._updates:
-            insort(self._steps, step)
         self._updates[step] = max(update, self._updates.get(step, 0))
         self.step = step
 
@@ -71,8 +66,8 @@ class WeightVersions:
         """
         if step is None:
             return 0
-        at = bisect_right(self._steps, step)
-        return max(0, update - self._updates[self._steps[at - 1]]) if at else update
+        last = max((made for steps, made in self._updates.items() if steps <= step), default=0)
+        return max(0, update - last)
 
 
 FP32_DIFFERENCE, LARGEST_DIFFERENCE = 0.002, 0.1
@@ -84,23 +79,6 @@ _ROWS_FOR_HINT = 16
 """Smallest number of rows without a reward above 0 that is worth a note."""
 _COUNTED: tuple[GroupKind, ...] = ("mixed", "all_right", "all_wrong")
 """Kinds of groups that the metrics count."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """The training rows of one batch, its advantages, and counts of its turns."""
-
-    advantages: BatchAdvantages
-    rows: tuple[TrainingRow, ...]
-    """Without rows whose weights are too old."""
-    stale: int
-    """Number of rows whose weights are too old."""
-    staleness: Counter[int]
-    """Number of all rows by their staleness in updates."""
-    clean: int
-    forked: int
-    untaught: int
-    """Number of rows that no teacher's prompt could be made for."""
 
 
 @dataclass(slots=True)
@@ -119,7 +97,7 @@ class GradientLearner:
     """Lessons that are distilled into the weights; None: none."""
     total: int = 0
     """Number of batches of the whole run. After the last one, a checkpoint is always saved."""
-    versions: WeightVersions = field(default_factory=lambda: WeightVersions.of(0, 0, {}))
+    versions: _WeightVersions = field(default_factory=lambda: _WeightVersions.of(0, 0, {}))
     """The weights that the sampler has and had."""
     threshold: float = 1.0
     """Reward from which an answer counts as right."""
@@ -188,10 +166,12 @@ class GradientLearner:
             )
             notes = (f"{step}: {self.rewards.note}",) if self.rewards.note else ()
             return await self._batch_done(Held(reason=why), collected, figures, notes)
-        batch = self._batch(sorted(self.waiting, key=lambda group: group.task.id))
+        rows, made, zero_std_share = self._rows(sorted(self.waiting, key=lambda group: group.task.id))
         self._forget_waiting()
         # A thread cannot be cancelled. So an update that has begun is finished, and its weights can be saved.
-        learning = asyncio.ensure_future(self._learn(batch, collected, step=step, seconds=seconds))
+        learning = asyncio.ensure_future(
+            self._learn(rows, made, collected, zero_std_share=zero_std_share, step=step, seconds=seconds)
+        )
         try:
             return await asyncio.shield(learning)
         except asyncio.CancelledError:
@@ -202,11 +182,28 @@ class GradientLearner:
         self.waiting, self._waiting_batches = [], 0
         self.rewards.parts.clear()
 
-    async def _learn(self, batch: _Batch, groups: Sequence[Group], *, step: str, seconds: float) -> Update:
-        """Update the weights. seconds: how long the groups were sampled. Raises WeightsDiffer."""
+    async def _learn(
+        self,
+        rows: Sequence[TrainingRow],
+        made: Mapping[str, float],
+        groups: Sequence[Group],
+        *,
+        zero_std_share: float,
+        step: str,
+        seconds: float,
+    ) -> Update:
+        """Update the weights. made: metrics of the rows. seconds: how long the groups were sampled.
+
+        Raises WeightsDiffer.
+        """
+
+        def train() -> StepMetrics:
+            with all_processes("step", rows):
+                return self.updater.step(rows, forks=int(made["turns/forked"]), zero_std_share=zero_std_share)
+
         sampled, before, self._updating = time.perf_counter(), self.updater.steps, True
         async with self.sampler.paused():
-            metrics = await asyncio.to_thread(self._step, batch)
+            metrics = await asyncio.to_thread(train)
         self._refuse_other_probabilities(metrics.figures.get(UNEXPLAINED), step)
         updated = time.perf_counter()
         if metrics.steps:
@@ -218,15 +215,11 @@ class GradientLearner:
             **metrics.figures,
             **self._batch_figures(groups),
             **{f"seconds/{name}": value for name, value in parts.items()},
-            **{f"staleness/{age}": float(rows) for age, rows in sorted(batch.staleness.items())},
+            **made,
             "rows": float(metrics.rows),
-            "rows/stale": float(batch.stale),
             "rows/masked": float(metrics.masked),
             "skipped": float(metrics.skipped),
             "tokens": float(metrics.tokens),
-            "turns/clean": float(batch.clean),
-            "turns/forked": float(batch.forked),
-            **({} if self.teaching is None else {"rows/untaught": float(batch.untaught)}),
         }
         self._figures.append(figures)
         self.ended = early_end(self._figures, self.settings.gradient)
@@ -311,7 +304,7 @@ class GradientLearner:
         """Restore the state from a checkpoint's folder. metrics: stored metrics of the run's updates by number."""
         with all_processes("restore", checkpoint):
             self.done = self.checkpoints.restore(self.updater, Path(checkpoint))
-        self.versions = WeightVersions.of(self.updater.steps, self.done, metrics)
+        self.versions = _WeightVersions.of(self.updater.steps, self.done, metrics)
         self.saved = self.done
         self._figures = [values for number, values in sorted(metrics.items()) if number <= self.done]
         self.ended = early_end(self._figures, self.settings.gradient)
@@ -335,11 +328,8 @@ class GradientLearner:
         """Number of updates that are in no checkpoint and can be saved. Groups that wait are not saved."""
         return 0 if self._updating else max(0, self.done - self._waiting_batches - self.saved)
 
-    def _step(self, batch: _Batch) -> StepMetrics:
-        with all_processes("step", batch.rows):
-            return self.updater.step(batch.rows, forks=batch.forked, zero_std_share=batch.advantages.zero_std_share)
-
-    def _batch(self, groups: Sequence[Group]) -> _Batch:
+    def _rows(self, groups: Sequence[Group]) -> tuple[tuple[TrainingRow, ...], dict[str, float], float]:
+        """Return the training rows whose weights are not too old, metrics of all, and the share of equal groups."""
         found, teaching = self._advantages(groups), self.teaching
         made = [
             training_rows(
@@ -347,9 +337,7 @@ class GradientLearner:
                 # A reward says nothing about a rollout that was sampled with lessons.
                 advantage=0.0 if teaching is not None and teaching.guided(one) else found.by_rollout[one.id],
                 reward=one.reward or 0.0,
-                staleness=0
-                if (step := one.treatment.weights_step) is None
-                else self.versions.staleness(step, self.done),
+                staleness=self.versions.staleness(one.treatment.weights_step, self.done),
                 prompts=None if teaching is None else teaching.prompts(one),
             )
             for group in groups
@@ -359,17 +347,22 @@ class GradientLearner:
         rows = [row for one in made for row in one.rows]
         untaught = sum(one.untaught for one in made)
         if untaught and not any(row.taught for row in rows):
-            raise no_place_for_lessons(self.settings.model)
+            raise ConfigError(
+                f"the lessons cannot be put into the prompts that {self.settings.model!r} is sampled with: the agent"
+                " has no instructions, or the model's chat template or tokenizer changes their text; give the agent"
+                " instructions, or train another model",
+                code="no_place_for_lessons",
+            )
         fresh = tuple(row for row in rows if row.staleness <= self.settings.max_staleness)
-        return _Batch(
-            advantages=found,
-            rows=fresh,
-            stale=len(rows) - len(fresh),
-            staleness=Counter(row.staleness for row in rows),
-            clean=sum(one.clean for one in made),
-            forked=sum(one.forked for one in made),
-            untaught=untaught,
-        )
+        ages = Counter(row.staleness for row in rows)
+        figures = {
+            **{f"staleness/{age}": float(count) for age, count in sorted(ages.items())},
+            "rows/stale": float(len(rows) - len(fresh)),
+            "turns/clean": float(sum(one.clean for one in made)),
+            "turns/forked": float(sum(one.forked for one in made)),
+            **({} if teaching is None else {"rows/untaught": float(untaught)}),
+        }
+        return fresh, figures, found.zero_std_share
 
     def _advantages(self, groups: Sequence[Group]) -> BatchAdvantages:
         given, longest = self.settings.gradient, self.settings.max_output_tokens

@@ -35,24 +35,24 @@ class UpdateLine(Value):
     seconds: float
     """Seconds spent on the update itself, without sampling."""
 
-
-def update_line(update: int, values: Mapping[str, float]) -> UpdateLine:
-    """Return the line of an update, from its metrics by name as they are stored."""
-    groups = values.get("groups", 0.0)
-    clipped = [values[name] for name in ("clip_ratio/region_mean", "cispo_clip_ratio") if name in values]
-    return UpdateLine(
-        update=update,
-        reward=values.get("reward"),
-        mixed=values.get("groups/mixed", 0.0) / groups if groups else 0.0,
-        loss=values.get("loss"),
-        entropy=values.get("entropy"),
-        clipped=clipped[0] if clipped else None,
-        mismatch=values.get("mismatch/kl"),
-        teacher=values.get("distill/divergence"),
-        answer_tokens=values.get("answer_tokens"),
-        tokens=int(values.get("tokens", 0)),
-        seconds=round(values.get("seconds/updating", 0.0), 3),
-    )
+    @classmethod
+    def of(cls, update: int, values: Mapping[str, float]) -> "UpdateLine":
+        """Return the line of an update, from its metrics by name as they are stored."""
+        groups = values.get("groups", 0.0)
+        clipped = [values[name] for name in ("clip_ratio/region_mean", "cispo_clip_ratio") if name in values]
+        return cls(
+            update=update,
+            reward=values.get("reward"),
+            mixed=values.get("groups/mixed", 0.0) / groups if groups else 0.0,
+            loss=values.get("loss"),
+            entropy=values.get("entropy"),
+            clipped=clipped[0] if clipped else None,
+            mismatch=values.get("mismatch/kl"),
+            teacher=values.get("distill/divergence"),
+            answer_tokens=values.get("answer_tokens"),
+            tokens=int(values.get("tokens", 0)),
+            seconds=round(values.get("seconds/updating", 0.0), 3),
+        )
 
 
 class TrainedWeights(Value):

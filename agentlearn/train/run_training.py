@@ -18,12 +18,11 @@ from agentlearn.errors import AgentlearnError, ProcessLost
 from agentlearn.learning.batch import Allocation, Batch, batches_of
 from agentlearn.learning.batch_runner import rollouts_at_once
 from agentlearn.learning.callbacks import Update
-from agentlearn.learning.evaluate import ArmNames
+from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes
 from agentlearn.learning.lessons.start import library_caution
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets
-from agentlearn.learning.run_result import RunResult, verdict_notes
-from agentlearn.learning.warnings import FALLEN
+from agentlearn.learning.run_stats import FALLEN
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.log import get_log
@@ -44,7 +43,7 @@ from agentlearn.train.distributed.torchrun import (
 )
 from agentlearn.train.engine.chat_template import TemplateFormat
 from agentlearn.train.gradient_learner import GradientLearner
-from agentlearn.train.report import TrainCallbacks, TrainedWeights, TrainReport, update_line
+from agentlearn.train.report import TrainCallbacks, TrainedWeights, TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.teaching import Teaching, library_to_distil
 from agentlearn.train.trainable import open_trainable
@@ -52,7 +51,7 @@ from agentlearn.train.training_plan import context_note, refuse_long_warmup, ref
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.train.weights.loading import LoadedModel
-from agentlearn.train.weights.model import has_adapter, load_for_training, load_reference_model
+from agentlearn.train.weights.model import load_for_training, load_reference_model
 from agentlearn.types.experience import Library
 from agentlearn.types.group import GROUP_KINDS
 from agentlearn.types.ids import LibraryVersion, RunId, TaskId, new_run_id
@@ -81,15 +80,16 @@ class TrainingRun(RunLoop[TrainSettings]):
 
     async def train(self, sets: TaskSets, start: Library) -> TrainReport:
         """Run from start to end, and return the report. A run that ends early leaves a checkpoint of its weights."""
-        return await self.recorded(self._saved_early(sets, start))
 
-    async def _saved_early(self, sets: TaskSets, start: Library) -> TrainReport:
-        try:
-            return await self._train(sets, start)
-        except BaseException:
-            if not isinstance(self.call_context.stopped, ProcessLost):
-                await asyncio.shield(self._save_early())
-            raise
+        async def saved_early() -> TrainReport:
+            try:
+                return await self._train(sets, start)
+            except BaseException:
+                if not isinstance(self.call_context.stopped, ProcessLost):
+                    await asyncio.shield(self._save_early())
+                raise
+
+        return await self.recorded(saved_early())
 
     async def _save_early(self) -> None:
         """Save the weights of the updates that no checkpoint holds, and their metrics. A failure is only logged: the
@@ -204,7 +204,9 @@ class TrainingRun(RunLoop[TrainSettings]):
         settings, stats, learner, held_out = self.settings, self.stats, self.learner, result.held_out
         kept, totals = self.store.metrics(result.run), Counter[str]()
         for values in kept.values():
-            totals.update({name: values.get(name, 0) for name in _COUNTED})
+            totals.update(
+                {name: value for name, value in values.items() if name in _COUNTED or name.startswith("seconds/")}
+            )
         notes = [
             *([learner.no_reward] if learner.no_reward else []),
             *([f"{fallen}, {_NOT_PUBLISHED}"] if fallen else []),
@@ -236,12 +238,12 @@ class TrainingRun(RunLoop[TrainSettings]):
             unseen_families=result.unseen_families,
             test_sets=result.test_sets,
             curve=result.whole_curve(len(kept)),
-            updates=tuple(update_line(update, values) for update, values in sorted(kept.items())),
+            updates=tuple(UpdateLine.of(update, values) for update, values in sorted(kept.items())),
             weights=TrainedWeights(
                 sha256_before=learner.first_sha256,
                 sha256_after=learner.weights_sha256(),
                 path=str(path),
-                adapter=has_adapter(learner.updater.model),
+                adapter=hasattr(learner.updater.model, "peft_config"),
                 published=published,
             ),
             groups={kind: stats.groups[kind] for kind in GROUP_KINDS},
@@ -251,7 +253,11 @@ class TrainingRun(RunLoop[TrainSettings]):
             stale=int(totals["rows/stale"]),
             stages=result.stages,
             services=result.services,
-            seconds=_seconds_of(kept),
+            seconds={
+                name.removeprefix("seconds/"): round(value, 3)
+                for name, value in sorted(totals.items())
+                if name.startswith("seconds/")
+            },
             resumed=self.resumed,
             wall_s=result.wall_rounded_s,
             notes=tuple(dict.fromkeys((*notes, *result.notes()))),
@@ -264,14 +270,6 @@ _NOT_PUBLISHED = (
 )
 _COUNTED = ("turns/clean", "turns/forked", "skipped", "rows/stale")
 """Metrics that a report adds up."""
-
-
-def _seconds_of(kept: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
-    """Return the seconds spent on each part of all updates, from their stored metrics."""
-    totals = Counter[str]()
-    for values in kept.values():
-        totals.update({name: value for name, value in values.items() if name.startswith("seconds/")})
-    return {name.removeprefix("seconds/"): round(seconds, 3) for name, seconds in sorted(totals.items())}
 
 
 async def run_training(
@@ -372,17 +370,17 @@ async def _open(
         call_context = CallContext(run, store, budget_of(settings, store, resume), tracing=tracing)
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
         loop = asyncio.get_running_loop()
-        trainable = await stack.enter_async_context(open_trainable(settings))
+        loaded, endpoint, sampler = await stack.enter_async_context(open_trainable(settings))
         teaching = None
         if distilled is not None:
-            teaching = Teaching(distilled, settings, TemplateFormat(trainable.loaded.tokenizer))
-        updater = _updater(settings, sets, trainable.loaded)
+            teaching = Teaching(distilled, settings, TemplateFormat(loaded.tokenizer))
+        updater = _updater(settings, sets, loaded)
         learner = GradientLearner(
             start,
             settings,
             updater,
-            trainable.sampler,
-            _checkpoints(settings, run, trainable.loaded.tokenizer),
+            sampler,
+            _checkpoints(settings, run, loaded.tokenizer),
             teaching=teaching,
             total=len(_batches(settings, sets)),
             threshold=domain_of(settings).threshold,
@@ -392,10 +390,10 @@ async def _open(
             stack.callback(CONNECTED.release_when_idle, learner.updater)
         if resume is not None and (newest := learner.checkpoints.newest()) is not None:
             learner.restore(str(newest), store.metrics(resume))
-            await trainable.sampler.synchronise(learner.updater.model)
+            await sampler.synchronise(learner.updater.model)
         CONNECTED.begin_run(run, lambda lost: loop.call_soon_threadsafe(call_context.stop, lost))
         rollouts = await stack.enter_async_context(
-            open_rollouts(domain_of(settings), trainable.endpoint, settings, call_context=call_context)
+            open_rollouts(domain_of(settings), endpoint, settings, call_context=call_context)
         )
         training_run = TrainingRun(
             settings, call_context, store, rollouts, callbacks, resume is not None, learner=learner

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from agentlearn.config import LAB, OptionGroup, RunSettings, default_model, given_settings
-from agentlearn.config.result_names import name_of_result
+from agentlearn.config.names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.library import NO_LIBRARY
 from agentlearn.train.arguments import Arguments, GRPOArguments, gradient_arguments
-from agentlearn.train.weights.model_source import is_adapter
+from agentlearn.train.weights.loading import is_adapter
 from agentlearn.types.ids import RunId
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -47,41 +47,36 @@ class VllmOptions(OptionGroup):
     vllm_sleep: bool = False
     """Free the vLLM server's GPU memory during updates, where both use the same GPU."""
 
+    def server_arguments(self, *, cpu: bool) -> tuple[str, ...]:
+        """The options as arguments of the vLLM server. cpu: whether it runs without a GPU."""
+        dtype = "float32" if self.vllm_dtype == "auto" and cpu else self.vllm_dtype
+        given: dict[str, object | None] = {
+            "--dtype": None if dtype == "auto" else dtype,
+            "--tensor-parallel-size": None if self.vllm_tensor_parallel == 1 else self.vllm_tensor_parallel,
+            "--data-parallel-size": None if self.vllm_data_parallel == 1 else self.vllm_data_parallel,
+            "--gpu-memory-utilization": self.vllm_gpu_memory,
+            "--max-model-len": self.vllm_max_context,
+        }
+        values = tuple(word for name, value in given.items() if value is not None for word in (name, str(value)))
+        return (*values, "--enable-sleep-mode") if self.vllm_sleep else values
+
+    def server_environment(self) -> dict[str, str]:
+        """Environment variables that give the server its GPUs. Numbers count those that this process can see."""
+        if self.vllm_device is None:
+            return {}
+        numbers = [int(number) for number in re.findall(r"\d+", self.vllm_device)]
+        visible = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
+        if not visible:
+            return {VISIBLE: ",".join(str(number) for number in numbers)}
+        if max(numbers) >= len(visible):
+            raise ConfigError(
+                f"vllm_device is {self.vllm_device!r}, but {VISIBLE} shows {len(visible)} GPUs; count them from 0",
+                code="bad_device",
+            )
+        return {VISIBLE: ",".join(visible[number] for number in numbers)}
+
 
 DEFAULT_OPTIONS = VllmOptions()
-
-
-def server_arguments(options: VllmOptions, *, cpu: bool) -> tuple[str, ...]:
-    """The options as arguments of the vLLM server. cpu: whether it runs without a GPU."""
-    dtype = "float32" if options.vllm_dtype == "auto" and cpu else options.vllm_dtype
-    given: dict[str, object | None] = {
-        "--dtype": None if dtype == "auto" else dtype,
-        "--tensor-parallel-size": None if options.vllm_tensor_parallel == 1 else options.vllm_tensor_parallel,
-        "--data-parallel-size": None if options.vllm_data_parallel == 1 else options.vllm_data_parallel,
-        "--gpu-memory-utilization": options.vllm_gpu_memory,
-        "--max-model-len": options.vllm_max_context,
-    }
-    values = tuple(word for name, value in given.items() if value is not None for word in (name, str(value)))
-    return (*values, "--enable-sleep-mode") if options.vllm_sleep else values
-
-
-def server_environment(options: VllmOptions, outside: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Environment variables that give the server its GPUs.
-
-    outside: this process's own variables, in which GPUs may already be hidden; numbers count the visible ones.
-    """
-    if options.vllm_device is None:
-        return {}
-    numbers = [int(number) for number in re.findall(r"\d+", options.vllm_device)]
-    visible = [name.strip() for name in outside.get(VISIBLE, "").split(",") if name.strip()]
-    if not visible:
-        return {VISIBLE: ",".join(str(number) for number in numbers)}
-    if max(numbers) >= len(visible):
-        raise ConfigError(
-            f"vllm_device is {options.vllm_device!r}, but {VISIBLE} shows {len(visible)} GPUs; count them from 0",
-            code="bad_device",
-        )
-    return {VISIBLE: ",".join(visible[number] for number in numbers)}
 
 
 SAMPLERS = ("local", "vllm")

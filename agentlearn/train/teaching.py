@@ -10,12 +10,13 @@ module also says when a run must end early.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
 from agentlearn.library.retrieval import Retriever
+from agentlearn.serving.chat_request import ChatFormat
 from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.experience import Library
@@ -27,19 +28,7 @@ _BETWEEN = "\n\n"
 """What pydantic-ai puts between the instructions of an agent and those of its capabilities."""
 
 
-class _Codec(Protocol):
-    """Turns text into tokens and back, special tokens included."""
-
-    def encode(self, text: str) -> list[int]:
-        """Return the tokens of a text."""
-        ...
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of tokens."""
-        ...
-
-
-class PromptPair(NamedTuple):
+class _PromptPair(NamedTuple):
     """One prompt in tokens, as the student and as the teacher reads it."""
 
     student: tuple[int, ...]
@@ -50,13 +39,13 @@ class PromptPair(NamedTuple):
 class RolloutPrompts:
     """Makes both prompts of the answers of one rollout."""
 
-    codec: _Codec
+    codec: ChatFormat
     lessons: str
     """The block of advice that the teacher reads for the rollout's task."""
     guided: bool = False
     """Whether the rollout was sampled with it."""
 
-    def pair(self, turn: SampledTokens) -> PromptPair | None:
+    def pair(self, turn: SampledTokens) -> _PromptPair | None:
         """Return both prompts of an answer; None when the other one cannot be made.
 
         That is so where the agent has no instructions or its template changes them, and where the tokens of the prompt
@@ -72,17 +61,7 @@ class RolloutPrompts:
             return None
         other = bare if self.guided else f"{bare}{_BETWEEN}{lessons}"
         made = tuple(self.codec.encode(text[:at] + other + text[at + len(instructions) :]))
-        return PromptPair(made, turn.prompt) if self.guided else PromptPair(turn.prompt, made)
-
-
-def no_place_for_lessons(model: str) -> ConfigError:
-    """Return the error for a run in which no prompt with lessons could be made."""
-    return ConfigError(
-        f"the lessons cannot be put into the prompts that {model!r} is sampled with: the agent has no instructions, or"
-        " the model's chat template or tokenizer changes their text; give the agent instructions, or train another"
-        " model",
-        code="no_place_for_lessons",
-    )
+        return _PromptPair(made, turn.prompt) if self.guided else _PromptPair(turn.prompt, made)
 
 
 @dataclass(slots=True)
@@ -91,7 +70,7 @@ class Teaching:
 
     library: Library
     settings: TrainSettings
-    codec: _Codec
+    codec: ChatFormat
     _experiences: Experiences = field(init=False)
     _blocks: dict[TaskId, str] = field(init=False, default_factory=dict[TaskId, str])
     """The block of advice of each task so far."""

@@ -50,15 +50,6 @@ class Sampler(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _TrainableModel:
-    """A loaded model, its endpoint and its sampler."""
-
-    loaded: LoadedModel
-    endpoint: Endpoint
-    sampler: Sampler
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _SharedWeights:
     """A sampler that uses the weights in training themselves. Nothing has to be copied after an update."""
 
@@ -90,7 +81,7 @@ class _SharedWeights:
 
 
 @dataclass(slots=True, eq=False)
-class ServedWeights:
+class _ServedWeights:
     """A vLLM server that gets the weights after each update. Each transfer is verified."""
 
     service: VllmService
@@ -129,9 +120,9 @@ class ServedWeights:
 
 
 @asynccontextmanager
-async def open_trainable(settings: TrainSettings) -> AsyncGenerator[_TrainableModel]:
-    """Load the model and open its sampler. Raises ConfigError or EndpointError."""
-    source = await asyncio.to_thread(model_source, settings)
+async def open_trainable(settings: TrainSettings) -> AsyncGenerator[tuple[LoadedModel, Endpoint, Sampler]]:
+    """Load the model; yields it with its endpoint and its sampler. Raises ConfigError or EndpointError."""
+    source = await asyncio.to_thread(_model_source, settings)
     CONNECTED.tell("source", source)
     sharded = settings.processes == "shard"  # the whole model stays on the CPU, and each device gets its share
     if sharded:
@@ -156,7 +147,7 @@ async def open_trainable(settings: TrainSettings) -> AsyncGenerator[_TrainableMo
             )
             opened = open_service(settings.endpoint, local, options, tokens=tokens, adaptive=False, call_settings=calls)
             endpoint = await stack.enter_async_context(opened)
-            yield _TrainableModel(loaded, endpoint, _SharedWeights(local.engine, loaded.model))
+            yield loaded, endpoint, _SharedWeights(local.engine, loaded.model)
             return
         # A context in which the trainer computes the same probabilities: vLLM chooses the frequencies of a longrope
         # model by the largest context that it serves.
@@ -171,12 +162,12 @@ async def open_trainable(settings: TrainSettings) -> AsyncGenerator[_TrainableMo
         service = await stack.enter_async_context(server)
         opened = open_service(settings.endpoint, service, settings, tokens=tokens, call_settings=calls)
         endpoint = await stack.enter_async_context(opened)
-        sampler = ServedWeights(service, settings.vllm_sleep)
+        sampler = _ServedWeights(service, settings.vllm_sleep)
         await sampler.synchronise(loaded.model)  # a new adapter or another dtype: the server must use our weights
-        yield _TrainableModel(loaded, endpoint, sampler)
+        yield loaded, endpoint, sampler
 
 
-def model_source(settings: TrainSettings) -> str:
+def _model_source(settings: TrainSettings) -> str:
     """Return the folder or hub id of the model. A lab model is first exported to the store. Blocks."""
     if not settings.model.startswith(LAB):
         return settings.model

@@ -21,23 +21,25 @@ from agentlearn.learning.costs import (
     assumed_rollouts,
     latest_run,
     refuse_unpriced,
-    sized_rollouts,
     source_words,
-    task_counts,
     usual_shape,
 )
 from agentlearn.learning.open_run import domain_of
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_settings import context_of
 from agentlearn.store import read_store
-from agentlearn.train.engine.attention import check_attention_config
+from agentlearn.train.engine.attention import AttentionLayout
 from agentlearn.train.memory import size_words, stored_size
 from agentlearn.train.serving.local import need_extra
 from agentlearn.train.serving.vllm import require_vllm
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.teaching import library_to_distil
-from agentlearn.train.weights.loading import check_model_type, check_tokenizer_files, quantised_weights, tokenizer_place
-from agentlearn.train.weights.model_source import ModelSource, check_adapter_settings, find_source, read_model_config
+from agentlearn.train.weights.loading import (
+    ModelSource,
+    check_tokenizer_files,
+    quantised_weights,
+    read_config,
+)
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.value import Value
 
@@ -49,23 +51,23 @@ def _check_planned_model(settings: TrainSettings) -> None:
     """Raise ConfigError for a model that the run would refuse, as far as its files and the settings say."""
     if settings.model.startswith(LAB):
         lab_model(settings.model.removeprefix(LAB))
-        check_adapter_settings(ModelSource(settings.model, settings.model), settings.gradient)
+        ModelSource(settings.model, settings.model).check_adapter_settings(settings.gradient)
         return
-    source = find_source(settings.model, ask_hub=False)
+    source = ModelSource.find(settings.model, ask_hub=False)
     base = Path(source.base)
     if base.is_dir():
-        config = read_model_config(base)
+        config = read_config(base)
         with suppress(ImportError):  # not installed, or another version; so that torch is not imported
             from transformers.models.auto.auto_mappings import CONFIG_MAPPING_NAMES
 
-            check_model_type(source, config, {*CONFIG_MAPPING_NAMES, "gpt-sw3"})  # which has the module of GPT-2
+            source.check_model_type(config, {*CONFIG_MAPPING_NAMES, "gpt-sw3"})  # which has the module of GPT-2
         if config.get("quantization_config"):
             raise quantised_weights(source.name)
         if settings.sampler == "local":
-            check_attention_config(config)
+            AttentionLayout.check_config(config)
     if model_path(settings.model).is_dir():  # a hub id may be an adapter
-        check_adapter_settings(source, settings.gradient)
-    if (place := Path(tokenizer_place(source))).is_dir():
+        source.check_adapter_settings(settings.gradient)
+    if (place := Path(source.tokenizer)).is_dir():
         check_tokenizer_files(place)
 
 
@@ -195,7 +197,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     stop before it samples are `refusals`.
     """
     domain = domain_of(settings, imports_reward=False)
-    counts = task_counts(settings, domain)
+    counts = TaskCounts.of(settings, domain)
     updates = math.ceil(counts.train / settings.batch_size) * settings.epochs
     learning = counts.train * settings.epochs * settings.group_size
     during = (updates - 1) // settings.eval_every if settings.eval_every else 0  # after the last it is `after`
@@ -210,10 +212,10 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         except AgentlearnError:
             folder = None
     folder = folder if folder is not None and folder.is_dir() else None
-    stored = None if folder is None else stored_size(folder)
+    size_bytes, parameters = (None, None) if folder is None else stored_size(folder)
     rank, memory = settings.gradient.lora_rank, ""
-    if stored is not None and stored.parameters is not None:
-        needed = size_words(stored.parameters * (_FROZEN_BYTES if rank else _TRAINED_BYTES))
+    if parameters is not None:
+        needed = size_words(parameters * (_FROZEN_BYTES if rank else _TRAINED_BYTES))
         memory = (
             f"about {needed} for {'the frozen weights' if rank else 'weights, gradients and optimiser'}; an update also"
             " needs memory for its tokens, which is measured when the model is loaded"
@@ -222,8 +224,8 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         domain=settings.domain,
         model=settings.endpoint,
         folder="" if folder is None else str(folder),
-        size_bytes=None if stored is None else stored.size_bytes,
-        parameters=None if stored is None else stored.parameters,
+        size_bytes=size_bytes,
+        parameters=parameters,
         trained=f"an adapter of rank {rank}" if rank else "all weights",
         data=source_words(settings),
         tasks=counts,
@@ -236,8 +238,8 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         measurements=measurements,
         rollouts=learning + measuring,
         stages=(
-            sized_rollouts(settings.endpoint, "rollout", learning, library.tokens, size),
-            sized_rollouts(settings.endpoint, HELD_OUT, measuring, library.tokens, size),
+            size.times(learning, settings.endpoint, "rollout", library=library.tokens),
+            size.times(measuring, settings.endpoint, HELD_OUT, library=library.tokens),
         ),
         basis=basis,
         seconds=seconds,

@@ -17,19 +17,19 @@ from functools import cached_property, lru_cache
 from heapq import nlargest, nsmallest
 from itertools import accumulate
 from math import log
-from typing import Protocol
 
 from pydantic import ConfigDict, Field
 
 from agentlearn.text import estimated_tokens
 from agentlearn.types.ids import ExperienceId
+from agentlearn.types.rendering import Labelled
 from agentlearn.types.value import Value
 
 _RANK_OFFSET = 60
 """The larger, the less the first few places of one ranking count against agreement of several."""
 
 
-def fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
+def _fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
     """Everything that is in a ranking, best first, with its score: the sum of 1 / (60 + rank), ranks counted from 1.
 
     Of equal scores, the smaller number comes first. Source: Cormack, Clarke and Buettcher, SIGIR 2009.
@@ -68,44 +68,13 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]
 
 _SAYS_NOTHING = frozenset(
     (
-        *("a", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "did", "do", "does", "each"),
-        *("every", "find", "for", "from", "had", "has", "have", "he", "her", "his", "how", "if", "in", "into", "is"),
-        *(
-            "it",
-            "its",
-            "let",
-            "many",
-            "may",
-            "much",
-            "must",
-            "no",
-            "not",
-            "of",
-            "on",
-            "one",
-            "or",
-            "our",
-            "over",
-            "she",
-        ),
-        *(
-            "so",
-            "some",
-            "than",
-            "that",
-            "the",
-            "their",
-            "them",
-            "then",
-            "there",
-            "these",
-            "they",
-            "this",
-            "those",
-            "to",
-        ),
-        *("two", "under", "until", "up", "us", "was", "we", "were", "what", "when", "where", "whenever", "which"),
-        *("who", "whom", "whose", "why", "will", "with", "would", "you", "your"),
+        *("a", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "did", "do", "does"),
+        *("each", "every", "find", "for", "from", "had", "has", "have", "he", "her", "his", "how", "if"),
+        *("in", "into", "is", "it", "its", "let", "many", "may", "much", "must", "no", "not", "of", "on"),
+        *("one", "or", "our", "over", "she", "so", "some", "than", "that", "the", "their", "them", "then"),
+        *("there", "these", "they", "this", "those", "to", "two", "under", "until", "up", "us", "was", "we"),
+        *("were", "what", "when", "where", "whenever", "which", "who", "whom", "whose", "why", "will"),
+        *("with", "would", "you", "your"),
     )
 )
 """English words that say nothing about what a text is about. Measured: docs/decisions/0030."""
@@ -124,7 +93,7 @@ def lower_case_words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(normalised(text).casefold()))
 
 
-def search_words(text: str) -> tuple[str, ...]:
+def _search_words(text: str) -> tuple[str, ...]:
     """The words by which a text is found, in order: without words that say nothing, and numbers below 100."""
     words = lower_case_words(text)
     return tuple(one for one in words if one not in _SAYS_NOTHING and not (len(one) < 3 and one.isdigit()))
@@ -157,7 +126,7 @@ _DIGITS = 9
 """Digits to which sums of weights are rounded, so that the order of texts is the same on every platform."""
 
 
-class TermIndex:
+class _TermIndex:
     """An index of texts by their words.
 
     A word that more than half of the texts hold is left out, in any language: it does not tell them apart.
@@ -165,7 +134,7 @@ class TermIndex:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.size = len(texts)
-        held = [Counter(search_words(text)) for text in texts]
+        held = [Counter(_search_words(text)) for text in texts]
         self.postings: Mapping[str, Mapping[int, float]] = _weighted(held)
         self._bounds = {word: max(weights.values()) for word, weights in self.postings.items()}
 
@@ -174,7 +143,7 @@ class TermIndex:
 
         depth: the largest number of texts to return. Texts of equal score are in their own order.
         """
-        known = {word for word in search_words(capped_query(query)) if word in self.postings}
+        known = {word for word in _search_words(capped_query(query)) if word in self.postings}
         words = nsmallest(_MOST_TERMS, known, key=lambda word: (-self._bounds[word], word))
         scores = self._scores(words, depth)
         lowest = _lowest_of_best(scores, depth) - _MARGIN
@@ -239,25 +208,6 @@ _MOST_INDEXES = 16
 """Number of indexes that are kept in memory."""
 
 
-class _Tagged(Protocol):
-    """A lesson, as retrieval sees it."""
-
-    @property
-    def id(self) -> ExperienceId:
-        """The permanent id."""
-        ...
-
-    @property
-    def lesson(self) -> str:
-        """The lesson in words."""
-        ...
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Its tags."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class RankedLesson:
     """A lesson in the ranking for one query."""
@@ -292,7 +242,7 @@ EVERYTHING = ChosenLessons(None)
 class LessonIndex:
     """The lessons of one version that may be shown, prepared for queries. The index of words is built when needed."""
 
-    def __init__(self, lessons: Sequence[_Tagged], *, whole: bool) -> None:
+    def __init__(self, lessons: Sequence[Labelled], *, whole: bool) -> None:
         self.lessons = lessons
         self.whole = whole
         """Whether these are all lessons of the version."""
@@ -308,9 +258,9 @@ class LessonIndex:
         return sum(self.tokens)
 
     @cached_property
-    def words(self) -> TermIndex:
+    def words(self) -> _TermIndex:
         """The index of their words."""
-        return TermIndex([one.lesson for one in self.lessons])
+        return _TermIndex([one.lesson for one in self.lessons])
 
     def shows_all(self, retrieval: Retrieval) -> bool:
         """Whether every lesson is shown whatever the query is."""
@@ -340,7 +290,7 @@ class LessonIndex:
             return self.all(without)
         depth = fused_depth(retrieval) + len(without)
         by_words = self.words.ranked(query, depth)
-        ranking = fused([[place for place, _ in by_words], nearest]) if nearest else by_words
+        ranking = _fused([[place for place, _ in by_words], nearest]) if nearest else by_words
         ranking = [one for one in ranking if self.lessons[one[0]].id not in without]
         word_ranks = {place: rank for rank, (place, _) in enumerate(by_words, start=1)}
         near_ranks = {place: rank for rank, place in enumerate(nearest, start=1)}
@@ -397,7 +347,7 @@ class LessonIndex:
 
 @lru_cache(maxsize=16_384)
 def _words_of(lesson: str) -> frozenset[str]:
-    return frozenset(search_words(lesson))
+    return frozenset(_search_words(lesson))
 
 
 def _shared(first: frozenset[str], second: frozenset[str]) -> float:
@@ -410,7 +360,7 @@ def fused_depth(retrieval: Retrieval) -> int:
     return max(_FUSED, 4 * retrieval.shown_lessons)
 
 
-def _shown_part(lessons: Sequence[_Tagged], retrieval: Retrieval) -> Sequence[_Tagged]:
+def _shown_part(lessons: Sequence[Labelled], retrieval: Retrieval) -> Sequence[Labelled]:
     """The lessons that pass the filters by tag and domain. The same object where all do."""
     tags, domains = frozenset(retrieval.tags), frozenset(retrieval.domains)
     passed = [
@@ -422,11 +372,11 @@ def _shown_part(lessons: Sequence[_Tagged], retrieval: Retrieval) -> Sequence[_T
 
 
 _Key = tuple[int, tuple[str, ...], tuple[str, ...]]
-_kept: OrderedDict[_Key, tuple[Sequence[_Tagged], LessonIndex]] = OrderedDict()
+_kept: OrderedDict[_Key, tuple[Sequence[Labelled], LessonIndex]] = OrderedDict()
 _lock = threading.Lock()
 
 
-def lesson_index(lessons: Sequence[_Tagged], retrieval: Retrieval) -> LessonIndex:
+def lesson_index(lessons: Sequence[Labelled], retrieval: Retrieval) -> LessonIndex:
     """The index of the lessons of a version that pass the filters, built once as long as these lessons are in use."""
     key = (id(lessons), retrieval.tags, retrieval.domains)
     with _lock:
@@ -443,7 +393,7 @@ def lesson_index(lessons: Sequence[_Tagged], retrieval: Retrieval) -> LessonInde
         return index
 
 
-def shown_tokens(lessons: Sequence[_Tagged], retrieval: Retrieval) -> int:
+def shown_tokens(lessons: Sequence[Labelled], retrieval: Retrieval) -> int:
     """The estimated tokens of the lessons that one prompt shows; where they are chosen, those of average length."""
     index = lesson_index(lessons, retrieval)
     if index.shows_all(retrieval):

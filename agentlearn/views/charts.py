@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from agentlearn.types.value import Value
-from agentlearn.views.figure import Tone, decimal, figure, finite, fold, glyph, interval, named, shape, signed
+from agentlearn.views.figure import Tone, decimal, figure, finite, fold, glyph, interval, named, shape, signed, small
 from agentlearn.views.markup import Html, clipped, element, joined, shown
 
 MOST_TICKS = 5
@@ -105,10 +105,6 @@ def _level(start: float, end: float, kind: str, y: str = "50%") -> Html:
     return element("line", class_=kind, x1=percent(start), x2=percent(end), y1=y, y2=y)
 
 
-def _sub(text: str) -> Html | None:
-    return element("span", element("bdi", text), class_="sub") if text else None
-
-
 class Bar(Value):
     """A number with its name."""
 
@@ -133,33 +129,32 @@ class Bars(Value):
     groups: tuple[BarGroup, ...]
     note: str = ""
 
+    def html(self, mark: str) -> Html:
+        """The part as HTML: one drawing. The name and the number of a bar stand above it, so that it fits a phone."""
+        drawn: list[Html | None] = []
+        spoken: list[str] = []
+        y = 0
+        for group in self.groups:
+            drawn.append(_words_at(group.label, 0, y + 20, "strong", most=60))
+            spoken.append(f"{group.label}: {', '.join(f'{bar.label} {bar.words}' for bar in group.bars)}")
+            y += _HEAD
+            longest = max((value for bar in group.bars if (value := finite(bar.value)) is not None), default=0.0)
+            for bar in group.bars:
+                share = 100 * value / longest if (value := finite(bar.value)) is not None and longest > 0 else 0.0
+                drawn += [
+                    _words_at(bar.label, 0, y + 12, most=32),
+                    _words_at(bar.words, "100%", y + 12, "strong", anchor="end", most=20),
+                    _level(0, 100, "track", f"{y + 22}"),
+                    _level(0, share, "bar", f"{y + 22}") if share > 0 else None,
+                ]
+                y += _ROW
+        name = f"{named(self.caption, mark)}. {'; '.join(spoken)}"
+        picture = element("svg", *drawn, class_="bars", height=y, role="img", aria_label=name)
+        return figure("chart bars", self.caption, picture, mark=mark, note=self.note)
+
 
 _ROW, _HEAD = 36, 32
 """Height in pixels of a bar with its name, and of the heading of a group."""
-
-
-def bar_chart(part: Bars, mark: str) -> Html:
-    """`Bars` as HTML: one drawing. The name and the number of a bar stand above it, so that it fits a phone."""
-    drawn: list[Html | None] = []
-    spoken: list[str] = []
-    y = 0
-    for group in part.groups:
-        drawn.append(_words_at(group.label, 0, y + 20, "strong", most=60))
-        spoken.append(f"{group.label}: {', '.join(f'{bar.label} {bar.words}' for bar in group.bars)}")
-        y += _HEAD
-        longest = max((value for bar in group.bars if (value := finite(bar.value)) is not None), default=0.0)
-        for bar in group.bars:
-            share = 100 * value / longest if (value := finite(bar.value)) is not None and longest > 0 else 0.0
-            drawn += [
-                _words_at(bar.label, 0, y + 12, most=32),
-                _words_at(bar.words, "100%", y + 12, "strong", anchor="end", most=20),
-                _level(0, 100, "track", f"{y + 22}"),
-                _level(0, share, "bar", f"{y + 22}") if share > 0 else None,
-            ]
-            y += _ROW
-    name = f"{named(part.caption, mark)}. {'; '.join(spoken)}"
-    picture = element("svg", *drawn, class_="bars", height=y, role="img", aria_label=name)
-    return figure("chart bars", part.caption, picture, mark=mark, note=part.note)
 
 
 def _words_at(
@@ -201,90 +196,91 @@ class Dumbbell(Value):
     shown: int = Field(default=10, ge=1)
     """Half of the number of rows that are not folded: the largest gains and losses, in proportion to their numbers."""
 
+    def html(self, mark: str) -> Html:
+        """The part as HTML: a table of the changed rows, largest gain first, and the names of the others."""
+        scale = scale_of(
+            [end for row in self.rows for end in (row.before, row.after)] or [0.0, 1.0], start=3.0, end=97.0
+        )
+        changed = sorted((row for row in self.rows if row.difference), key=lambda row: (-row.difference, row.label))
+        same = [row for row in self.rows if not row.difference]
+        gains, losses = sum(row.difference > 0 for row in changed), sum(row.difference < 0 for row in changed)
+        first, last = len(changed), 0
+        if len(changed) - 2 * self.shown > 3:
+            # Gains and losses in proportion, so that the picture does not show few of one as if they were as many as
+            # the other. Three rows or fewer are not worth a fold.
+            first = min(gains, max(int(gains > 0), round(2 * self.shown * gains / len(changed))))
+            last = min(losses, max(int(losses > 0), 2 * self.shown - first))
+        head, middle, tail = changed[:first], changed[first : len(changed) - last], changed[len(changed) - last :]
+        name, plural = named(self.caption, mark), f"{self.row_name}s"
+        if len(self.rows) == 1:
+            plural = self.row_name
+        elif self.row_name.endswith("y"):
+            plural = f"{self.row_name[:-1]}ies"
+        summary = (
+            f"Of {len(self.rows)} {plural}, {self.after} scores higher than {self.before} on {gains}, "
+            f"lower on {losses}, the same on {len(same)}."
+        )
+        folded = self._table(middle, scale, f"{name}, continued", whole=False) if middle else None
+        names = [joined(element("bdi", clipped(row.label, 60)), f" {decimal(row.before)}") for row in same]
+        content = joined(
+            element("p", summary, class_="prose"),
+            self._key() if changed else None,
+            self._table(head, scale, name, whole=True) if head else None,
+            fold(f"{len(middle)} more with smaller differences", folded) if folded else None,
+            self._table(tail, scale, f"{name}, largest losses", whole=True) if tail else None,
+            fold(
+                f"{len(same)} with no difference", element("ul", *(element("li", one) for one in names), class_="names")
+            )
+            if same
+            else None,
+        )
+        return figure("chart dumbbell", self.caption, content, mark=mark)
 
-def dumbbell(part: Dumbbell, mark: str) -> Html:
-    """A `Dumbbell` as HTML: a table of the changed rows, largest gain first, and the names of the others."""
-    scale = scale_of([end for row in part.rows for end in (row.before, row.after)] or [0.0, 1.0], start=3.0, end=97.0)
-    changed = sorted((row for row in part.rows if row.difference), key=lambda row: (-row.difference, row.label))
-    same = [row for row in part.rows if not row.difference]
-    gains, losses = sum(row.difference > 0 for row in changed), sum(row.difference < 0 for row in changed)
-    first, last = len(changed), 0
-    if len(changed) - 2 * part.shown > 3:
-        # Gains and losses in proportion, so that the picture does not show few of one as if they were as many as the
-        # other. Three rows or fewer are not worth a fold.
-        first = min(gains, max(int(gains > 0), round(2 * part.shown * gains / len(changed))))
-        last = min(losses, max(int(losses > 0), 2 * part.shown - first))
-    head, middle, tail = changed[:first], changed[first : len(changed) - last], changed[len(changed) - last :]
-    name, plural = named(part.caption, mark), f"{part.row_name}s"
-    if len(part.rows) == 1:
-        plural = part.row_name
-    elif part.row_name.endswith("y"):
-        plural = f"{part.row_name[:-1]}ies"
-    summary = (
-        f"Of {len(part.rows)} {plural}, {part.after} scores higher than {part.before} on {gains}, "
-        f"lower on {losses}, the same on {len(same)}."
-    )
-    folded = _dumbbell_table(part, middle, scale, f"{name}, continued", whole=False) if middle else None
-    names = [joined(element("bdi", clipped(row.label, 60)), f" {decimal(row.before)}") for row in same]
-    content = joined(
-        element("p", summary, class_="prose"),
-        _dumbbell_key(part) if changed else None,
-        _dumbbell_table(part, head, scale, name, whole=True) if head else None,
-        fold(f"{len(middle)} more with smaller differences", folded) if folded else None,
-        _dumbbell_table(part, tail, scale, f"{name}, largest losses", whole=True) if tail else None,
-        fold(f"{len(same)} with no difference", element("ul", *(element("li", one) for one in names), class_="names"))
-        if same
-        else None,
-    )
-    return figure("chart dumbbell", part.caption, content, mark=mark)
-
-
-def _dumbbell_key(part: Dumbbell) -> Html:
-    dots = [
-        element(
-            "li",
+    def _key(self) -> Html:
+        dots = [
             element(
+                "li",
+                element(
+                    "svg",
+                    element("circle", class_=kind, cx=8, cy=8, r=5),
+                    class_="glyph",
+                    viewBox="0 0 16 16",
+                    aria_hidden="true",
+                ),
+                element("bdi", words),
+            )
+            for kind, words in (("from", self.before), ("to", self.after))
+        ]
+        return element("ul", *dots, class_="legend")
+
+    def _table(self, rows: list[DumbbellRow], scale: Scale, name: str, *, whole: bool) -> Html:
+        """whole: with the second lines of labels, and with a grid; folded lists have none, to keep the file small."""
+        head = element(
+            "tr",
+            element("th", self.row_name, scope="col"),
+            element("th", scale.axis(sign=False), scope="col", class_="plot", aria_label="scores"),
+            element("th", "scores", scope="col"),
+            element("th", "difference", scope="col"),
+        )
+        body: list[Html] = []
+        for row in rows:
+            start, end = scale.at(row.before), scale.at(row.after)
+            plot = element(
                 "svg",
-                element("circle", class_=kind, cx=8, cy=8, r=5),
-                class_="glyph",
-                viewBox="0 0 16 16",
+                scale.grid(zero=False) if whole else None,
+                _level(start, end, "up" if row.difference > 0 else "down"),
+                element("circle", class_="from", cx=percent(start), cy="50%", r=5),
+                element("circle", class_="to", cx=percent(end), cy="50%", r=5),
                 aria_hidden="true",
-            ),
-            element("bdi", words),
-        )
-        for kind, words in (("from", part.before), ("to", part.after))
-    ]
-    return element("ul", *dots, class_="legend")
-
-
-def _dumbbell_table(part: Dumbbell, rows: list[DumbbellRow], scale: Scale, name: str, *, whole: bool) -> Html:
-    """whole: with the second lines of labels, and with a grid; folded lists have none, to keep the file small."""
-    head = element(
-        "tr",
-        element("th", part.row_name, scope="col"),
-        element("th", scale.axis(sign=False), scope="col", class_="plot", aria_label="scores"),
-        element("th", "scores", scope="col"),
-        element("th", "difference", scope="col"),
-    )
-    body: list[Html] = []
-    for row in rows:
-        start, end = scale.at(row.before), scale.at(row.after)
-        plot = element(
-            "svg",
-            scale.grid(zero=False) if whole else None,
-            _level(start, end, "up" if row.difference > 0 else "down"),
-            element("circle", class_="from", cx=percent(start), cy="50%", r=5),
-            element("circle", class_="to", cx=percent(end), cy="50%", r=5),
-            aria_hidden="true",
-        )
-        cells = (
-            element("th", element("bdi", row.label), _sub(row.sub) if whole else None, scope="row"),
-            element("td", plot, class_="plot"),
-            element("td", f"{decimal(row.before)} → {decimal(row.after)}"),
-            element("td", signed(row.difference)),
-        )
-        body.append(element("tr", *cells))
-    return element("table", element("thead", head), element("tbody", *body), aria_label=name)
+            )
+            cells = (
+                element("th", element("bdi", row.label), small(row.sub) if whole else None, scope="row"),
+                element("td", plot, class_="plot"),
+                element("td", f"{decimal(row.before)} → {decimal(row.after)}"),
+                element("td", signed(row.difference)),
+            )
+            body.append(element("tr", *cells))
+        return element("table", element("thead", head), element("tbody", *body), aria_label=name)
 
 
 class ForestRow(Value):
@@ -300,6 +296,39 @@ class ForestRow(Value):
     tone: Tone = "plain"
     words: str = ""
     """The verdict, or the reason why there is none."""
+
+    def html(self, scale: Scale, verdicts: bool) -> Html:
+        mean, marks = finite(self.mean), list[Html]()
+        spoken = f"{self.label}: no estimate"
+        if self.margin is not None:
+            marks.append(_upright(scale.at(-self.margin), "margin"))
+        if self.low is not None and self.high is not None and not math.isnan(self.low) and not math.isnan(self.high):
+            # an end outside the scale is an arrow, any other a cap
+            start, end = scale.at(self.low), scale.at(self.high)
+            left, right = (
+                "M0-5V5" if scale.holds(value) else arrow
+                for value, arrow in ((self.low, "M5-5L0 0L5 5"), (self.high, "M-5-5L0 0L-5 5"))
+            )
+            marks.append(_level(start, end, "whisker"))
+            marks += [placed(element("path", class_="cap", d=d), at) for d, at in ((left, start), (right, end))]
+        if mean is not None:
+            marks.append(placed(shape(self.tone), scale.at(mean), kind="marker"))
+            ends = (
+                "" if self.low is None or self.high is None else f", interval {signed(self.low)} to {signed(self.high)}"
+            )
+            margin = "" if self.margin is None else f", margin {signed(-self.margin)}"
+            spoken = f"{self.label}: {signed(self.mean)}{ends}{margin}{f', {self.words}' if self.words else ''}"
+        plot = element("svg", scale.grid(zero=True), *marks, role="img", aria_label=spoken)
+        return element(
+            "tr",
+            element("th", element("bdi", self.label), small(self.sub), scope="row"),
+            element("td", plot, class_="plot"),
+            element(
+                "td", element("b", signed(self.mean)), small(interval(self.low, self.high, sign=True)), class_="num"
+            ),
+            element("td", glyph(self.tone), element("bdi", self.words), class_="verdict") if verdicts else None,
+            class_=self.tone,
+        )
 
 
 class Forest(Value):
@@ -319,72 +348,41 @@ class Forest(Value):
     """Largest extent of the scale; an interval that goes beyond it ends in an arrow."""
     note: str = ""
 
-
-def forest(part: Forest, mark: str) -> Html:
-    """A `Forest` as HTML: a table with a drawing in its second column."""
-    margins = sorted({row.margin for row in part.rows if row.margin is not None})
-    ends = [end for row in part.rows for end in (row.mean, row.low, row.high) if end is not None]
-    scale = scale_of([0.0, *ends, *(-margin for margin in margins)], limits=part.limits, start=4.0, end=96.0)
-    verdicts = any(row.words for row in part.rows)
-    sides = element(
-        "div",
-        element("span", f"← {part.left}" if part.left else ""),
-        element("span", f"{part.right} →" if part.right else ""),
-        class_="sides",
-    )
-    head = element(
-        "tr",
-        element("th", part.row_name, scope="col"),
-        element("th", sides if part.left or part.right else None, scope="col", class_="plot"),
-        element("th", "difference", scope="col", class_="num"),
-        element("th", part.words_name, scope="col") if verdicts else None,
-    )
-    rows = [_forest_row(row, scale, verdicts) for row in part.rows]
-    foot = element(
-        "tr",
-        element("td"),
-        element("td", scale.axis(sign=True), class_="plot"),
-        element("td"),
-        element("td") if verdicts else None,
-        aria_hidden="true",
-    )
-    content = element(
-        "table",
-        element("thead", head),
-        element("tbody", *rows),
-        element("tfoot", foot),
-        aria_label=named(part.caption, mark),
-    )
-    drawn = ", ".join(signed(-margin, 3).rstrip("0") for margin in margins)
-    note = " ".join(filter(None, (part.note, f"The dashed line is the margin, {drawn}." if margins else "")))
-    return figure("chart forest", part.caption, content, mark=mark, note=note)
-
-
-def _forest_row(row: ForestRow, scale: Scale, verdicts: bool) -> Html:
-    mean, marks = finite(row.mean), list[Html]()
-    spoken = f"{row.label}: no estimate"
-    if row.margin is not None:
-        marks.append(_upright(scale.at(-row.margin), "margin"))
-    if row.low is not None and row.high is not None and not math.isnan(row.low) and not math.isnan(row.high):
-        # an end outside the scale is an arrow, any other a cap
-        start, end = scale.at(row.low), scale.at(row.high)
-        left, right = (
-            "M0-5V5" if scale.holds(value) else arrow
-            for value, arrow in ((row.low, "M5-5L0 0L5 5"), (row.high, "M-5-5L0 0L-5 5"))
+    def html(self, mark: str) -> Html:
+        """The part as HTML: a table with a drawing in its second column."""
+        margins = sorted({row.margin for row in self.rows if row.margin is not None})
+        ends = [end for row in self.rows for end in (row.mean, row.low, row.high) if end is not None]
+        scale = scale_of([0.0, *ends, *(-margin for margin in margins)], limits=self.limits, start=4.0, end=96.0)
+        verdicts = any(row.words for row in self.rows)
+        sides = element(
+            "div",
+            element("span", f"← {self.left}" if self.left else ""),
+            element("span", f"{self.right} →" if self.right else ""),
+            class_="sides",
         )
-        marks.append(_level(start, end, "whisker"))
-        marks += [placed(element("path", class_="cap", d=d), at) for d, at in ((left, start), (right, end))]
-    if mean is not None:
-        marks.append(placed(shape(row.tone), scale.at(mean), kind="marker"))
-        ends = "" if row.low is None or row.high is None else f", interval {signed(row.low)} to {signed(row.high)}"
-        margin = "" if row.margin is None else f", margin {signed(-row.margin)}"
-        spoken = f"{row.label}: {signed(row.mean)}{ends}{margin}{f', {row.words}' if row.words else ''}"
-    plot = element("svg", scale.grid(zero=True), *marks, role="img", aria_label=spoken)
-    return element(
-        "tr",
-        element("th", element("bdi", row.label), _sub(row.sub), scope="row"),
-        element("td", plot, class_="plot"),
-        element("td", element("b", signed(row.mean)), _sub(interval(row.low, row.high, sign=True)), class_="num"),
-        element("td", glyph(row.tone), element("bdi", row.words), class_="verdict") if verdicts else None,
-        class_=row.tone,
-    )
+        head = element(
+            "tr",
+            element("th", self.row_name, scope="col"),
+            element("th", sides if self.left or self.right else None, scope="col", class_="plot"),
+            element("th", "difference", scope="col", class_="num"),
+            element("th", self.words_name, scope="col") if verdicts else None,
+        )
+        rows = [row.html(scale, verdicts) for row in self.rows]
+        foot = element(
+            "tr",
+            element("td"),
+            element("td", scale.axis(sign=True), class_="plot"),
+            element("td"),
+            element("td") if verdicts else None,
+            aria_hidden="true",
+        )
+        content = element(
+            "table",
+            element("thead", head),
+            element("tbody", *rows),
+            element("tfoot", foot),
+            aria_label=named(self.caption, mark),
+        )
+        drawn = ", ".join(signed(-margin, 3).rstrip("0") for margin in margins)
+        note = " ".join(filter(None, (self.note, f"The dashed line is the margin, {drawn}." if margins else "")))
+        return figure("chart forest", self.caption, content, mark=mark, note=note)

@@ -34,6 +34,11 @@ def scrolling(content: Html, name: str) -> Html:
     return element("div", content, class_="scroll", role="region", aria_label=name, tabindex=0)
 
 
+def small(text: str) -> Html | None:
+    """A second line in smaller type; None for an empty text."""
+    return element("span", element("bdi", text), class_="sub") if text else None
+
+
 def fold(summary: str, content: Html, *, aside: str = "", unfolded: bool = False) -> Html:
     """Content that unfolds under a summary line. aside: text at the end of that line."""
     line = element(

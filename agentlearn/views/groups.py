@@ -7,7 +7,6 @@ from typing import Any
 
 from agentlearn.config.command_words import command_words
 from agentlearn.learning.batch import Allocation
-from agentlearn.library.shown import render
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store import ProposalRow, RunRow, StoreReader
 from agentlearn.types.experience import Library
@@ -206,88 +205,90 @@ class GroupRecord:
             "prompts": {ref.label: text for ref, text in self.prompts.items()},
         }
 
+    def lines(self, *, full: bool) -> Iterator[str]:
+        """The record as text, one part after the other.
 
-def group_lines(record: GroupRecord, *, full: bool) -> Iterator[str]:
-    """The record as text, one part after the other. full: every text to its end, the batch's other proposals, and the
-    prompts of the stages."""
-    address, task, run = record.address, record.task, record.address.run
-    batch = f", batch {address.batch}" if address.batch else ""
-    yield labelled("group", f"{group_address(run.run, task.id, address.phase)} ({run.kind} run{batch})")
-    yield from task_lines(task, full=full)
-    for treatment in {one.treatment.key: one.treatment for one in record.trajectories}.values():
-        known = record.library is not None and record.library.version == treatment.library
-        lessons = len(record.library) if record.library is not None and known else None
-        yield labelled("treatment", treatment_words(treatment, lessons))
-    yield ""
-    for one in record.trajectories:
-        answer = "no answer" if one.answer is None else f"answer {one_line(one.answer, 40)}"
-        origin = "" if one.run == run.run else f" of run {one.run}"
-        words = f"{score_words(one.reward)}  {one.id[:12]}{origin}  {answer}  {one_line(verdict_words(one))}"
-        yield labelled(f"rollout {one.g}", words)
-    if words := _drawn_words(record.allocation, [one.reward for one in record.trajectories]):
-        yield labelled("drawn", words)
-    if run.kind != "learn" or measures(address.phase):
-        yield labelled("learned", "nothing: these rollouts measure, or train weights; they were not compared")
-        return
-    labels = {} if record.library is None else {one: name for name, one in render(record.library).labels.items()}
-    for one in record.trajectories:
-        if (summary := record.summaries.get(one.id)) is not None:
-            yield ""
-            yield labelled("summary", f"of rollout {one.g}, {one.id[:12]}")
-            yield from summary_lines(summary, labels)
-    yield ""
-    yield from _comparison_lines(record, full=full)
-    yield from proposal_lines("proposal", record.proposals, labels)
-    if record.proposals:
+        full: every text to its end, the batch's other proposals, and the prompts of the stages.
+        """
+        address, task, run = self.address, self.task, self.address.run
+        batch = f", batch {address.batch}" if address.batch else ""
+        yield labelled("group", f"{group_address(run.run, task.id, address.phase)} ({run.kind} run{batch})")
+        yield from task_lines(task, full=full)
+        for treatment in {one.treatment.key: one.treatment for one in self.trajectories}.values():
+            known = self.library is not None and self.library.version == treatment.library
+            lessons = len(self.library) if self.library is not None and known else None
+            yield labelled("treatment", treatment_words(treatment, lessons))
         yield ""
+        for one in self.trajectories:
+            answer = "no answer" if one.answer is None else f"answer {one_line(one.answer, 40)}"
+            origin = "" if one.run == run.run else f" of run {one.run}"
+            words = f"{score_words(one.reward)}  {one.id[:12]}{origin}  {answer}  {one_line(verdict_words(one))}"
+            yield labelled(f"rollout {one.g}", words)
+        if words := _drawn_words(self.allocation, [one.reward for one in self.trajectories]):
+            yield labelled("drawn", words)
+        if run.kind != "learn" or measures(address.phase):
+            yield labelled("learned", "nothing: these rollouts measure, or train weights; they were not compared")
+            return
+        labels = {} if self.library is None else {one: name for name, one in self.library.render().labels.items()}
+        for one in self.trajectories:
+            if (summary := self.summaries.get(one.id)) is not None:
+                yield ""
+                yield labelled("summary", f"of rollout {one.g}, {one.id[:12]}")
+                yield from summary_lines(summary, labels)
+        yield ""
+        yield from self._comparison_lines(full=full)
+        yield from proposal_lines("proposal", self.proposals, labels)
+        if self.proposals:
+            yield ""
+            if full:
+                yield from _replies("consolidation", self.consolidation, full=full)
+            yield from proposal_lines("→", self.consolidated, labels)
+            others = self.other_consolidated
+            if full:
+                yield from proposal_lines("batch", others, labels)
+            elif others:
+                yield labelled(
+                    "batch", f"the consolidation made {len(others)} more proposals from other groups (--full)"
+                )
         if full:
-            yield from _replies("consolidation", record.consolidation, full=full)
-        yield from proposal_lines("→", record.consolidated, labels)
-        others = record.other_consolidated
-        if full:
-            yield from proposal_lines("batch", others, labels)
-        elif others:
-            yield labelled("batch", f"the consolidation made {len(others)} more proposals from other groups (--full)")
-    if full:
-        for ref, text in record.prompts.items():
-            yield labelled("prompt", f"{ref.label}\n{text}")
+            for ref, text in self.prompts.items():
+                yield labelled("prompt", f"{ref.label}\n{text}")
 
-
-def _comparison_lines(record: GroupRecord, *, full: bool) -> Iterator[str]:
-    """The replies of the compare stage, or why there is none."""
-    if record.comparison:
-        yield from _replies("comparison", record.comparison, full=full)
-        if not record.proposals:
-            yield labelled("proposal", "the comparison proposed nothing, or its batch did not end")
-        return
-    rewards = sorted({one.reward for one in record.trajectories if one.reward is not None})
-    margin = 0.0 if record.allocation is None else record.allocation.margin
-    if not rewards:
-        reason = "no rollout has a reward"
-    elif len(rewards) == 1:
-        wanted = " and nothing said what was wanted" if rewards[0] < 1 else ""
-        reason = f"all rewards are {rewards[0]:g}{wanted}, so there was nothing to compare"
-    elif not differ(rewards, margin):
-        reason = f"the rewards differ by no more than {margin:g}, which counts as equal"
-    elif not record.summaries:
-        reason = "no summary is stored: the run ended before, or the model gave none"
-    else:
-        reason = "no reply is stored: the run ended before, summaries are missing, or the model did not answer"
-    yield labelled("comparison", f"none: {reason}")
+    def _comparison_lines(self, *, full: bool) -> Iterator[str]:
+        """The replies of the compare stage, or why there is none."""
+        if self.comparison:
+            yield from _replies("comparison", self.comparison, full=full)
+            if not self.proposals:
+                yield labelled("proposal", "the comparison proposed nothing, or its batch did not end")
+            return
+        rewards = sorted({one.reward for one in self.trajectories if one.reward is not None})
+        margin = 0.0 if self.allocation is None else self.allocation.margin
+        if not rewards:
+            reason = "no rollout has a reward"
+        elif len(rewards) == 1:
+            wanted = " and nothing said what was wanted" if rewards[0] < 1 else ""
+            reason = f"all rewards are {rewards[0]:g}{wanted}, so there was nothing to compare"
+        elif not differ(rewards, margin):
+            reason = f"the rewards differ by no more than {margin:g}, which counts as equal"
+        elif not self.summaries:
+            reason = "no summary is stored: the run ended before, or the model gave none"
+        else:
+            reason = "no reply is stored: the run ended before, summaries are missing, or the model did not answer"
+        yield labelled("comparison", f"none: {reason}")
 
 
 def _replies(label: str, calls: Sequence[CallRecord], *, full: bool) -> Iterator[str]:
     for number, call in enumerate(calls):
         yield f"{label}: reply {number + 1} of {len(calls)} by {call.name}"
-        yield indented(shortened(_reply_text(call), full=full))
+        yield indented(shortened(reply_text(call.response), full=full))
 
 
-def _reply_text(call: CallRecord) -> str:
-    """What the model wrote in a reply: its text, and the arguments of its tool calls as JSON on several lines."""
+def reply_text(response: str) -> str:
+    """What the model wrote in a stored reply: its text, and the arguments of its tool calls as JSON in lines."""
     try:
-        messages: Any = json.loads(call.response)
+        messages: Any = json.loads(response)
     except ValueError:
-        return call.response
+        return response
     parts = [part for message in messages if isinstance(message, dict) for part in message.get("parts", ())]
     return "\n".join(filter(None, map(_part_text, parts)))
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 from agentlearn.config.command_words import command_words
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.files import own, own_folder, write_whole
-from agentlearn.learning.report import Delta, HeldOut, HeldOutScore, VersionLine
+from agentlearn.learning.report import Delta, HeldOut, HeldOutScore, Taught, VersionLine
 from agentlearn.store import StoreReader, read_store
 from agentlearn.types.ids import RunId
 from agentlearn.views.charts import Dumbbell, DumbbellRow, Forest, ForestRow
@@ -26,15 +27,7 @@ from agentlearn.views.figure import (
     signed,
 )
 from agentlearn.views.learn_record import LearnRecord
-from agentlearn.views.learn_tables import (
-    calls_section,
-    cost_section,
-    groups_section,
-    lessons_section,
-    notes_section,
-    proposals_section,
-    settings_section,
-)
+from agentlearn.views.learn_tables import LearnTables
 from agentlearn.views.lines import LineChart, Point, Series
 from agentlearn.views.markup import clipped
 from agentlearn.views.page import HtmlPage, PagePart, Section, render_page
@@ -114,94 +107,225 @@ def page_at_the_end(store: Path, run: RunId) -> tuple[Path | None, str]:
 
 def learn_page(record: LearnRecord) -> str:
     """The run as one HTML file."""
-    report = record.report
-    writer = f", lessons by {report.reflector}" if report.reflector and report.reflector != report.model else ""
-    return render_page(
-        HtmlPage(
+    return render_page(LearnPage(record).content())
+
+
+@dataclass(frozen=True, slots=True)
+class LearnPage(LearnTables):
+    """The page of one run."""
+
+    def content(self) -> HtmlPage:
+        """The content of the page."""
+        record, report = self.record, self.record.report
+        writer = f", lessons by {report.reflector}" if report.reflector and report.reflector != report.model else ""
+        return HtmlPage(
             title=clipped(f"{report.domain} with {report.model}{writer}, run {report.run}", 160),
             kicker="Lessons learned from rollouts",
             mark=record.mark,
-            front=_opening_parts(record),
+            front=self._opening_parts(),
             sections=(
-                _result_section(record),
-                _versions_section(record),
-                calls_section(record),
-                groups_section(record),
-                proposals_section(record),
-                lessons_section(record),
-                cost_section(record),
-                notes_section(record),
-                settings_section(record),
+                self._result_section(),
+                self._versions_section(),
+                self.calls_section(),
+                self.groups_section(),
+                self.proposals_section(),
+                self.lessons_section(),
+                self.cost_section(),
+                self.notes_section(),
+                self.settings_section(),
             ),
             footer="This page is one file. It loads nothing and sends nothing.",
         )
-    )
 
-
-def _opening_parts(record: LearnRecord) -> tuple[PagePart, ...]:
-    """The verdict, what became of the library, what to know before trusting it, and the run in numbers."""
-    report, delta = record.report, record.report.delta
-    before, after = report.before, report.after
-    verdict, tone, scores = _why_unmeasured(record), "plain", ""
-    if delta is not None:
-        verdict = delta.sentence or "no task was measured both before and after learning."
-        if not delta.sentence and delta.mean is not None:  # the report of a version that wrote no sentence
-            ends = interval(*(delta.ci or (None, None)), sign=True)
-            verdict = f"the difference on held-out tasks is {signed(delta.mean)} {ends}."
-        if delta.compared:
-            tone = "open" if delta.withheld else TONES[delta.verdict]
-            if before is not None and after is not None:
-                scores = f" Mean reward before: {decimal(before.mean)}, after: {decimal(after.mean)}."
-    if record.mark:
-        verdict = f"{record.mark.capitalize()}: {verdict[:1].lower()}{verdict[1:]}"
-    parts: list[PagePart] = [Statement(text=clipped(f"{verdict}{scores}", 2 * _WORDS), tone=tone)]
-    parts += _library_parts(record)
-    parts += [Note(text=words, kind="warning", title="Caution") for words in _cautions(delta)]
-    figures: list[KeyFigure] = []
-    if before is not None and after is not None and delta is not None:
-        change = interval(*(delta.ci or (None, None)), sign=True)
+    def _opening_parts(self) -> tuple[PagePart, ...]:
+        """The verdict, what became of the library, what to know before trusting it, and the run in numbers."""
+        report, delta = self.record.report, self.record.report.delta
+        before, after = report.before, report.after
+        verdict, tone, scores = self._why_unmeasured(), "plain", ""
+        if delta is not None:
+            verdict = delta.sentence or "no task was measured both before and after learning."
+            if not delta.sentence and delta.mean is not None:  # the report of a version that wrote no sentence
+                ends = interval(*(delta.ci or (None, None)), sign=True)
+                verdict = f"the difference on held-out tasks is {signed(delta.mean)} {ends}."
+            if delta.compared:
+                tone = "open" if delta.withheld else TONES[delta.verdict]
+                if before is not None and after is not None:
+                    scores = f" Mean reward before: {decimal(before.mean)}, after: {decimal(after.mean)}."
+        if self.record.mark:
+            verdict = f"{self.record.mark.capitalize()}: {verdict[:1].lower()}{verdict[1:]}"
+        parts: list[PagePart] = [Statement(text=clipped(f"{verdict}{scores}", 2 * _WORDS), tone=tone)]
+        parts += self._library_parts()
+        parts += [Note(text=words, kind="warning", title="Caution") for words in _cautions(delta)]
+        figures: list[KeyFigure] = []
+        if before is not None and after is not None and delta is not None:
+            change = interval(*(delta.ci or (None, None)), sign=True)
+            figures += [
+                KeyFigure(label="Before", value=decimal(before.mean), sub=_interval_of(before)),
+                KeyFigure(label="After", value=decimal(after.mean), sub=_interval_of(after)),
+                KeyFigure(label="Difference", value=signed(delta.mean), sub=change),
+            ]
+        calls = sum(stage.calls for stage in report.stages.values())
+        tokens = sum(stage.tokens_in + stage.tokens_out for stage in report.stages.values())
+        lessons = len(self.record.library) if self.record.library is not None else report.library.lessons
         figures += [
-            KeyFigure(label="Before", value=decimal(before.mean), sub=_interval_of(before)),
-            KeyFigure(label="After", value=decimal(after.mean), sub=_interval_of(after)),
-            KeyFigure(label="Difference", value=signed(delta.mean), sub=change),
+            KeyFigure(label="Lessons", value=count(lessons)),
+            KeyFigure(label="Model calls", value=count(calls), sub=f"{large(tokens)} tokens"),
+            KeyFigure(label="Cost", value=money(report.cost_usd)),
+            KeyFigure(label="Time", value=clock_time(report.wall_s)),
         ]
-    calls = sum(stage.calls for stage in report.stages.values())
-    tokens = sum(stage.tokens_in + stage.tokens_out for stage in report.stages.values())
-    lessons = len(record.library) if record.library is not None else report.library.lessons
-    figures += [
-        KeyFigure(label="Lessons", value=count(lessons)),
-        KeyFigure(label="Model calls", value=count(calls), sub=f"{large(tokens)} tokens"),
-        KeyFigure(label="Cost", value=money(report.cost_usd)),
-        KeyFigure(label="Time", value=clock_time(report.wall_s)),
-    ]
-    return (*parts, KeyFigures(caption="The run in numbers", figures=tuple(figures)))
+        return (*parts, KeyFigures(caption="The run in numbers", figures=tuple(figures)))
 
+    def _library_parts(self) -> list[PagePart]:
+        """What became of the library, and why, with the command that shows or publishes it."""
+        found, line = self.record.report.selection, self.record.report.library
+        if found is None:
+            return [Statement(text="This was a pilot, so no library was published.")]
+        version, pending = f"{line.name}@{found.selected[:8]}", found.status == "pending"
+        start = {
+            "published": f"The library {version} is published",
+            "pending": f"The library {version} is stored and waits for your decision",
+            "unchanged": f"The library {line.name!r} is unchanged",
+        }[found.status]
+        text = clipped(f"{start}: {found.reason}", _WORDS)
+        parts: list[PagePart] = [Statement(text=text, tone="open" if pending else "plain")]
+        show = command_words("library", "show", f"{line.name}@{line.version[:8]}", store=self.record.store)
+        if command := found.command or (show if found.status == "published" else ""):
+            parts.append(CodeBlock(text=command, label="Publish it anyway" if pending else "Show its lessons"))
+        return parts
 
-def _library_parts(record: LearnRecord) -> list[PagePart]:
-    """What became of the library, and why, with the command that shows or publishes it."""
-    found, line = record.report.selection, record.report.library
-    if found is None:
-        return [Statement(text="This was a pilot, so no library was published.")]
-    version, pending = f"{line.name}@{found.selected[:8]}", found.status == "pending"
-    start = {
-        "published": f"The library {version} is published",
-        "pending": f"The library {version} is stored and waits for your decision",
-        "unchanged": f"The library {line.name!r} is unchanged",
-    }[found.status]
-    text = clipped(f"{start}: {found.reason}", _WORDS)
-    parts: list[PagePart] = [Statement(text=text, tone="open" if pending else "plain")]
-    show = command_words("library", "show", f"{line.name}@{line.version[:8]}", store=record.store)
-    if command := found.command or (show if found.status == "published" else ""):
-        parts.append(CodeBlock(text=command, label="Publish it anyway" if pending else "Show its lessons"))
-    return parts
+    def _why_unmeasured(self) -> str:
+        if self.record.report.pilot is not None:
+            return "Nothing was measured on held-out tasks, because this was a pilot."
+        if self.record.settings.get("evaluate") is False:
+            return "Nothing was measured on held-out tasks, because the run was asked not to (--no-eval)."
+        return "Nothing was measured on held-out tasks."
 
+    def _result_section(self) -> Section:
+        """The difference on all held-out tasks and on each part of them."""
+        report, title = self.record.report, "Held-out result"
+        if report.before is None or report.after is None or report.delta is None:
+            return Section(title=title, parts=(Paragraph(text=self._why_unmeasured()),))
+        whole = HeldOut(
+            name="all held-out tasks", before=report.before, after=report.after, delta=report.delta, families=0
+        )
+        named = (whole, report.known_families, report.unseen_families, *report.test_sets)
+        sets = [one for one in named if one is not None]
+        parts: list[PagePart] = [_differences(sets)] if report.delta.compared else []
+        parts.append(_scores(sets))
+        if len(self.record.families) > 1:
+            rows = tuple(
+                DumbbellRow(
+                    label=clipped(one.family or "no family", 60),
+                    sub=count_words(one.tasks, "task"),
+                    before=one.before,
+                    after=one.after,
+                )
+                for one in self.record.families[:FAMILIES]
+            )
+            more = len(self.record.families) > len(rows)
+            caption = (
+                f"The first {FAMILIES} of {len(self.record.families)} families"
+                if more
+                else "Families of held-out tasks"
+            )
+            ends = {"before": "the start", "after": "the learned library"}
+            parts.append(Dumbbell(caption=caption, **ends, rows=rows, row_name="family", shown=8))
+        lede = "Before: the library at the start. After: the learned one. Both had the same tasks and the same seeds."
+        return Section(title=title, lede=lede, parts=tuple(parts))
 
-def _why_unmeasured(record: LearnRecord) -> str:
-    if record.report.pilot is not None:
-        return "Nothing was measured on held-out tasks, because this was a pilot."
-    if record.settings.get("evaluate") is False:
-        return "Nothing was measured on held-out tasks, because the run was asked not to (--no-eval)."
-    return "Nothing was measured on held-out tasks."
+    def _versions_section(self) -> Section:
+        """The curve by version, with the finalists and the selected one marked, and the curve by epoch."""
+        report, versions = self.record.report, self.record.report.versions
+        parts: list[PagePart] = []
+        if (choice := report.selection) is not None:
+            words = f"{_BASES[choice.basis]} {choice.reason[:1].upper()}{choice.reason[1:]}"
+            if choice.tasks:
+                number = f"{count_words(choice.rollouts, 'rollout')} on {count_words(choice.tasks, 'task')}"
+                words += f". All versions together had {number}"
+                if choice.delta is not None and choice.delta.n < choice.tasks:
+                    words += f"; the selected version and the start share {choice.delta.n} of these tasks"
+                words += "."
+            parts.append(Note(title="Selection", text=words))
+        parts.append(_estimates(versions))
+        measured = [(one, one.validation) for one in versions if one.validation is not None]
+        if len(measured) > 1:
+            points = tuple(score_point(one.updates, score, one.version[:8]) for one, score in measured)
+            parts.append(
+                LineChart(
+                    caption="Score of the finalists on validation tasks",
+                    x_name="updates before the version",
+                    y_name="reward",
+                    series=(Series(label="finalists", points=points, connected=False),),
+                    note="95 % intervals over families of tasks.",
+                )
+            )
+        names = ("Updates", "Lessons", "Tokens", "Rollouts", "Mean reward", "Estimate", "Validation")
+        rows: list[tuple[TableCell, ...]] = []
+        for one in versions:
+            score, ends = one.validation, interval(*(one.ci or (None, None)), sign=True)
+            row = (
+                TableCell(text=one.version[:8], sub=one.role, tone="good" if one.role == "selected" else "plain"),
+                *number_cells(count, one.updates, one.lessons, one.tokens, one.rollouts),
+                *number_cells(decimal, one.reward),
+                TableCell(text=signed(one.estimate), sub=ends, value=one.estimate),
+                TableCell(text=decimal(score.mean), sub=_interval_of(score), value=score.mean)
+                if score
+                else TableCell(text=DASH),
+            )
+            rows.append(row)
+        columns = (Column(name="Version"), *number_columns(*names))
+        parts.append(Table(caption="Every version of the run", columns=columns, rows=tuple(rows)))
+        return Section(title="Versions of the library", parts=(*parts, *self._epochs()))
+
+    def _epochs(self) -> list[PagePart]:
+        report = self.record.report
+        parts: list[PagePart] = []
+        if report.curve:
+            points = tuple(score_point(one.updates, one.held_out) for one in report.curve)
+            parts.append(
+                LineChart(
+                    caption="Held-out score during learning",
+                    x_name="updates",
+                    y_name="reward",
+                    series=(Series(label="held-out tasks", points=points),),
+                    note="95 % intervals over families of tasks.",
+                )
+            )
+        if not report.epochs:
+            return [*parts, Paragraph(text="No epoch was finished.", quiet=True)]
+        if len(report.epochs) > 1:
+            points = tuple(Point(x=one.epoch, y=one.reward) for one in report.epochs)
+            parts.append(
+                LineChart(
+                    caption="Reward while learning, by epoch",
+                    x_name="epoch",
+                    y_name="mean reward",
+                    series=(Series(label="rollouts to learn from", points=points),),
+                    note=(
+                        "Within an epoch the library changes and tasks may be skipped, so this does not compare"
+                        " versions."
+                    ),
+                )
+            )
+        names = ("Reward", "Mixed groups", "Groups", "Lessons", "Applied", "Folded", "Dropped", "Rejected", "Held back")
+        rows = tuple(
+            (
+                TableCell(text=f"Epoch {one.epoch}"),
+                *number_cells(decimal, one.reward),
+                *number_cells(count, one.groups.get("mixed", 0), sum(one.groups.values()), one.lessons),
+                *number_cells(count, one.applied, one.folded, one.dropped, one.rejected, one.quarantined),
+                TableCell(text=clock_time(one.seconds)),
+            )
+            for one in report.epochs
+        )
+        table = Table(
+            caption="Epochs",
+            columns=(Column(name="Epoch"), *number_columns(*names), Column(name="Time")),
+            rows=rows,
+            note="Applied to held back: ends of the proposals. Held back: quarantined until a person decides."
+            + (f" Groups that taught, in all epochs: {report.taught.words}." if report.taught != Taught() else ""),
+        )
+        return [*parts, table]
 
 
 def _cautions(delta: Delta | None) -> list[str]:
@@ -218,34 +342,6 @@ def _cautions(delta: Delta | None) -> list[str]:
 
 def _interval_of(score: HeldOutScore) -> str:
     return interval(*(score.ci or (None, None)))
-
-
-def _result_section(record: LearnRecord) -> Section:
-    """The difference on all held-out tasks and on each part of them."""
-    report, title = record.report, "Held-out result"
-    if report.before is None or report.after is None or report.delta is None:
-        return Section(title=title, parts=(Paragraph(text=_why_unmeasured(record)),))
-    whole = HeldOut(name="all held-out tasks", before=report.before, after=report.after, delta=report.delta, families=0)
-    named = (whole, report.known_families, report.unseen_families, *report.test_sets)
-    sets = [one for one in named if one is not None]
-    parts: list[PagePart] = [_differences(sets)] if report.delta.compared else []
-    parts.append(_scores(sets))
-    if len(record.families) > 1:
-        rows = tuple(
-            DumbbellRow(
-                label=clipped(one.family or "no family", 60),
-                sub=count_words(one.tasks, "task"),
-                before=one.before,
-                after=one.after,
-            )
-            for one in record.families[:FAMILIES]
-        )
-        more = len(record.families) > len(rows)
-        caption = f"The first {FAMILIES} of {len(record.families)} families" if more else "Families of held-out tasks"
-        ends = {"before": "the start", "after": "the learned library"}
-        parts.append(Dumbbell(caption=caption, **ends, rows=rows, row_name="family", shown=8))
-    lede = "Before: the library at the start. After: the learned one. Both had the same tasks and the same seeds."
-    return Section(title=title, lede=lede, parts=tuple(parts))
 
 
 def _size(one: HeldOut) -> str:
@@ -306,51 +402,6 @@ def _passes(score: HeldOutScore) -> TableCell:
     return TableCell(text=decimal(largest.at_least_one), sub=f"k = {largest.k}", value=largest.at_least_one)
 
 
-def _versions_section(record: LearnRecord) -> Section:
-    """The curve by version, with the finalists and the selected one marked, and the curve by epoch."""
-    report, versions = record.report, record.report.versions
-    parts: list[PagePart] = []
-    if (choice := report.selection) is not None:
-        words = f"{_BASES[choice.basis]} {choice.reason[:1].upper()}{choice.reason[1:]}"
-        if choice.tasks:
-            number = f"{count_words(choice.rollouts, 'rollout')} on {count_words(choice.tasks, 'task')}"
-            words += f". All versions together had {number}"
-            if choice.delta is not None and choice.delta.n < choice.tasks:
-                words += f"; the selected version and the start share {choice.delta.n} of these tasks"
-            words += "."
-        parts.append(Note(title="Selection", text=words))
-    parts.append(_estimates(versions))
-    measured = [(one, one.validation) for one in versions if one.validation is not None]
-    if len(measured) > 1:
-        points = tuple(score_point(one.updates, score, one.version[:8]) for one, score in measured)
-        parts.append(
-            LineChart(
-                caption="Score of the finalists on validation tasks",
-                x_name="updates before the version",
-                y_name="reward",
-                series=(Series(label="finalists", points=points, connected=False),),
-                note="95 % intervals over families of tasks.",
-            )
-        )
-    names = ("Updates", "Lessons", "Tokens", "Rollouts", "Mean reward", "Estimate", "Validation")
-    rows: list[tuple[TableCell, ...]] = []
-    for one in versions:
-        score, ends = one.validation, interval(*(one.ci or (None, None)), sign=True)
-        row = (
-            TableCell(text=one.version[:8], sub=one.role, tone="good" if one.role == "selected" else "plain"),
-            *number_cells(count, one.updates, one.lessons, one.tokens, one.rollouts),
-            *number_cells(decimal, one.reward),
-            TableCell(text=signed(one.estimate), sub=ends, value=one.estimate),
-            TableCell(text=decimal(score.mean), sub=_interval_of(score), value=score.mean)
-            if score
-            else TableCell(text=DASH),
-        )
-        rows.append(row)
-    columns = (Column(name="Version"), *number_columns(*names))
-    parts.append(Table(caption="Every version of the run", columns=columns, rows=tuple(rows)))
-    return Section(title="Versions of the library", parts=(*parts, *_epochs(record)))
-
-
 def _estimates(versions: Sequence[VersionLine]) -> LineChart:
     def point(one: VersionLine, *, ends: bool = True) -> Point:
         low, high = one.ci if one.ci is not None and ends else (None, None)
@@ -378,50 +429,3 @@ def score_point(x: float, score: HeldOutScore, label: str = "") -> Point:
     """A score on held-out tasks as a point of a chart."""
     low, high = score.ci or (None, None)
     return Point(x=x, y=score.mean, low=low, high=high, label=label)
-
-
-def _epochs(record: LearnRecord) -> list[PagePart]:
-    report = record.report
-    parts: list[PagePart] = []
-    if report.curve:
-        points = tuple(score_point(one.updates, one.held_out) for one in report.curve)
-        parts.append(
-            LineChart(
-                caption="Held-out score during learning",
-                x_name="updates",
-                y_name="reward",
-                series=(Series(label="held-out tasks", points=points),),
-                note="95 % intervals over families of tasks.",
-            )
-        )
-    if not report.epochs:
-        return [*parts, Paragraph(text="No epoch was finished.", quiet=True)]
-    if len(report.epochs) > 1:
-        points = tuple(Point(x=one.epoch, y=one.reward) for one in report.epochs)
-        parts.append(
-            LineChart(
-                caption="Reward while learning, by epoch",
-                x_name="epoch",
-                y_name="mean reward",
-                series=(Series(label="rollouts to learn from", points=points),),
-                note="Within an epoch the library changes and tasks may be skipped, so this does not compare versions.",
-            )
-        )
-    names = ("Reward", "Mixed groups", "Groups", "Lessons", "Applied", "Folded", "Dropped", "Rejected", "Held back")
-    rows = tuple(
-        (
-            TableCell(text=f"Epoch {one.epoch}"),
-            *number_cells(decimal, one.reward),
-            *number_cells(count, one.groups.get("mixed", 0), sum(one.groups.values()), one.lessons),
-            *number_cells(count, one.applied, one.folded, one.dropped, one.rejected, one.quarantined),
-            TableCell(text=clock_time(one.seconds)),
-        )
-        for one in report.epochs
-    )
-    table = Table(
-        caption="Epochs",
-        columns=(Column(name="Epoch"), *number_columns(*names), Column(name="Time")),
-        rows=rows,
-        note="Applied to held back: ends of the proposals. Held back: quarantined until a person decides.",
-    )
-    return [*parts, table]

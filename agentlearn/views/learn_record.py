@@ -4,7 +4,7 @@ import json
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from agentlearn.domain.chosen_settings import LEARN_OPTION_NAMES, GivenSettings,
 from agentlearn.errors import AgentlearnError, ConfigError, StoreError
 from agentlearn.learning.report import LearnReport
 from agentlearn.library import NO_LIBRARY
-from agentlearn.library.audit import CardFacts, CardRun, LibraryAudit
+from agentlearn.library.audit import LibraryAudit
+from agentlearn.library.card import CardRun, LibraryCard
 from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow, read_store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, TaskId
@@ -33,7 +34,7 @@ EPOCH = "epoch-"
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyScore:
+class _FamilyScore:
     """Mean rewards of a family's held-out tasks."""
 
     family: str
@@ -51,7 +52,7 @@ class LearnRecord:
     settings: Mapping[str, Any]
     rollouts: tuple[TrajectoryRow, ...]
     groups: tuple[GroupRow, ...]
-    families: tuple[FamilyScore, ...]
+    families: tuple[_FamilyScore, ...]
     proposals: tuple[ProposalRow, ...]
     problems: Mapping[TaskId, str]
     library: Library | None
@@ -66,7 +67,7 @@ class LearnRecord:
     @classmethod
     def read(cls, reader: StoreReader, row: RunRow) -> "LearnRecord":
         """Read a run that has a report. Raises ConfigError."""
-        report = stored_report(row)
+        report = _stored_report(row)
         rollouts, proposals = tuple(reader.trajectories(row.run)), tuple(reader.proposals(row.run))
         inputs = reader.run_inputs(row.run)
         version = report.selection.selected if report.selection else report.library.version
@@ -98,7 +99,7 @@ class LearnRecord:
         return "simulated" if self.report.simulated else "lab model" if is_lab(self.row.model) else ""
 
 
-def stored_report(row: RunRow) -> LearnReport:
+def _stored_report(row: RunRow) -> LearnReport:
     """The report of a learn run that has one. Raises ConfigError for a report that another version wrote."""
     try:
         return LearnReport.model_validate_json(row.report)
@@ -112,7 +113,7 @@ def stored_report(row: RunRow) -> LearnReport:
         ) from error
 
 
-def _families(rollouts: Iterable[TrajectoryRow], tasks: Mapping[TaskId, Task]) -> Iterable[FamilyScore]:
+def _families(rollouts: Iterable[TrajectoryRow], tasks: Mapping[TaskId, Task]) -> Iterable[_FamilyScore]:
     """Scores by family, of the rollouts that are decided both before and after. A task counts once."""
     sides: dict[str, dict[tuple[TaskId, int], float | None]] = {"before": {}, "after": {}}
     for one in rollouts:
@@ -130,7 +131,7 @@ def _families(rollouts: Iterable[TrajectoryRow], tasks: Mapping[TaskId, Task]) -
     for family in sorted(by_family):
         scores = by_family[family]
         before, after = (sum(side) / len(scores) for side in zip(*scores, strict=True))
-        yield FamilyScore(family=family, tasks=len(scores), before=before, after=after)
+        yield _FamilyScore(family=family, tasks=len(scores), before=before, after=after)
 
 
 def _lessons(reader: StoreReader, proposals: Iterable[ProposalRow], library: Library | None) -> dict[ExperienceId, str]:
@@ -157,7 +158,17 @@ def run_command(row: RunRow, start: str | None) -> str:
         settings = LearnSettings.model_validate_json(row.settings)
         if settings.given or settings.private_addresses:
             return ""
-        what, options = _words(settings)
+        own_tasks = settings.reward is not None and settings.data is not None
+        what = str(settings.data) if own_tasks else settings.domain
+        first = {"reward": settings.reward} if own_tasks else {}
+        first |= {"from_store": True} if settings.from_store else {}
+        usual = learn_settings(learn_fields(what, GivenSettings(first)))
+        fields = [name for name in LearnSettings.model_fields if name not in _NO_OPTIONS]
+        needed = [name for name in fields if name in _ALWAYS or getattr(settings, name) != getattr(usual, name)]
+        if own_tasks:
+            needed = [name for name in needed if name != "data"]
+            needed += ["name"] if settings.domain != usual.domain else []
+        options = first | {name: getattr(settings, name) for name in needed}
         again = learn_settings(learn_fields(what, GivenSettings(options)))
     except (AgentlearnError, ValidationError, ValueError, OSError):
         return ""
@@ -166,48 +177,33 @@ def run_command(row: RunRow, start: str | None) -> str:
     if settings.library is None and start is not None:
         none = start == EMPTY_LIBRARY.version
         options["library"] = NO_LIBRARY if none else f"{settings.library_name}@{start[:12]}"
-    return shlex.join(["agentlearn", "learn", what, *_arguments(options)])
-
-
-def _words(settings: LearnSettings) -> tuple[str, dict[str, Any]]:
-    """What the command learns from, and the settings to give as options."""
-    own_tasks = settings.reward is not None and settings.data is not None
-    what = str(settings.data) if own_tasks else settings.domain
-    first = {"reward": settings.reward} if own_tasks else {}
-    first |= {"from_store": True} if settings.from_store else {}
-    usual = learn_settings(learn_fields(what, GivenSettings(first)))
-    fields = [name for name in LearnSettings.model_fields if name not in _NO_OPTIONS]
-    needed = [name for name in fields if name in _ALWAYS or getattr(settings, name) != getattr(usual, name)]
-    if own_tasks:
-        needed = [name for name in needed if name != "data"]
-        if settings.domain != usual.domain:
-            needed.append("name")
-    return what, first | {name: getattr(settings, name) for name in needed}
-
-
-def _arguments(options: dict[str, Any]) -> list[str]:
-    arguments: list[str] = []
+    words = ["agentlearn", "learn", what]
     for field, value in options.items():
         option = LEARN_OPTION_NAMES.get(field, f"--{field.replace('_', '-')}")
         match value:
             case True:
-                arguments.append(option)
+                words.append(option)
             case False:
-                arguments.append(f"--no-{option.removeprefix('--')}")
+                words.append(f"--no-{option.removeprefix('--')}")
             case None:
-                arguments += [option, "none"]
+                words += [option, "none"]
             case tuple():
-                arguments += [word for one in value for word in (option, str(one))]
+                words += [word for one in value for word in (option, str(one))]
             case _:
-                arguments += [option, str(value)]
-    return arguments
+                words += [option, str(value)]
+    return shlex.join(words)
 
 
-def card_facts(store: Path, reference: str, library: Library, audit: LibraryAudit) -> CardFacts:
-    """The facts about one version. A library that is a file may come from a store that is not here."""
+def library_card(
+    store: Path, reference: str, library: Library, audit: LibraryAudit, opened: StoreReader | None = None
+) -> LibraryCard:
+    """The facts about one version. A library that is a file may come from a store that is not here.
+
+    opened: the store, where it is open.
+    """
     runs: tuple[CardRun, ...] = ()
     try:
-        with read_store(store) as reader:
+        with nullcontext(opened) if opened is not None else read_store(store) as reader:
             runs = tuple(_card_runs(reader, library))
     except StoreError:  # a library in a file needs no store
         runs = ()
@@ -216,7 +212,7 @@ def card_facts(store: Path, reference: str, library: Library, audit: LibraryAudi
     arm = reference if is_file else f"{reference.partition('@')[0]}@{library.version[:12]}"
     made = next((run for run in runs if run.made_this), None)
     options = ["--domain", made.domain, "--model", made.model] if made else []
-    return CardFacts(name, library, audit, runs, command_words("compare", "none", arm, *options, store=store))
+    return LibraryCard(name, library, audit, runs, command_words("compare", "none", arm, *options, store=store))
 
 
 def learned_from(store: Path, library: Library) -> str:
@@ -243,29 +239,24 @@ def _card_runs(reader: StoreReader, library: Library) -> Iterator[CardRun]:
     made = {origin.run for origins in origins_in(reader, library).values() for origin in origins}
     rows = [row for row in reader.runs(limit=1_000_000) if row.kind == "learn"]
     for row in sorted(rows, key=lambda one: (one.started_at, one.run)):
-        report = stored_report(row) if row.report else None
+        report = _stored_report(row) if row.report else None
         chosen = None if report is None else report.selection
         made_this = chosen is not None and chosen.selected == library.version and chosen.status != "unchanged"
         if made_this or row.run in made:
-            inputs = reader.run_inputs(row.run)
-            yield _card_run(row, report, None if inputs is None else inputs.library, made_this=made_this)
-
-
-def _card_run(row: RunRow, report: LearnReport | None, start: str | None, *, made_this: bool) -> CardRun:
-    settings = json.loads(row.settings or "{}")
-    return CardRun(
-        run=row.run,
-        domain=row.domain,
-        model=row.model,
-        reflector=str(settings.get("reflector") or row.model) if report is None else report.reflector,
-        simulated=row.simulated or (report is not None and report.simulated),
-        tasks=0 if report is None else report.tasks.get("train", 0),
-        rollouts=0 if report is None else sum(report.rollouts.values()),
-        at=row.at,
-        made_this=made_this,
-        gain="" if report is None else _gain(report),
-        command=run_command(row, start),
-    )
+            inputs, settings = reader.run_inputs(row.run), json.loads(row.settings or "{}")
+            yield CardRun(
+                run=row.run,
+                domain=row.domain,
+                model=row.model,
+                reflector=str(settings.get("reflector") or row.model) if report is None else report.reflector,
+                simulated=row.simulated or (report is not None and report.simulated),
+                tasks=0 if report is None else report.tasks.get("train", 0),
+                rollouts=0 if report is None else sum(report.rollouts.values()),
+                at=row.at,
+                made_this=made_this,
+                gain="" if report is None else _gain(report),
+                command=run_command(row, None if inputs is None else inputs.library),
+            )
 
 
 def _gain(report: LearnReport) -> str:

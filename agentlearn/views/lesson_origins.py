@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,17 +33,18 @@ class _FoundLibrary:
     """Whether it is a file, so that every command can use it by this reference."""
 
 
-def find_library(store: Path, reference: str) -> _FoundLibrary:
+def find_library(store: Path, reference: str, opened: StoreReader | None = None) -> _FoundLibrary:
     """The library of a reference: `NAME`, `NAME@X`, `@VERSION` of any name, a JSON file, or `none`.
 
-    X is a branch, a tag, or any prefix of exactly one version, as is VERSION. Raises LibraryError.
+    X is a branch, a tag, or any prefix of exactly one version, as is VERSION. opened: the store, where it is open.
+    Raises LibraryError.
     """
     published = LibraryStore(store / "libraries")
     name, at, prefix = reference.partition("@")
     if not at or reference.endswith(".json") or "/" in reference or published.is_label(name, prefix):
         return _FoundLibrary(published.load(reference), published=True)
     try:
-        with read_store(store) as reader:
+        with nullcontext(opened) if opened is not None else read_store(store) as reader:
             return _find(published, reader, name, prefix)
     except StoreError:  # published versions are files and need no store
         if not name:

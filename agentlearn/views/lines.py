@@ -11,7 +11,7 @@ from agentlearn.types.value import Value
 from agentlearn.views.charts import Scale, percent, placed, scale_of
 from agentlearn.views.figure import DASH, Tone, decimal, figure, finite, fold, interval, named, shape
 from agentlearn.views.markup import Html, clipped, element, joined
-from agentlearn.views.table import Column, Table, TableCell, table
+from agentlearn.views.table import Column, Table, TableCell
 
 
 class Point(Value):
@@ -33,6 +33,27 @@ class Series(Value):
     connected: bool = True
     """Whether a line connects the points. False for points that stand for themselves, such as chosen ones."""
 
+    def html(self, number: int, aside: float, plane: "_Plane") -> Html:
+        measured = [(point, y) for point in self.points if (y := finite(point.y)) is not None]
+        measured.sort(key=lambda pair: pair[0].x)
+        places = [(percent(plane.across.at(point.x)), percent(plane.up.at(y))) for point, y in measured]
+        strokes = [
+            element("line", class_="stroke", x1=one[0], x2=other[0], y1=one[1], y2=other[1])
+            for one, other in pairwise(places if self.connected else [])
+        ]
+        markers: list[Html] = []
+        for point, y in measured:
+            words = " ".join(filter(None, (point.label, decimal(point.y), interval(point.low, point.high))))
+            marker = _marker(number, element("title", f"{self.label}: {words}"))
+            markers.append(placed(marker, plane.across.at(point.x), percent(plane.up.at(y))))
+        whiskers = [plane.whisker(point) for point, _ in measured]
+        return element("g", *strokes, *whiskers, *markers, class_=_kind(number), transform=f"translate({aside} 0)")
+
+    def sample(self, number: int) -> Html:
+        """What the legend shows of the line."""
+        stroke = element("line", class_="stroke", x1=-12, x2=12, y1=0, y2=0) if self.connected else None
+        return element("g", stroke, _marker(number), class_=_kind(number))
+
 
 class LineChart(Value):
     """A chart of one or more series."""
@@ -43,50 +64,49 @@ class LineChart(Value):
     series: tuple[Series, ...]
     note: str = ""
 
+    def html(self, mark: str) -> Html:
+        """The part as HTML: the drawing, its legend, and a folded table of the values."""
+        points = [point for series in self.series for point in series.points]
+        plane = _Plane.of([point.x for point in points], points)
+        # Lines are moved aside, which keeps their intervals apart. Points without a line stay.
+        lines = [n for n, one in enumerate(self.series) if one.connected]
+        asides = [round((place - (len(lines) - 1) / 2) * 5, 1) for place in range(len(lines))]
+        moved = dict(zip(lines, asides, strict=True))
+        drawing = joined(*(one.html(n, moved.get(n, 0.0), plane) for n, one in enumerate(self.series)))
+        legend = [
+            element(
+                "li",
+                element("svg", one.sample(n), class_="glyph wide", viewBox="-14 -8 28 16", aria_hidden="true"),
+                element("bdi", one.label),
+            )
+            for n, one in enumerate(self.series)
+        ]
+        columns = [Column(name="series"), Column(name=self.x_name, kind="number"), Column(name="point")]
+        columns.append(Column(name=self.y_name, kind="number"))
+        rows = [
+            (
+                TableCell(text=series.label),
+                TableCell(text=f"{point.x:g}", value=point.x),
+                TableCell(text=point.label or DASH),
+                TableCell(text=decimal(point.y), sub=interval(point.low, point.high), value=point.y),
+            )
+            for series in self.series
+            for point in series.points
+        ]
+        if not any(point.label for point in points):
+            columns.pop(2)
+            rows = [(*row[:2], row[3]) for row in rows]
+        content = joined(
+            plane.drawn(drawing, self, mark),
+            element("ul", *legend, class_="legend") if len(legend) > 1 else None,
+            _folded(self, tuple(columns), tuple(rows), mark),
+        )
+        return figure("chart lines", self.caption, content, mark=mark, note=self.note)
+
 
 _SHAPES = ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "M-4-4h8v8h-8z", "M0-5.5L5.5 4.5H-5.5z", "M0-5.5L5.5 0L0 5.5L-5.5 0z")
 _KINDS = 8
 """Number of series that look different: four shapes, full or hollow."""
-
-
-def line_chart(part: LineChart, mark: str) -> Html:
-    """A `LineChart` as HTML: the drawing, its legend, and a folded table of the values."""
-    points = [point for series in part.series for point in series.points]
-    plane = _Plane.of([point.x for point in points], points)
-    # Lines are moved aside, which keeps their intervals apart. Points without a line stay.
-    lines = [n for n, one in enumerate(part.series) if one.connected]
-    asides = [round((place - (len(lines) - 1) / 2) * 5, 1) for place in range(len(lines))]
-    moved = dict(zip(lines, asides, strict=True))
-    drawing = joined(*(_series(one, n, moved.get(n, 0.0), plane) for n, one in enumerate(part.series)))
-    legend = [
-        element(
-            "li",
-            element("svg", _sample(n, one), class_="glyph wide", viewBox="-14 -8 28 16", aria_hidden="true"),
-            element("bdi", one.label),
-        )
-        for n, one in enumerate(part.series)
-    ]
-    columns = [Column(name="series"), Column(name=part.x_name, kind="number"), Column(name="point")]
-    columns.append(Column(name=part.y_name, kind="number"))
-    rows = [
-        (
-            TableCell(text=series.label),
-            TableCell(text=f"{point.x:g}", value=point.x),
-            TableCell(text=point.label or DASH),
-            TableCell(text=decimal(point.y), sub=interval(point.low, point.high), value=point.y),
-        )
-        for series in part.series
-        for point in series.points
-    ]
-    if not any(point.label for point in points):
-        columns.pop(2)
-        rows = [(*row[:2], row[3]) for row in rows]
-    content = joined(
-        plane.drawn(drawing, part, mark),
-        element("ul", *legend, class_="legend") if len(legend) > 1 else None,
-        _folded(part, tuple(columns), tuple(rows), mark),
-    )
-    return figure("chart lines", part.caption, content, mark=mark, note=part.note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,34 +157,12 @@ class _Plane:
         return element("line", class_="whisker", x1=at, x2=at, y1=y1, y2=y2)
 
 
-def _series(series: Series, number: int, aside: float, plane: _Plane) -> Html:
-    measured = [(point, y) for point in series.points if (y := finite(point.y)) is not None]
-    measured.sort(key=lambda pair: pair[0].x)
-    places = [(percent(plane.across.at(point.x)), percent(plane.up.at(y))) for point, y in measured]
-    strokes = [
-        element("line", class_="stroke", x1=one[0], x2=other[0], y1=one[1], y2=other[1])
-        for one, other in pairwise(places if series.connected else [])
-    ]
-    markers: list[Html] = []
-    for point, y in measured:
-        words = " ".join(filter(None, (point.label, decimal(point.y), interval(point.low, point.high))))
-        marker = _marker(number, element("title", f"{series.label}: {words}"))
-        markers.append(placed(marker, plane.across.at(point.x), percent(plane.up.at(y))))
-    whiskers = [plane.whisker(point) for point, _ in measured]
-    return element("g", *strokes, *whiskers, *markers, class_=_kind(number), transform=f"translate({aside} 0)")
-
-
 def _kind(number: int) -> str:
     return f"series s{number % _KINDS}"
 
 
 def _marker(number: int, title: Html | None = None) -> Html:
     return element("path", title, class_="shape", d=_SHAPES[number % len(_SHAPES)])
-
-
-def _sample(number: int, series: Series) -> Html:
-    stroke = element("line", class_="stroke", x1=-12, x2=12, y1=0, y2=0) if series.connected else None
-    return element("g", stroke, _marker(number), class_=_kind(number))
 
 
 class ScatterPoint(Value):
@@ -179,6 +177,16 @@ class ScatterPoint(Value):
     high: float | None = None
     tone: Tone = "plain"
 
+    def html(self, x: float, y: float, label: "_Label | None") -> Html:
+        words = f"{self.label}: {decimal(self.y)} {interval(self.low, self.high)} at {self.x_words}"
+        mark = element("g", element("title", words), shape(self.tone), class_=self.tone)
+        leader = text = None
+        if label is not None:
+            text = element("text", label.words, class_="label", dx=label.dx, dy=label.dy, text_anchor=label.anchor)
+            if abs(label.dy) > 20:
+                leader = element("line", class_="leader", x1=0, y1=0, x2=label.dx, y2=round(label.dy - 4, 1))
+        return placed(joined(leader, mark, text), x, percent(y), "marker")
+
 
 class Scatter(Value):
     """A chart of labelled points; the x axis starts at 0."""
@@ -188,6 +196,31 @@ class Scatter(Value):
     y_name: str
     points: tuple[ScatterPoint, ...]
     note: str = ""
+
+    def html(self, mark: str) -> Html:
+        """The part as HTML: the drawing, and a folded table of the values."""
+        plane = _Plane.of([0.0, *(point.x for point in self.points)], self.points)
+        places = [(plane.across.at(point.x), plane.up.at(point.y)) for point in self.points]
+        labels = labelled([point.label for point in self.points], places)
+        drawing = joined(
+            *(plane.whisker(point) for point in self.points),
+            *(point.html(*place, label) for point, place, label in zip(self.points, places, labels, strict=True)),
+        )
+        columns = (
+            Column(name="point"),
+            Column(name=self.x_name, kind="number"),
+            Column(name=self.y_name, kind="number"),
+        )
+        rows = tuple(
+            (
+                TableCell(text=point.label),
+                TableCell(text=point.x_words, value=point.x),
+                TableCell(text=decimal(point.y), sub=interval(point.low, point.high), value=point.y),
+            )
+            for point in self.points
+        )
+        content = joined(plane.drawn(drawing, self, mark), _folded(self, columns, rows, mark))
+        return figure("chart scatter", self.caption, content, mark=mark, note=self.note)
 
 
 HEIGHT = 300
@@ -210,7 +243,7 @@ _SIDES: tuple[tuple[int, Literal["start", "end"]], ...] = ((1, "start"), (-1, "e
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class _Label:
     """A label and its distance from its point, in pixels."""
 
     words: str
@@ -225,37 +258,15 @@ class Label:
         return left, y + self.dy - _LINE * 0.75, left + width, y + self.dy + _LINE * 0.25
 
 
-def scatter(part: Scatter, mark: str) -> Html:
-    """A `Scatter` as HTML: the drawing, and a folded table of the values."""
-    plane = _Plane.of([0.0, *(point.x for point in part.points)], part.points)
-    places = [(plane.across.at(point.x), plane.up.at(point.y)) for point in part.points]
-    labels = labelled([point.label for point in part.points], places)
-    drawing = joined(
-        *(plane.whisker(point) for point in part.points),
-        *(_point(point, *place, label) for point, place, label in zip(part.points, places, labels, strict=True)),
-    )
-    columns = (Column(name="point"), Column(name=part.x_name, kind="number"), Column(name=part.y_name, kind="number"))
-    rows = tuple(
-        (
-            TableCell(text=point.label),
-            TableCell(text=point.x_words, value=point.x),
-            TableCell(text=decimal(point.y), sub=interval(point.low, point.high), value=point.y),
-        )
-        for point in part.points
-    )
-    content = joined(plane.drawn(drawing, part, mark), _folded(part, columns, rows, mark))
-    return figure("chart scatter", part.caption, content, mark=mark, note=part.note)
-
-
 def _folded(
     part: LineChart | Scatter, columns: tuple[Column, ...], rows: tuple[tuple[TableCell, ...], ...], mark: str
 ) -> Html:
     """The values of a chart as a folded table."""
     values = Table(caption=f"{part.caption}, as a table", columns=columns, rows=rows)
-    return fold("The values as a table", table(values, mark))
+    return fold("The values as a table", values.html(mark))
 
 
-def labelled(names: list[str], places: list[tuple[float, float]]) -> list[Label | None]:
+def labelled(names: list[str], places: list[tuple[float, float]]) -> list[_Label | None]:
     """A label for each point, so that no label overlaps another, covers a point or leaves the drawing.
 
     places: the points in percent. A label without room is None. Labels are placed greedily in the given order: right of
@@ -263,11 +274,11 @@ def labelled(names: list[str], places: list[tuple[float, float]]) -> list[Label 
     """
     dots = [(x / 100 * NARROWEST, y / 100 * HEIGHT) for x, y in places]
     taken = [(x, (x - 6, y - 6, x + 6, y + 6)) for x, y in dots]
-    labels: list[Label | None] = []
+    labels: list[_Label | None] = []
     for (x, y), name, own in zip(dots, names, list(taken), strict=True):
         others = [one for one in taken if one != own]
         words = clipped(name, _LONGEST)
-        candidates = (Label(words, dx * side, dy, anchor) for dx, dy in _AROUND for side, anchor in _SIDES)
+        candidates = (_Label(words, dx * side, dy, anchor) for dx, dy in _AROUND for side, anchor in _SIDES)
         label = next((one for one in candidates if _free(x, one.box(x, y), others)), None)
         labels.append(label)
         if label is not None:
@@ -288,14 +299,3 @@ def _free(x: float, box: _Box, others: list[tuple[float, _Box]]) -> bool:
         bottom <= one[1] or top >= one[3] or (right <= one[0] and x <= at) or (left >= one[2] and x >= at)
         for at, one in others
     )
-
-
-def _point(point: ScatterPoint, x: float, y: float, label: Label | None) -> Html:
-    words = f"{point.label}: {decimal(point.y)} {interval(point.low, point.high)} at {point.x_words}"
-    mark = element("g", element("title", words), shape(point.tone), class_=point.tone)
-    leader = text = None
-    if label is not None:
-        text = element("text", label.words, class_="label", dx=label.dx, dy=label.dy, text_anchor=label.anchor)
-        if abs(label.dy) > 20:
-            leader = element("line", class_="leader", x1=0, y1=0, x2=label.dx, y2=round(label.dy - 4, 1))
-    return placed(joined(leader, mark, text), x, percent(y), "marker")

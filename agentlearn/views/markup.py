@@ -8,15 +8,16 @@ from typing import Literal, get_args
 from agentlearn.text import written_out
 
 Tag = Literal[
-    "a", "b", "bdi", "body", "caption", "circle", "code", "dd", "details", "div", "dl", "dt", "figcaption", "figure",
-    "footer", "g", "h1", "h2", "h3", "head", "header", "html", "li", "line", "link", "main", "meta", "nav", "p", "path",
-    "pre", "script", "section", "span", "style", "summary", "svg", "table", "tbody", "td", "text", "tfoot", "th",
-    "thead", "title", "tr", "ul",
+    "a", "article", "b", "bdi", "body", "button", "caption", "circle", "code", "dd", "details", "div", "dl", "dt",
+    "figcaption", "figure", "footer", "form", "g", "h1", "h2", "h3", "head", "header", "html", "img", "input", "label",
+    "li", "line", "link", "main", "meta", "nav", "ol", "option", "p", "path", "pre", "script", "section", "select",
+    "span", "style", "summary", "svg", "table", "tbody", "td", "text", "textarea", "tfoot", "th", "thead", "title",
+    "tr", "ul",
 ]  # fmt: skip
 TAGS: frozenset[str] = frozenset(get_args(Tag))
 Attribute = str | int | float | bool | None
 
-_VOID = frozenset({"link", "meta"})
+_VOID = frozenset({"img", "input", "link", "meta"})
 _BARE = frozenset({"circle", "line", "path"})
 """SVG elements without content."""
 
@@ -36,7 +37,7 @@ def shown(text: str) -> str:
     These are control, direction, zero-width and tag characters and lone surrogates. Tabs, line ends, and the joiners
     that emoji and scripts need, are kept.
     """
-    return written_out(_LINE_END.sub("\n", text), _code_point)
+    return written_out(_LINE_END.sub("\n", text), lambda character: f"⟨U+{ord(character):04X}⟩")
 
 
 def clipped(text: str, most: int) -> str:
@@ -88,7 +89,3 @@ def _attribute(name: str, value: Attribute) -> str:
     if value is True:
         return f" {name}"
     return f' {name}="{escape(shown(str(value)))}"'
-
-
-def _code_point(character: str) -> str:
-    return f"⟨U+{ord(character):04X}⟩"

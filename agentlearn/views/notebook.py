@@ -28,7 +28,7 @@ _EDGES: dict[Tone, str] = {
 }
 
 
-class SummaryList(Value):
+class _SummaryList(Value):
     """A list with a heading, such as lessons."""
 
     title: str
@@ -46,7 +46,7 @@ class NotebookSummary(Value):
     header: tuple[str, ...] = ()
     """Headings of the table."""
     rows: tuple[tuple[str, ...], ...] = ()
-    lists: tuple[SummaryList, ...] = ()
+    lists: tuple[_SummaryList, ...] = ()
     footer: str = ""
 
 
@@ -59,7 +59,7 @@ def summary_html(part: NotebookSummary) -> str:
     def line(words: str, *, bold: bool) -> Html:
         return element("p", text(words), style="font-weight:bold" if bold else None)
 
-    def listed(one: SummaryList) -> Html:
+    def listed(one: _SummaryList) -> Html:
         more = len(one.entries) - MOST
         rest = element("li", f"and {more:,} more") if more > 0 else None
         items = (element("li", text(entry)) for entry in one.entries[:MOST])
@@ -68,7 +68,7 @@ def summary_html(part: NotebookSummary) -> str:
     head = element("tr", *(element("th", one) for one in part.header))
     body = [element("tr", *(element("td", text(cell)) for cell in row)) for row in part.rows[:MOST]]
     edge = f"border-left:4px solid {_EDGES[part.tone]};padding-left:0.8em"
-    cautions = SummaryList(title="Cautions", entries=part.cautions)
+    cautions = _SummaryList(title="Cautions", entries=part.cautions)
     return element(
         "div",
         *(line(words, bold=not number) for number, words in enumerate(part.sentences[:MOST])),
@@ -109,7 +109,7 @@ def report_html(report: "LearnReport", library: Library | None) -> str:
             sentences=tuple(filter(None, (*sentences, *_selection_lines(report)))),
             tone=tone,
             cautions=tuple(dict.fromkeys(filter(None, (*cautions, *report.notes)))),
-            lists=(SummaryList(title="Lessons", entries=lessons),),
+            lists=(_SummaryList(title="Lessons", entries=lessons),),
             footer=(
                 f"library {line.reference} · {count_words(line.lessons, 'lesson')} ·"
                 f" {rollouts:,} rollouts · cost {money(report.cost_usd)} · run {report.run}"

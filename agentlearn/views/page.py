@@ -3,30 +3,16 @@
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import assert_never
+from itertools import count
 
 from agentlearn.types.value import Value
-from agentlearn.views.charts import Bars, Dumbbell, Forest, bar_chart, dumbbell, forest
+from agentlearn.views.charts import Bars, Dumbbell, Forest
 from agentlearn.views.figure import fold, marked
-from agentlearn.views.lines import LineChart, Scatter, line_chart, scatter
+from agentlearn.views.lines import LineChart, Scatter
 from agentlearn.views.markup import Html, element, joined, raw
-from agentlearn.views.table import (
-    CodeBlock,
-    KeyFigures,
-    Note,
-    Paragraph,
-    Statement,
-    Table,
-    code,
-    key_figures,
-    note,
-    paragraph,
-    statement,
-    table,
-)
+from agentlearn.views.table import CodeBlock, KeyFigures, Note, Paragraph, Statement, Table
 
 
 class Details(Value):
@@ -37,6 +23,11 @@ class Details(Value):
     """Text at the end of the summary line."""
     parts: "tuple[PagePart, ...]"
     unfolded: bool = False
+
+    def html(self, mark: str) -> Html:
+        """The part as HTML."""
+        content = joined(*(one.html(mark) for one in self.parts))
+        return fold(self.summary, content, aside=self.aside, unfolded=self.unfolded)
 
 
 PagePart = (
@@ -63,6 +54,17 @@ class Section(Value):
     lede: str = ""
     parts: tuple[PagePart, ...]
 
+    def html(self, anchor: str, mark: str) -> Html:
+        """The section as HTML, with an anchor for links to it."""
+        return element(
+            "section",
+            element("h2", self.title, id=f"{anchor}-heading"),
+            element("p", element("bdi", self.lede), class_="prose") if self.lede else None,
+            *(part.html(mark) for part in self.parts),
+            id=anchor,
+            aria_labelledby=f"{anchor}-heading",
+        )
+
 
 class HtmlPage(Value):
     """The content of one HTML file."""
@@ -77,59 +79,53 @@ class HtmlPage(Value):
     sections: tuple[Section, ...] = ()
     footer: str = ""
 
+    def head(self) -> Html:
+        """The head of the file, with the style sheet and a policy that lets it load nothing."""
+        title = f"{self.title} ({self.mark})" if self.mark else self.title
+        return element(
+            "head",
+            element("meta", charset="utf-8"),
+            element("meta", http_equiv="Content-Security-Policy", content=_policy()),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("meta", name="color-scheme", content="light dark"),
+            element("meta", name="referrer", content="no-referrer"),
+            element("title", title),
+            element("link", rel="icon", href="data:,"),  # without it, browsers request one from the server
+            raw("style", _asset("page.css")),
+        )
+
 
 def render_page(page: HtmlPage) -> str:
     """The whole file as text that UTF-8 can encode."""
-    anchors = anchors_of([section.title for section in page.sections])
+    anchors: list[str] = []
+    for section in page.sections:
+        base = re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"
+        names = (base if number == 1 else f"{base}-{number}" for number in count(1))
+        anchors.append(next(one for one in names if one != "details" and one not in anchors))
     front = element(
         "header",
         element("p", page.kicker, marked(page.mark), class_="kicker") if page.kicker or page.mark else None,
         element("h1", element("bdi", page.title)),
-        *(_part(part, page.mark) for part in page.front),
+        *(part.html(page.mark) for part in page.front),
         class_="front",
     )
-    sections = [_section(one, anchor, page.mark) for one, anchor in zip(page.sections, anchors, strict=True)]
+    placed = list(zip(page.sections, anchors, strict=True))
+    sections = [one.html(anchor, page.mark) for one, anchor in placed]
+    links = [element("li", element("a", one.title, href=f"#{anchor}")) for one, anchor in placed]
     body = element(
         "body",
         element("a", "Skip to the details", class_="skip", href="#details"),
         element(
             "div",
             front,
-            _contents(page.sections, anchors) if len(page.sections) > 1 else None,
+            element("nav", element("ul", *links), aria_label="Contents") if len(links) > 1 else None,
             element("main", *sections, id="details", tabindex=-1),
             element("footer", element("p", page.footer, class_="quiet")) if page.footer else None,
             class_="page",
         ),
         raw("script", _asset("page.js")),
     )
-    return "<!doctype html>\n" + element("html", _head(page), body, lang="en").text + "\n"
-
-
-def anchors_of(titles: Sequence[str]) -> list[str]:
-    """A unique anchor for each title."""
-    anchors: list[str] = []
-    for title in titles:
-        base = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
-        taken = {"details", *anchors}
-        anchors.append(
-            base if base not in taken else next(a for n in range(2, 10_000) if (a := f"{base}-{n}") not in taken)
-        )
-    return anchors
-
-
-def _head(page: HtmlPage) -> Html:
-    title = f"{page.title} ({page.mark})" if page.mark else page.title
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_policy()),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", title),
-        element("link", rel="icon", href="data:,"),  # without it, browsers request one from the server
-        raw("style", _asset("page.css")),
-    )
+    return "<!doctype html>\n" + element("html", page.head(), body, lang="en").text + "\n"
 
 
 @cache
@@ -148,57 +144,3 @@ def _policy() -> str:
         f"default-src 'none'; img-src data:; style-src 'sha256-{digest('page.css')}'; "
         f"script-src 'sha256-{digest('page.js')}'; base-uri 'none'; form-action 'none'"
     )
-
-
-def _contents(sections: Sequence[Section], anchors: Sequence[str]) -> Html:
-    links = [
-        element("li", element("a", section.title, href=f"#{anchor}"))
-        for section, anchor in zip(sections, anchors, strict=True)
-    ]
-    return element("nav", element("ul", *links), aria_label="Contents")
-
-
-def _section(section: Section, anchor: str, mark: str) -> Html:
-    return element(
-        "section",
-        element("h2", section.title, id=f"{anchor}-heading"),
-        element("p", element("bdi", section.lede), class_="prose") if section.lede else None,
-        *(_part(part, mark) for part in section.parts),
-        id=anchor,
-        aria_labelledby=f"{anchor}-heading",
-    )
-
-
-def _details(part: Details, mark: str) -> Html:
-    content = joined(*(_part(one, mark) for one in part.parts))
-    return fold(part.summary, content, aside=part.aside, unfolded=part.unfolded)
-
-
-def _part(part: PagePart, mark: str) -> Html:
-    match part:
-        case Bars():
-            return bar_chart(part, mark)
-        case CodeBlock():
-            return code(part)
-        case Details():
-            return _details(part, mark)
-        case Dumbbell():
-            return dumbbell(part, mark)
-        case Forest():
-            return forest(part, mark)
-        case KeyFigures():
-            return key_figures(part, mark)
-        case LineChart():
-            return line_chart(part, mark)
-        case Note():
-            return note(part)
-        case Paragraph():
-            return paragraph(part)
-        case Scatter():
-            return scatter(part, mark)
-        case Statement():
-            return statement(part)
-        case Table():
-            return table(part, mark)
-        case _:
-            assert_never(part)

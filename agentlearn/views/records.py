@@ -43,17 +43,38 @@ class GroupAddress:
     batch: int
     task: TaskId
 
+    @classmethod
+    def in_run(cls, reader: StoreReader, run: RunRow, rest: str) -> "GroupAddress":
+        """The group of a run that `TASK` or `TASK@PHASE` names. Raises ConfigError."""
+        task, _, phase = rest.partition("@")
+        groups = cls.all_of(reader, run)
+        of_task = [one for one in groups if one.task.startswith(task)]
+        found = [
+            one for one in of_task if phase in {"", one.phase, f"{one.phase}:{one.batch}", f"{one.phase}/{one.batch}"}
+        ]
+        if len(found) == 1:
+            return found[0]
+        nearby = found or of_task or groups
+        listed = ", ".join(
+            [*(group_address(run.run, one.task, one.phase) for one in nearby[:4]), *(["…"] if len(nearby) > 4 else [])]
+        )
+        if found:
+            given = f"{run.run}/{rest}"
+            raise ConfigError(f"{given!r} names {len(found)} groups ({listed}); give one of them", code="unknown_group")
+        listed = f"found: {listed}" if nearby else "it has no rollouts"
+        raise ConfigError(f"run {run.run!r} has no group {rest!r} ({listed})", code="unknown_group")
+
+    @classmethod
+    def all_of(cls, reader: StoreReader, run: RunRow) -> "list[GroupAddress]":
+        """All groups of a run: those of its rollouts, and those that it learned from in the store."""
+        own = ((one.phase, one.batch, one.task) for one in reader.trajectories(run.run))
+        learned = ((one.phase, one.batch, one.task) for one in reader.lesson_units(run.run))
+        return [GroupAddress(run, *key) for key in dict.fromkeys((*own, *learned))]
+
 
 def group_address(run: RunId, task: TaskId, phase: str) -> str:
     """The address of a group."""
     return f"{run}/{task[:SHORT_ID]}@{phase}"
-
-
-def _groups_of(reader: StoreReader, run: RunRow) -> list[GroupAddress]:
-    """All groups of a run: those of its rollouts, and those that it learned from in the store."""
-    own = ((one.phase, one.batch, one.task) for one in reader.trajectories(run.run))
-    learned = ((one.phase, one.batch, one.task) for one in reader.lesson_units(run.run))
-    return [GroupAddress(run, *key) for key in dict.fromkeys((*own, *learned))]
 
 
 def resolve(reader: StoreReader, address: str) -> RolloutId | RunRow | GroupAddress:
@@ -67,7 +88,7 @@ def resolve(reader: StoreReader, address: str) -> RolloutId | RunRow | GroupAddr
         )
     run, slash, rest = address.partition("/")
     if slash:
-        return _group(reader, reader.run(run), rest)
+        return GroupAddress.in_run(reader, reader.run(run), rest)
     rollouts, runs = reader.starting("rollout", address), reader.starting("run", address)
     if address in runs or (len(runs) == 1 and not rollouts):
         return reader.run(runs[0])
@@ -82,24 +103,6 @@ def resolve(reader: StoreReader, address: str) -> RolloutId | RunRow | GroupAddr
         )
     named = ", ".join(repr(one) for one in (*runs, *rollouts)[:4])
     raise ConfigError(f"{address!r} is ambiguous ({named}); give more of the id", code="unknown_rollout")
-
-
-def _group(reader: StoreReader, run: RunRow, rest: str) -> GroupAddress:
-    task, _, phase = rest.partition("@")
-    groups = _groups_of(reader, run)
-    of_task = [one for one in groups if one.task.startswith(task)]
-    found = [one for one in of_task if phase in {"", one.phase, f"{one.phase}:{one.batch}", f"{one.phase}/{one.batch}"}]
-    if len(found) == 1:
-        return found[0]
-    nearby = found or of_task or groups
-    listed = ", ".join(
-        [*(group_address(run.run, one.task, one.phase) for one in nearby[:4]), *(["…"] if len(nearby) > 4 else [])]
-    )
-    if found:
-        given = f"{run.run}/{rest}"
-        raise ConfigError(f"{given!r} names {len(found)} groups ({listed}); give one of them", code="unknown_group")
-    listed = f"found: {listed}" if nearby else "it has no rollouts"
-    raise ConfigError(f"run {run.run!r} has no group {rest!r} ({listed})", code="unknown_group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ def group_rows(
     for row in proposals:
         if (task := row.ended.proposal.task) is not None:
             ends[row.phase, row.batch, task][row.ended.end.end] += 1
-    groups = _groups_of(reader, run)
+    groups = GroupAddress.all_of(reader, run)
     tasks = reader.tasks(list(dict.fromkeys(group.task for group in groups)))
     rows: list[GroupRow] = []
     for group in groups:

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, assert_never
 
 from agentlearn.errors import ConfigError
-from agentlearn.library.shown import render
 from agentlearn.store import ProposalRow, StoreReader
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Summary
@@ -153,7 +152,7 @@ class RolloutRecord:
         """The lessons as the agent was shown them."""
         if self.library is None:
             return Rendered(text="", labels={})
-        return render(self.library, self.trajectory.treatment.masked)
+        return self.library.render(masked=self.trajectory.treatment.masked)
 
     def as_json(self) -> dict[str, Any]:
         """The record for JSON output."""
@@ -174,6 +173,91 @@ class RolloutRecord:
             "episode": self.episode,
             "feedback": [one.model_dump(mode="json") for one in self.feedback],
         }
+
+    def lines(self, *, full: bool) -> Iterator[str]:
+        """The record as text, one part after the other. full: every text to its end, and the schemas of the tools."""
+        trajectory = self.trajectory
+        place = f"{trajectory.phase}, rollout {trajectory.g}"
+        again = f", attempt {trajectory.attempt + 1}" if trajectory.attempt else ""
+        yield labelled("rollout", f"{trajectory.id} of run {trajectory.run}, {place}{again}")
+        yield labelled("group", group_address(trajectory.run, trajectory.task, trajectory.phase))
+        lessons = None if self.library is None else len(self.library)
+        yield labelled("treatment", treatment_words(trajectory.treatment, lessons))
+        yield from task_lines(self.task, full=full)
+        yield from self._sent_lines(full=full)
+        yield from _tool_lines(self.tools, full=full)
+        yield from self._lesson_lines()
+        yield ""
+        for number, step in enumerate(trajectory.steps, start=1):
+            yield from step_lines(number, step, full=full)
+        if not trajectory.steps:
+            yield "no steps: no model call was answered"
+        yield ""
+        yield from self._result_lines(full=full)
+        yield from self._feedback_lines(full=full)
+        labels = {identity: label for label, identity in self.shown.labels.items()}
+        for summary in self.summaries:
+            yield labelled("summary", f"made in run {summary.run}, asked with {prompt_labels(summary.prompts)}")
+            yield from summary_lines(summary, labels)
+        made = [one for one in self.proposals if one.ended.proposal.stage == "compare"]
+        for row in made:
+            yield from proposal_lines("proposal", [row], labels)
+            yield from proposal_lines("", followers(self.proposals, row), labels, prompts=False)
+        if not made:
+            yield labelled("proposal", "no proposal was made from this rollout")
+
+    def _sent_lines(self, *, full: bool) -> Iterator[str]:
+        """The instructions, system messages and user messages as sent."""
+        sent, block = self.sent, self.shown.text
+        if not sent.instructions and not sent.system:
+            yield labelled("system", "none was sent")
+        for number, text in enumerate((*sent.instructions, *sent.system), start=1):
+            words = text if full or not block else text.replace(block, _BLOCK)
+            yield labelled("system" if number == 1 else f"system {number}", shortened(words, full=full))
+        for number, text in enumerate(sent.user, start=1):
+            words = "the task, as above" if text == self.task.problem and not full else shortened(text, full=full)
+            yield labelled("user" if number == 1 else f"user {number}", words)
+
+    def _lesson_lines(self) -> Iterator[str]:
+        """The lessons as the agent was shown them, and those that it was not shown."""
+        library, shown = self.library, self.shown
+        if library is None:
+            yield labelled("lessons", "the store does not have this library version")
+            return
+        if not shown.text:
+            yield labelled("lessons", "none was shown")
+        elif not self.sent.hold(shown.text):
+            yield labelled("lessons", "the messages do not have this text: it was not sent, or no request was made")
+        label = "lessons"
+        for line in (line for line in shown.text.splitlines() if line.startswith("[")):
+            yield labelled(label if self.sent.hold(shown.text) else "", line)
+            label = ""
+        for one in library.experiences:
+            if one.id in self.trajectory.treatment.masked:
+                yield labelled("withheld", one.lesson)
+
+    def _result_lines(self, *, full: bool) -> Iterator[str]:
+        trajectory, usage = self.trajectory, self.trajectory.usage
+        if trajectory.verdict is not None or trajectory.failure is None:
+            yield labelled("answer", "none" if trajectory.answer is None else shortened(trajectory.answer, full=full))
+        yield labelled("verdict" if trajectory.failure is None else "failed", verdict_words(trajectory))
+        cost = "at an unknown price" if trajectory.cost_usd is None else f"for {cost_words(trajectory.cost_usd)}"
+        cached = f" ({usage.tokens_cached} cached)" if usage.tokens_cached else ""
+        tokens = f"{usage.tokens_in} tokens in{cached}, {usage.tokens_out} out"
+        yield labelled("used", f"{usage.requests} calls, {tokens}, {trajectory.seconds:.2f} s, {cost}")
+        yield labelled("prompts", prompt_labels(tuple(one for one in trajectory.prompts if one.name != TOOLS)))
+
+    def _feedback_lines(self, *, full: bool) -> Iterator[str]:
+        """What was said about a recorded rollout."""
+        if self.episode:
+            yield labelled("episode", self.episode)
+        for one in self.feedback:
+            about = "the episode: " if one.rollout is None else ""
+            reward = "no reward" if one.reward is None else f"reward {one.reward:g}"
+            who = f" by {one.by}" if one.by else ""
+            words = f"; {shortened(one.reason, full=full)}" if one.reason else ""
+            answer = f"; right answer: {shortened(one.demonstration, full=full)}" if one.demonstration else ""
+            yield labelled("feedback", f"{about}{reward}{words}{answer}   ({one.at:%Y-%m-%d %H:%M}{who})")
 
 
 def stored_library(reader: StoreReader, version: LibraryVersion) -> Library | None:
@@ -196,39 +280,6 @@ def _tools(reader: StoreReader, trajectory: Trajectory) -> tuple[dict[str, Any],
 _BLOCK = "[… the lessons, as listed below …]"
 
 
-def rollout_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:
-    """The record as text, one part after the other. full: every text to its end, and the schemas of the tools."""
-    trajectory = record.trajectory
-    place = f"{trajectory.phase}, rollout {trajectory.g}"
-    again = f", attempt {trajectory.attempt + 1}" if trajectory.attempt else ""
-    yield labelled("rollout", f"{trajectory.id} of run {trajectory.run}, {place}{again}")
-    yield labelled("group", group_address(trajectory.run, trajectory.task, trajectory.phase))
-    lessons = None if record.library is None else len(record.library)
-    yield labelled("treatment", treatment_words(trajectory.treatment, lessons))
-    yield from task_lines(record.task, full=full)
-    yield from _sent_lines(record, full=full)
-    yield from _tool_lines(record.tools, full=full)
-    yield from _lesson_lines(record)
-    yield ""
-    for number, step in enumerate(trajectory.steps, start=1):
-        yield from step_lines(number, step, full=full)
-    if not trajectory.steps:
-        yield "no steps: no model call was answered"
-    yield ""
-    yield from _result_lines(record, full=full)
-    yield from _feedback_lines(record, full=full)
-    labels = {identity: label for label, identity in record.shown.labels.items()}
-    for summary in record.summaries:
-        yield labelled("summary", f"made in run {summary.run}, asked with {prompt_labels(summary.prompts)}")
-        yield from summary_lines(summary, labels)
-    made = [one for one in record.proposals if one.ended.proposal.stage == "compare"]
-    for row in made:
-        yield from proposal_lines("proposal", [row], labels)
-        yield from proposal_lines("", followers(record.proposals, row), labels, prompts=False)
-    if not made:
-        yield labelled("proposal", "no proposal was made from this rollout")
-
-
 def task_lines(task: Task, *, full: bool) -> Iterator[str]:
     """The problem and the expected answer."""
     yield labelled("task", shortened(task.problem, full=full))
@@ -241,32 +292,6 @@ def summary_lines(summary: Summary, labels: Mapping[ExperienceId, str]) -> Itera
     for number, step in enumerate(summary.steps, start=1):
         used = f" (used {', '.join(labels.get(one, one[:8]) for one in step.used)})" if step.used else ""
         yield labelled("", f"{number}. {step.text}{used}")
-
-
-def _feedback_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:
-    """What was said about a recorded rollout."""
-    if record.episode:
-        yield labelled("episode", record.episode)
-    for one in record.feedback:
-        about = "the episode: " if one.rollout is None else ""
-        reward = "no reward" if one.reward is None else f"reward {one.reward:g}"
-        who = f" by {one.by}" if one.by else ""
-        words = f"; {shortened(one.reason, full=full)}" if one.reason else ""
-        answer = f"; right answer: {shortened(one.demonstration, full=full)}" if one.demonstration else ""
-        yield labelled("feedback", f"{about}{reward}{words}{answer}   ({one.at:%Y-%m-%d %H:%M}{who})")
-
-
-def _sent_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:
-    """The instructions, system messages and user messages as sent."""
-    sent, block = record.sent, record.shown.text
-    if not sent.instructions and not sent.system:
-        yield labelled("system", "none was sent")
-    for number, text in enumerate((*sent.instructions, *sent.system), start=1):
-        words = text if full or not block else text.replace(block, _BLOCK)
-        yield labelled("system" if number == 1 else f"system {number}", shortened(words, full=full))
-    for number, text in enumerate(sent.user, start=1):
-        words = "the task, as above" if text == record.task.problem and not full else shortened(text, full=full)
-        yield labelled("user" if number == 1 else f"user {number}", words)
 
 
 def _tool_lines(tools: tuple[dict[str, Any], ...] | None, *, full: bool) -> Iterator[str]:
@@ -283,25 +308,6 @@ def _tool_lines(tools: tuple[dict[str, Any], ...] | None, *, full: bool) -> Iter
             yield labelled(label, f"{words}\n{description}\n{schema}")
         else:
             yield labelled(label, f"{words}  {one_line(description)}")
-
-
-def _lesson_lines(record: RolloutRecord) -> Iterator[str]:
-    """The lessons as the agent was shown them, and those that it was not shown."""
-    library, shown = record.library, record.shown
-    if library is None:
-        yield labelled("lessons", "the store does not have this library version")
-        return
-    if not shown.text:
-        yield labelled("lessons", "none was shown")
-    elif not record.sent.hold(shown.text):
-        yield labelled("lessons", "the messages do not have this text: it was not sent, or no request was made")
-    label = "lessons"
-    for line in (line for line in shown.text.splitlines() if line.startswith("[")):
-        yield labelled(label if record.sent.hold(shown.text) else "", line)
-        label = ""
-    for one in library.experiences:
-        if one.id in record.trajectory.treatment.masked:
-            yield labelled("withheld", one.lesson)
 
 
 def step_lines(number: int, step: Step, *, full: bool) -> Iterator[str]:
@@ -337,15 +343,3 @@ def _arguments(call: ToolCall, *, full: bool) -> str:
     if isinstance(arguments, dict) and set(arguments) == {"code"} and isinstance(arguments["code"], str):
         return f"\n{indented(shortened(arguments['code'], full=full))}"
     return shortened(call.arguments, full=full)
-
-
-def _result_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:
-    trajectory, usage = record.trajectory, record.trajectory.usage
-    if trajectory.verdict is not None or trajectory.failure is None:
-        yield labelled("answer", "none" if trajectory.answer is None else shortened(trajectory.answer, full=full))
-    yield labelled("verdict" if trajectory.failure is None else "failed", verdict_words(trajectory))
-    cost = "at an unknown price" if trajectory.cost_usd is None else f"for {cost_words(trajectory.cost_usd)}"
-    cached = f" ({usage.tokens_cached} cached)" if usage.tokens_cached else ""
-    tokens = f"{usage.tokens_in} tokens in{cached}, {usage.tokens_out} out"
-    yield labelled("used", f"{usage.requests} calls, {tokens}, {trajectory.seconds:.2f} s, {cost}")
-    yield labelled("prompts", prompt_labels(tuple(one for one in trajectory.prompts if one.name != TOOLS)))

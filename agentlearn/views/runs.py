@@ -13,12 +13,12 @@ from agentlearn.learning.report import (
     Delta,
     HeldOutScore,
     LibraryLine,
-    Proposals,
     SelectedVersion,
     StageLine,
     Taught,
     VersionLine,
 )
+from agentlearn.library.curate import EndCounts
 from agentlearn.measure.contrast import ContrastVerdict
 from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow
 from agentlearn.text import Block, block, visible_line
@@ -109,7 +109,31 @@ def _not_counted(sides: Sequence[tuple[str, HeldOutScore]]) -> Iterator[str]:
             yield f"{words}: {', '.join(f'{n} of {all_}{side}' for side, n, all_ in found)}   {', '.join(codes)}"
 
 
-def leaf_lines(value: object, path: str = "") -> Iterator[Block]:
+def result_words(report: str) -> str:
+    """The main result of a run, from its report as JSON; empty when there is none. It begins with two spaces."""
+    if not report:
+        return ""
+    loaded = json.loads(report)
+    if loaded.get("contrasts") is not None:
+        pairwise = any(one["baseline"] != loaded["baseline"] for one in loaded["contrasts"])
+        names = [f"{one['arm']} - {one['baseline']}" if pairwise else one["arm"] for one in loaded["contrasts"]]
+        verdicts = [one["verdict"].replace("_", " ") for one in loaded["contrasts"]]
+        return "  " + ", ".join(f"{name} {verdict}" for name, verdict in zip(names, verdicts, strict=True))
+    if loaded.get("rounds") is not None:
+        compared = [one["compared"] for one in loaded["rounds"] if one["compared"]]
+        kept = compared[-1]["kept"] if compared else None
+        return "" if kept is None else f"  weights keep {kept:.0%} of the lessons' gain"
+    if loaded.get("pilot"):
+        return f"  pilot of {loaded['pilot']['tasks']} tasks"
+    delta = loaded.get("delta")
+    if not delta or delta["mean"] is None:
+        return ""
+    open_words = {name: delta.get(name) or "" for name in ("withheld", "left_open")}
+    verdict = held_out_verdict(delta["verdict"], **open_words, ci=delta["ci"])
+    return f"  {verdict}" if any(open_words.values()) else f"  {verdict} {delta['mean']:+.2f}"
+
+
+def _leaf_lines(value: object, path: str = "") -> Iterator[Block]:
     """The lines of a value. A list of plain values is one line. Numbers have all their digits."""
     rows = [(visible_line(name), text) for name, text in _leaves(value, path)]
     width = min(48, max((len(name) for name, _ in rows), default=0))
@@ -138,7 +162,7 @@ def plain(value: object) -> str:
     return "-" if value is None else json.dumps(value)
 
 
-def _end_reason(reader: StoreReader, run: RunRow) -> str:
+def end_reason(reader: StoreReader, run: RunRow) -> str:
     """Why a run failed or was interrupted; empty for a run that is done or running."""
     if run.state in {"done", "running"}:
         return ""
@@ -150,7 +174,7 @@ def _end_reason(reader: StoreReader, run: RunRow) -> str:
     return "the reason was not recorded"
 
 
-def _next_step(reader: StoreReader, run: RunRow) -> str:
+def next_step(reader: StoreReader, run: RunRow) -> str:
     """What a user can do with a run."""
     store = reader.directory
     if run.state == "running":
@@ -169,7 +193,7 @@ def _next_step(reader: StoreReader, run: RunRow) -> str:
 
 def library_words(
     library: LibraryLine,
-    proposals: Proposals,
+    proposals: EndCounts,
     taught: Taught,
     *,
     store: Path,
@@ -262,7 +286,7 @@ def _report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
             yield labelled("selection", selection_words(selection, versions))
         library, proposals = (
             LibraryLine.model_validate(report["library"]),
-            Proposals.model_validate(report["proposals"]),
+            EndCounts.model_validate(report["proposals"]),
         )
         taught = Taught.model_validate(report.get("taught") or {"mixed": report["groups"].get("mixed", 0)})
         words = library_words(library, proposals, taught, store=reader.directory, selection=selection, latest=False)
@@ -318,8 +342,8 @@ class RunRecord:
             row=row,
             rollouts=reader.trajectories(row.run),
             proposals=reader.proposals(row.run),
-            reason=_end_reason(reader, row),
-            next_step=_next_step(reader, row),
+            reason=end_reason(reader, row),
+            next_step=next_step(reader, row),
             main_lines=tuple(_report_lines(reader, row)),
             unmatched_feedback=reader.unmatched_feedback(row.domain) if row.kind == "live" else 0,
         )
@@ -334,6 +358,51 @@ class RunRecord:
             "unmatched_feedback": self.unmatched_feedback,
         }
 
+    def lines(self, *, short: bool, columns: int | None = None) -> Iterator[str]:
+        """The record as text. short: without the values of the settings and of the report, and without the rollouts.
+
+        columns: of the terminal, for the table of rollouts.
+        """
+        row = self.row
+        simulated = " (simulated)" if row.simulated else ""
+        yield labelled("run", f"{row.run}  {row.kind} {row.domain} with {row.model}{simulated}")
+        times = f"started {row.started_at:%Y-%m-%d %H:%M:%S}, latest event {row.at:%Y-%m-%d %H:%M:%S}"
+        yield labelled("state", f"{row.state}, {times}, agentlearn-lib {row.package_version}")
+        if self.reason:
+            yield labelled("why", self.reason)
+        yield labelled_command("next", self.next_step)
+        yield from self.main_lines
+        for phase in dict.fromkeys(one.phase for one in self.rollouts):
+            members = [one for one in self.rollouts if one.phase == phase]
+            rewards = [one.reward for one in members if one.reward is not None]
+            mean = score_words(sum(rewards) / len(rewards) if rewards else None)
+            outcomes = Counter(one.outcome for one in members)
+            counts = f"failed {outcomes['failed']}, undecided {outcomes['undecided']}"
+            words = f"{len(members)} rollouts, mean of {len(rewards)} rewards {mean}, {counts}; first: {members[0].id}"
+            yield labelled(phase, f" {words}" if len(phase) > 10 else words)
+        if self.unmatched_feedback:
+            count = self.unmatched_feedback
+            yield labelled("feedback", f"{count} more to {row.domain!r}, about rollouts that the store does not hold")
+        yield from _applied_lines(self.proposals)
+        if short:
+            return
+        whole = run_json(row)
+        for part in ("settings", "report"):
+            if whole[part]:
+                yield ""
+                yield part
+                yield from _leaf_lines(whole.pop(part))
+        yield ""
+        yield "run"
+        yield from _leaf_lines({name: value for name, value in whole.items() if value is not None})
+        if self.rollouts:
+            yield ""
+            yield "rollouts"
+            rows = [[plain(value) for value in asdict(one).values()] for one in self.rollouts]
+            table = [list(asdict(self.rollouts[0])), *rows]
+            for part in parts_of_table(table, columns=None if columns is None else columns - 2):
+                yield from (Block(f"  {line}") for line in part)
+
 
 def run_json(row: RunRow) -> dict[str, Any]:
     """A run with times as ISO texts, and with settings and report parsed."""
@@ -342,56 +411,6 @@ def run_json(row: RunRow) -> dict[str, Any]:
     for key in ("settings", "report"):
         texts[key] = json.loads(texts[key]) if texts.get(key) else None
     return texts
-
-
-def run_lines(record: RunRecord, *, short: bool, columns: int | None = None) -> Iterator[str]:
-    """The record as text. short: without the values of the settings and of the report, and without the rollouts.
-
-    columns: of the terminal, for the table of rollouts.
-    """
-    row = record.row
-    simulated = " (simulated)" if row.simulated else ""
-    yield labelled("run", f"{row.run}  {row.kind} {row.domain} with {row.model}{simulated}")
-    times = f"started {row.started_at:%Y-%m-%d %H:%M:%S}, latest event {row.at:%Y-%m-%d %H:%M:%S}"
-    yield labelled("state", f"{row.state}, {times}, agentlearn-lib {row.package_version}")
-    if record.reason:
-        yield labelled("why", record.reason)
-    yield labelled_command("next", record.next_step)
-    yield from record.main_lines
-    yield from _phase_lines(record.rollouts)
-    if record.unmatched_feedback:
-        count = record.unmatched_feedback
-        yield labelled("feedback", f"{count} more to {row.domain!r}, about rollouts that the store does not hold")
-    yield from _applied_lines(record.proposals)
-    if short:
-        return
-    whole = run_json(row)
-    for part in ("settings", "report"):
-        if whole[part]:
-            yield ""
-            yield part
-            yield from leaf_lines(whole.pop(part))
-    yield ""
-    yield "run"
-    yield from leaf_lines({name: value for name, value in whole.items() if value is not None})
-    if record.rollouts:
-        yield ""
-        yield "rollouts"
-        rows = [[plain(value) for value in asdict(one).values()] for one in record.rollouts]
-        table = [list(asdict(record.rollouts[0])), *rows]
-        for part in parts_of_table(table, columns=None if columns is None else columns - 2):
-            yield from (Block(f"  {line}") for line in part)
-
-
-def _phase_lines(rollouts: Sequence[TrajectoryRow]) -> Iterator[str]:
-    for phase in dict.fromkeys(one.phase for one in rollouts):
-        members = [one for one in rollouts if one.phase == phase]
-        rewards = [one.reward for one in members if one.reward is not None]
-        mean = score_words(sum(rewards) / len(rewards) if rewards else None)
-        outcomes = Counter(one.outcome for one in members)
-        counts = f"failed {outcomes['failed']}, undecided {outcomes['undecided']}"
-        words = f"{len(members)} rollouts, mean of {len(rewards)} rewards {mean}, {counts}; first: {members[0].id}"
-        yield labelled(phase, f" {words}" if len(phase) > 10 else words)
 
 
 def _applied_lines(proposals: Sequence[ProposalRow]) -> Iterator[str]:

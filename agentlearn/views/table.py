@@ -7,8 +7,11 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from agentlearn.types.value import Value
-from agentlearn.views.figure import Tone, figure, finite, glyph, named, scrolling
+from agentlearn.views.figure import Tone, figure, finite, glyph, named, scrolling, small
 from agentlearn.views.markup import Html, element
+
+WORDY = 30
+"""Length of a text from which its cell gets a minimum width."""
 
 
 class Column(Value):
@@ -18,6 +21,11 @@ class Column(Value):
     kind: Literal["text", "number"] = "text"
     choices: bool = False
     """Whether rows can be chosen by the texts of this column when scripts run. For columns of a few distinct texts."""
+
+    def heading(self) -> Html:
+        """The heading as HTML."""
+        classes = "num" if self.kind == "number" else "choices" if self.choices else None
+        return element("th", self.name, scope="col", class_=classes)
 
 
 class TableCell(Value):
@@ -29,6 +37,23 @@ class TableCell(Value):
     value: float | None = None
     """Value to sort by, if not the text."""
     tone: Tone = "plain"
+    href: str = ""
+    """Address that the text links to; empty for none."""
+
+    def html(self, column: Column, position: int) -> Html:
+        """The cell as HTML. position: from 0; the first cell of a row is its name."""
+        value = finite(self.value)
+        text = element("bdi", self.text) if column.kind == "text" else self.text
+        inside = (glyph(self.tone), element("a", text, href=self.href) if self.href else text, small(self.sub))
+        classes = [
+            *(["num"] if column.kind == "number" else ()),
+            *(["long"] if len(self.text) > WORDY else ()),
+            *([self.tone] if self.tone != "plain" else ()),
+        ]
+        attributes = {"class_": " ".join(classes) or None, "data_value": None if value is None else f"{value:.6g}"}
+        if position == 0:
+            return element("th", *inside, scope="row", **attributes)
+        return element("td", *inside, **attributes)
 
 
 def number_cells(words: Callable[[Any], str], *values: float | None) -> tuple[TableCell, ...]:
@@ -57,44 +82,17 @@ class Table(Value):
                 raise ValueError(f"row {n} has {len(row)} cells, the table has {len(self.columns)} columns")
         return self
 
-
-WORDY = 30
-"""Length of a text from which its cell gets a minimum width."""
-
-
-def table(part: Table, mark: str) -> Html:
-    """A `Table` as HTML."""
-    head = element("tr", *(_heading(column) for column in part.columns))
-    body = [
-        element("tr", *(_cell(cell, column, n) for n, (cell, column) in enumerate(zip(row, part.columns, strict=True))))
-        for row in part.rows
-    ]
-    content = element("table", element("thead", head), element("tbody", *body), class_="sortable")
-    return figure("table", part.caption, scrolling(content, named(part.caption, mark)), mark=mark, note=part.note)
-
-
-def _heading(column: Column) -> Html:
-    classes = "num" if column.kind == "number" else "choices" if column.choices else None
-    return element("th", column.name, scope="col", class_=classes)
-
-
-def _classes(cell: TableCell, column: Column) -> list[str]:
-    known = (("num", column.kind == "number"), ("long", len(cell.text) > WORDY), (cell.tone, cell.tone != "plain"))
-    return [name for name, holds in known if holds]
-
-
-def _cell(cell: TableCell, column: Column, position: int) -> Html:
-    value = finite(cell.value)
-    inside = (
-        glyph(cell.tone),
-        element("bdi", cell.text) if column.kind == "text" else cell.text,
-        element("span", element("bdi", cell.sub), class_="sub") if cell.sub else None,
-    )
-    classes = " ".join(_classes(cell, column))
-    sort = None if value is None else f"{value:.6g}"
-    if position == 0:
-        return element("th", *inside, scope="row", class_=classes or None, data_value=sort)
-    return element("td", *inside, class_=classes or None, data_value=sort)
+    def html(self, mark: str) -> Html:
+        """The part as HTML."""
+        head = element("tr", *(column.heading() for column in self.columns))
+        body = [
+            element(
+                "tr", *(cell.html(column, n) for n, (cell, column) in enumerate(zip(row, self.columns, strict=True)))
+            )
+            for row in self.rows
+        ]
+        content = element("table", element("thead", head), element("tbody", *body), class_="sortable")
+        return figure("table", self.caption, scrolling(content, named(self.caption, mark)), mark=mark, note=self.note)
 
 
 _BRACKET = re.compile(r"\[[^\[\]\n]{1,24}\]")
@@ -107,6 +105,11 @@ class Statement(Value):
     text: str
     tone: Tone = "plain"
 
+    def html(self, mark: str = "") -> Html:
+        """The statement as HTML. It shows no mark."""
+        unbroken = _BRACKET.sub(lambda found: found.group().replace(" ", "\u00a0"), self.text)
+        return element("p", glyph(self.tone), element("bdi", unbroken), class_=f"statement {self.tone}")
+
 
 class Paragraph(Value):
     """Running text. Its line ends are kept."""
@@ -114,6 +117,10 @@ class Paragraph(Value):
     text: str
     quiet: bool = False
     """Use smaller, paler type, for explanations."""
+
+    def html(self, mark: str = "") -> Html:
+        """The paragraph as HTML. It shows no mark."""
+        return element("p", element("bdi", self.text), class_="quiet" if self.quiet else "prose")
 
 
 class Note(Value):
@@ -123,6 +130,17 @@ class Note(Value):
     kind: Literal["note", "warning"] = "note"
     title: str = ""
     """Heading of the box. Empty: `Note` or `Warning`."""
+
+    def html(self, mark: str = "") -> Html:
+        """The note as HTML. It shows no mark."""
+        title = self.title or self.kind.capitalize()
+        return element(
+            "div",
+            element("p", title, class_="title"),
+            element("p", element("bdi", self.text), class_="prose"),
+            class_=self.kind,
+            role="note",
+        )
 
 
 class KeyFigure(Value):
@@ -139,6 +157,18 @@ class KeyFigures(Value):
     caption: str
     figures: tuple[KeyFigure, ...]
 
+    def html(self, mark: str) -> Html:
+        """The part as HTML."""
+        items = [
+            element(
+                "div",
+                element("dt", element("bdi", one.label)),
+                element("dd", element("bdi", one.value), small(one.sub)),
+            )
+            for one in self.figures
+        ]
+        return figure("keys", self.caption, element("dl", *items), mark=mark)
+
 
 class CodeBlock(Value):
     """Commands, transcripts or settings. Line ends are kept and long lines are wrapped."""
@@ -146,48 +176,7 @@ class CodeBlock(Value):
     text: str
     label: str = ""
 
-
-def statement(part: Statement) -> Html:
-    """A `Statement` as HTML."""
-    unbroken = _BRACKET.sub(lambda found: found.group().replace(" ", "\u00a0"), part.text)
-    return element("p", glyph(part.tone), element("bdi", unbroken), class_=f"statement {part.tone}")
-
-
-def paragraph(part: Paragraph) -> Html:
-    """A `Paragraph` as HTML."""
-    return element("p", element("bdi", part.text), class_="quiet" if part.quiet else "prose")
-
-
-def note(part: Note) -> Html:
-    """A `Note` as HTML."""
-    title = part.title or part.kind.capitalize()
-    return element(
-        "div",
-        element("p", title, class_="title"),
-        element("p", element("bdi", part.text), class_="prose"),
-        class_=part.kind,
-        role="note",
-    )
-
-
-def key_figures(part: KeyFigures, mark: str) -> Html:
-    """`KeyFigures` as HTML."""
-    items = [
-        element(
-            "div",
-            element("dt", element("bdi", one.label)),
-            element(
-                "dd",
-                element("bdi", one.value),
-                element("span", element("bdi", one.sub), class_="sub") if one.sub else None,
-            ),
-        )
-        for one in part.figures
-    ]
-    return figure("keys", part.caption, element("dl", *items), mark=mark)
-
-
-def code(part: CodeBlock) -> Html:
-    """A `CodeBlock` as HTML."""
-    label = element("p", element("bdi", part.label), class_="quiet") if part.label else None
-    return element("div", label, element("pre", element("code", part.text), tabindex=0), class_="code")
+    def html(self, mark: str = "") -> Html:
+        """The block as HTML. It shows no mark."""
+        label = element("p", element("bdi", self.label), class_="quiet") if self.label else None
+        return element("div", label, element("pre", element("code", self.text), tabindex=0), class_="code")

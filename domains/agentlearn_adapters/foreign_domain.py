@@ -132,14 +132,14 @@ class ModelCalls:
         messages: Sequence[ModelMessage],
         tools: Sequence[ToolDefinition] = (),
         settings: ModelSettings | None = None,
-        *,
-        lessons: bool = True,
     ) -> ModelResponse:
-        """Return the model's response to a conversation.
+        """Return the model's response to a conversation, with the lessons as instructions of its last request.
 
-        settings: what the other project asks for; the rollout's own settings win. lessons: whether to send the lessons.
+        settings: what the other project asks for; the rollout's own settings win.
         """
-        said = _with_instructions(messages, self.work.lessons if lessons else "")
+        said, lessons = list(messages), self.work.lessons
+        if lessons and said and isinstance(said[-1], ModelRequest):
+            said[-1] = replace(said[-1], instructions="\n\n".join(filter(None, [said[-1].instructions, lessons])))
         self.count += 1
         try:
             self._check_count()
@@ -155,7 +155,10 @@ class ModelCalls:
             self.error = self.error or error
             self.failed.set()
             raise
-        self.messages += [*_new(said, first=not self.messages), response]
+        # The requests since the last response; of the first call, all requests.
+        last = max((at for at, one in enumerate(said) if isinstance(one, ModelResponse)), default=-1)
+        new = said[last + 1 :] if self.messages else said
+        self.messages += [*(one for one in new if isinstance(one, ModelRequest)), response]
         return response
 
     def _check_count(self) -> None:
@@ -193,17 +196,3 @@ def joined(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
         else:
             said.append(one)
     return said
-
-
-def _with_instructions(messages: Sequence[ModelMessage], lessons: str) -> list[ModelMessage]:
-    """Return the messages with the lessons as instructions of the last request, where models look for them."""
-    said = list(messages)
-    if lessons and said and isinstance(said[-1], ModelRequest):
-        said[-1] = replace(said[-1], instructions="\n\n".join(filter(None, [said[-1].instructions, lessons])))
-    return said
-
-
-def _new(messages: Sequence[ModelMessage], *, first: bool) -> list[ModelMessage]:
-    """Return the requests since the last response; of the first call, all requests."""
-    last = max((at for at, one in enumerate(messages) if isinstance(one, ModelResponse)), default=-1)
-    return [one for one in (messages if first else messages[last + 1 :]) if isinstance(one, ModelRequest)]

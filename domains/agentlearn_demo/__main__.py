@@ -27,11 +27,11 @@ def main() -> int:
 
             service = serve_lab_model(name, seed=seed, port=port)
         else:
-            from agentlearn_demo.sim.faults import faults_of
+            from agentlearn_demo.sim.faults import Faults
             from agentlearn_demo.sim.server import World
             from agentlearn_demo.sim.skills import installed_skills
 
-            service = World(installed_skills(), seed=seed, faults=faults_of(options)).serve(port)
+            service = World(installed_skills(), seed=seed, faults=Faults.of(options)).serve(port)
         asyncio.run(serve_as_child(service))
     except AgentlearnError as error:
         print_line(str(error), to_stderr=True)

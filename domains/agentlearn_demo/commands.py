@@ -36,13 +36,13 @@ def serve_world(
 ) -> None:
     """Serve the simulated models on loopback, OpenAI-compatible, until interrupted."""
     given = dict(locals())
-    from agentlearn_demo.sim.faults import faults_of
+    from agentlearn_demo.sim.faults import Faults
     from agentlearn_demo.sim.server import World
     from agentlearn_demo.sim.skills import installed_skills
 
     if not 0 <= port <= 65_535:
         raise ConfigError(f"--port is {port!r}; give 0 to 65535", code="out_of_range")
-    faults = faults_of({name: value for name, value in given.items() if name not in {"port", "seed"}})
+    faults = Faults.of({name: value for name, value in given.items() if name not in {"port", "seed"}})
     world = World(installed_skills(), seed=seed, faults=faults)
 
     async def run() -> None:

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from agentlearn.types.task import Split, Task
 
 
-class MathDemo:
+class _MathDemo:
     """Implements `agentlearn.domain.demo.Demo`."""
 
     def tasks(self, split: Split, *, seed: int, limit: int | None) -> tuple[Task, ...]:
@@ -20,7 +20,7 @@ class MathDemo:
         return nullcontext({})
 
 
-class WebDemo:
+class _WebDemo:
     """Implements `agentlearn.domain.demo.Demo`."""
 
     def tasks(self, split: Split, *, seed: int, limit: int | None) -> tuple[Task, ...]:
@@ -37,5 +37,5 @@ class WebDemo:
         return serve_sites(all_sites())
 
 
-math = MathDemo()
-web = WebDemo()
+math = _MathDemo()
+web = _WebDemo()

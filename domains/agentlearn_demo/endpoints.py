@@ -13,7 +13,7 @@ from agentlearn_demo.sim import MODELS
 
 
 @dataclass(frozen=True, slots=True)
-class SimService:
+class _SimService:
     """A running simulated world."""
 
     base_url: str
@@ -23,7 +23,7 @@ class SimService:
 
 
 @dataclass(frozen=True, slots=True)
-class LabService:
+class _LabService:
     """A running lab model."""
 
     base_url: str
@@ -40,7 +40,7 @@ class LabService:
 @asynccontextmanager
 async def sim_endpoint(
     name: str, *, seed: int = 0, options: Mapping[str, float] | None = None
-) -> AsyncGenerator[SimService]:
+) -> AsyncGenerator[_SimService]:
     """Serve the simulated model of that name (`novice`, `reflector`, `echo`) while the block runs.
 
     seed: seed of the world. options: options of `python -m agentlearn_demo sim`, such as {"latency-s": 0.2}.
@@ -59,11 +59,11 @@ async def sim_endpoint(
         environment={"PYTHONHASHSEED": "0"},
     )
     async with running_child(child) as service:
-        yield SimService(service.base_url, name, service.pid)
+        yield _SimService(service.base_url, name, service.pid)
 
 
 @asynccontextmanager
-async def lab_endpoint(name: str, *, seed: int = 0) -> AsyncGenerator[LabService]:
+async def lab_endpoint(name: str, *, seed: int = 0) -> AsyncGenerator[_LabService]:
     """Serve a lab model while the block runs.
 
     seed: for requests without a seed. Raises ConfigError for an unknown name and for a package without weights,
@@ -82,4 +82,4 @@ async def lab_endpoint(name: str, *, seed: int = 0) -> AsyncGenerator[LabService
         environment={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
     )
     async with running_child(child) as service:
-        yield LabService(service.base_url, name, service.pid, folder / WEIGHTS)
+        yield _LabService(service.base_url, name, service.pid, folder / WEIGHTS)

@@ -12,7 +12,7 @@ from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.domain.demo import lab_model
 from agentlearn.errors import ConfigError
-from agentlearn_demo.lab import MathLab
+from agentlearn_demo.lab import MathLab, require_torch
 
 if TYPE_CHECKING:
     from agentlearn_demo.lab.evaluation import ConditionScore
@@ -37,11 +37,9 @@ def lab_build(
     lab = cast("MathLab", lab_model(name))
     if tokens is not None and tokens < 1:
         raise ConfigError(f"--tokens is {tokens!r}; give at least 1", code="out_of_range")
-    from agentlearn_demo.lab.build import build_lab_model, is_built, require_torch
-    from agentlearn_demo.lab.files import SHIPPED
-
     require_torch()
-    from agentlearn_demo.lab.training import Recipe
+    from agentlearn_demo.lab.files import SHIPPED
+    from agentlearn_demo.lab.training import Recipe, build_lab_model
 
     recipe = Recipe(seed=seed) if tokens is None else Recipe(tokens=tokens, seed=seed)
     folder = out or DEFAULT_STORE / "lab" / f"{name}-{recipe.key(name, lab.version)}"
@@ -54,7 +52,7 @@ def lab_build(
             f"  loss {progress.loss:.4f}  distance from the teacher {progress.teacher_kl:.4f}  {passed_s:.0f} s"
         )
 
-    if is_built(lab, recipe, folder):
+    if recipe.is_built(lab, folder):
         screen.print(f"already built: {folder}")
     else:
         build_lab_model(lab, recipe, folder, report)

@@ -73,9 +73,19 @@ class MathDomain(Domain):
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Return the tasks in a file or folder. Raises DataError with file, line and next step."""
-        from agentlearn_math.task_reader import read_tasks
+        from agentlearn import data
+        from agentlearn_math.answers import answer_key
 
-        return read_tasks(path, split=split, limit=checked_limit(limit), columns=self.columns)
+        found = data.read_tasks(
+            path,
+            domain=self.name,
+            split=split,
+            limit=checked_limit(limit),
+            columns=self.data_columns(),
+            gold=self.answer_reader(path),
+            key=lambda text: answer_key(text) or text,
+        )
+        return tuple(found)
 
     def with_columns(self, columns: "ColumnChoice") -> Self:
         """Return the same domain, which reads these columns of files."""
@@ -91,15 +101,16 @@ class MathDomain(Domain):
 
     def unreadable_gold(self, task: Task) -> str | None:
         """Return why the expected answer is not a value that can be compared; None when it is one."""
-        from agentlearn_math.readable_gold import unreadable_gold
+        from agentlearn_math.verify import unreadable_gold
 
         return None if task.answer is None else unreadable_gold(task.answer)
 
     def answer_reader(self, source: str | Path) -> Callable[[str], str]:
         """Return how the source writes expected answers: after `####`, zero-padded, 0..999 for AIME sets."""
-        from agentlearn_math.task_reader import answer_reader_for
+        from agentlearn import data
+        from agentlearn_math.answers import aime_gold, gold
 
-        return answer_reader_for(source)
+        return aime_gold if "aime" in data.name_of(source).casefold() else gold
 
     def agent(self) -> "Agent[MathDeps, Answer]":
         """Return the agent with the tool `run_python`; its deps are the value that `open` yields."""
@@ -131,9 +142,12 @@ class MathDomain(Domain):
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
         """Compare the boxed answer with the expected one: exactly when both are plain, else by algebra (awaitable)."""
-        from agentlearn_math.verify import verify, verify_exactly
+        from agentlearn_math.verify import judge, judge_exactly
 
-        return verify_exactly(task, trajectory) or verify(task, trajectory, self.workers)
+        if task.answer is None:
+            return Verdict(status="undecided", reason="the task has no expected answer")
+        exactly = judge_exactly(trajectory.answer, task.answer)
+        return exactly or judge(trajectory.answer, task.answer, self.workers)
 
     def rollout_shape(self, data: str | None = None) -> RolloutShape:
         """Return the usual shape, with what was measured for the models that ship: a program, then the answer."""

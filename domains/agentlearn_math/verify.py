@@ -7,13 +7,13 @@ import re
 from functools import lru_cache
 
 from agentlearn.answers.form_comparison import EXACTLY, Algebra, FormComparator
+from agentlearn.answers.forms import Form, Readings, Unreadable, Words, parts_of
 from agentlearn.answers.latex import spaced_parts
 from agentlearn.answers.match import Match
 from agentlearn.answers.mathematics import EMPTY, form_of, parse_answer
 from agentlearn.answers.numbers import MAX_DIGITS
 from agentlearn.answers.workers import AlgebraWorkers, open_workers
-from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Verdict
+from agentlearn.types.trajectory import Verdict
 
 _CORRECT = Verdict(status="correct", reward=1.0, reason=EXACTLY)
 _INCORRECT = Verdict(status="incorrect", reward=0.0, reason=EXACTLY)
@@ -22,23 +22,10 @@ _INTEGER = re.compile(
     rf"\$? ?([+-]?(?:[1-9]\d{{0,2}}(?:,\d{{3}}){{1,300}}|\d{{1,{MAX_DIGITS}}}))(?:\.0{{0,300}})? ?\$?", re.ASCII
 )
 _EXACT = FormComparator(Algebra())
-
-
-async def verify(task: Task, trajectory: Trajectory, workers: AlgebraWorkers | None = None) -> Verdict:
-    """Judge the rollout's boxed answer against the task's expected answer."""
-    verdict = verify_exactly(task, trajectory)
-    if verdict is not None:
-        return verdict
-    assert trajectory.answer is not None
-    assert task.answer is not None
-    return await judge(trajectory.answer, task.answer, workers)
-
-
-def verify_exactly(task: Task, trajectory: Trajectory) -> Verdict | None:
-    """Return the verdict when it needs no algebra; else None."""
-    if task.answer is None:
-        return Verdict(status="undecided", reason="the task has no expected answer")
-    return judge_exactly(trajectory.answer, task.answer)
+_PROBES = ("17", r"-\frac{7}{13}", "Tuesday", r"\text{green}")
+"""Plain answers. An expected answer that can be compared with none of them decides nothing."""
+_NO_VALUE = frozenset({"nan", "null", "n/a", "tbd"})
+"""Texts that programs write where a value is missing."""
 
 
 async def judge(answer: str | None, gold: str, workers: AlgebraWorkers | None = None) -> Verdict:
@@ -68,6 +55,31 @@ def judge_exactly(answer: str | None, gold: str) -> Verdict | None:
     if match.status in {"unclear", "open"} and spaced_parts(answer) == _expected_parts(gold):
         match = Match("equal", "the same text")
     return None if match.status == "open" else _verdict(match)
+
+
+def unreadable_gold(answer: str) -> str | None:
+    """Return why no answer can be compared with an expected one, as a sentence without a place; None when one can."""
+
+    def fault(form: Form) -> str | None:
+        """Return what makes a form unreadable; None when one of its readings has no fault."""
+        if isinstance(form, Unreadable):
+            return form.reason
+        if isinstance(form, Readings):
+            faults = [fault(one) for one in form.forms]
+            return None if None in faults else faults[0]
+        return next((why for part in parts_of(form) if (why := fault(part)) is not None), None)
+
+    said = f"the expected answer {(answer if len(answer) <= 60 else answer[:57] + '...')!r}"
+    if answer.strip().casefold() in _NO_VALUE:
+        return f"{said} stands for a missing value; write the answer"
+    form = parse_answer(answer)
+    if (why := fault(form)) is not None:
+        return f"{said} {why}"
+    verdicts = [judge_exactly(probe, answer) for probe in _PROBES]
+    if all(verdict is not None and verdict.status == "undecided" for verdict in verdicts):
+        what = "is in words that" if isinstance(form, Words) else "is something that"
+        return f"{said} {what} no other answer can be compared with"
+    return None
 
 
 @lru_cache(maxsize=4_096)

@@ -33,25 +33,57 @@ if TYPE_CHECKING:
 __all__ = ["WebDomain", "domain"]
 
 
-class WebDomain(Domain):
-    """Questions about websites. Heavy modules are imported when first needed."""
+class BrowserDomain(Domain):
+    """A domain whose rollouts are walks in a browser. Heavy modules are imported when first needed."""
 
-    name: str = "web"
-    description: str = "questions about websites, walked in a real Chromium; on generated sites, or WebWalkerQA"
     threshold: float = 1.0
     runs_code: bool = False
     replayable: bool = False
     """A browser's acts cannot be repeated, so an interrupted walk restarts."""
+
+    def __init__(self) -> None:
+        self.browsers: Browsers | None = None
+        """Running browser in which `open` starts its walks."""
+        self.served: Mapping[str, HostPort] = {}
+        """Loopback address of each site that is served on this machine."""
+
+    def _with(self, **changes: object) -> Self:
+        """Return the same domain with other attributes."""
+        bound = copy(self)
+        vars(bound).update(changes)
+        return bound
+
+    def max_open_rollouts(self) -> int:
+        """Return how many contexts the browser keeps."""
+        from agentlearn_web.browser.pool import default_walkers
+
+        return self.browsers.walkers if self.browsers else default_walkers()
+
+    def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
+        """Return the text of the pages that the walk saw: titles, names and texts, without refs and our own words."""
+        from agentlearn_web.observation import site_words
+
+        return (site_words(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
+
+    def for_lessons(self, trajectory: Trajectory) -> Trajectory:
+        """Return the trajectory without the lines of pages that a person could not see."""
+        from agentlearn_web.observation import without_unseen
+
+        return without_unseen(trajectory)
+
+
+class WebDomain(BrowserDomain):
+    """Questions about websites."""
+
+    name: str = "web"
+    description: str = "questions about websites, walked in a real Chromium; on generated sites, or WebWalkerQA"
     uses_judge: bool = True
     reasons_by: AuthorKind = "model"
     """The judge's; those of comparisons are fixed words."""
     rewards: tuple[str, ...] = ("answer", "path", "judged")
 
     def __init__(self) -> None:
-        self.browsers: Browsers | None = None
-        """Running browser in which `open` starts its walks."""
-        self.served: Mapping[str, HostPort] = {}
-        """Loopback address of each generated site."""
+        super().__init__()
         self.judge: JudgeModel | None = None
         """Model that `verify` asks about answers in free text."""
         self.reward: str = "answer"
@@ -63,12 +95,6 @@ class WebDomain(Domain):
         """Columns of files that the user chose."""
         self.access: SiteAccess | None = None
         """How walks reach sites, where the user gave options for it."""
-
-    def max_open_rollouts(self) -> int:
-        """Return how many contexts the browser keeps."""
-        from agentlearn_web.browser.pool import default_walkers
-
-        return self.browsers.walkers if self.browsers else default_walkers()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:
@@ -88,33 +114,25 @@ class WebDomain(Domain):
             demo = find_demo(self.name)
             sites = nullcontext(self.served) if demo is None else demo.serve_sites()
             async with sites as served, open_browsers(options) as browsers:
-                bound = copy(self)
-                bound.served, bound.browsers = served, browsers
-                bound.access = replace(access, session=await access.begin(browsers, served))
-                yield bound
+                access = replace(access, session=await access.begin(browsers, served))
+                yield self._with(served=served, browsers=browsers, access=access)
 
     def with_sites(self, sites: "SiteOptions") -> Self:
         """Return the same domain, whose walks reach sites like that. Reads the files. Raises ConfigError."""
         from agentlearn_web.sessions import SiteAccess
 
-        bound = copy(self)
-        bound.access = SiteAccess.read(sites)
-        return bound
+        return self._with(access=SiteAccess.read(sites))
 
     def with_judge(self, judge: JudgeModel) -> Self:
         """Return the same domain with a model that judges answers in free text."""
-        bound = copy(self)
-        bound.judge = judge
-        return bound
+        return self._with(judge=judge)
 
     def with_reward(self, reward: str) -> Self:
         """Return the same domain with one of its `rewards`. Raises ConfigError for an unknown reward."""
         if reward not in self.rewards:
             known = " or ".join(map(repr, self.rewards))
             raise ConfigError(f"the web domain has no reward {reward!r}; choose {known}", code="bad_reward")
-        bound = copy(self)
-        bound.reward = reward
-        return bound
+        return self._with(reward=reward)
 
     def with_acts(self, acts: Iterable[str]) -> Self:
         """Return the same domain, whose walks offer these acts only. Raises ConfigError for an unknown act.
@@ -127,9 +145,7 @@ class WebDomain(Domain):
         if unknown := sorted(chosen - ACTS):
             known = ", ".join(sorted(ACTS))
             raise ConfigError(f"a walk has no act {unknown[0]!r}; choose from {known}", code="bad_act")
-        bound = copy(self)
-        bound.acts = chosen
-        return bound
+        return self._with(acts=chosen)
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
         """Return questions about generated sites. No two splits share a site. Default sizes: 24, 16 and 30."""
@@ -143,9 +159,7 @@ class WebDomain(Domain):
 
     def with_columns(self, columns: "ColumnChoice") -> Self:
         """Return the same domain, which reads these columns of files."""
-        bound = copy(self)
-        bound.columns = columns
-        return bound
+        return self._with(columns=columns)
 
     def data_columns(self) -> "Columns":
         """Return the column names of known sources, or those that the user chose."""
@@ -226,18 +240,6 @@ class WebDomain(Domain):
 
         host = urlsplit(place).hostname or ""
         return Author(kind="sandbox") if host in self.served else Author(kind="pages", name=host)
-
-    def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
-        """Return the text of the pages that the walk saw: titles, names and texts, without refs and our own words."""
-        from agentlearn_web.observation import site_words
-
-        return (site_words(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
-
-    def for_lessons(self, trajectory: Trajectory) -> Trajectory:
-        """Return the trajectory without the lines of pages that a person could not see."""
-        from agentlearn_web.observation import without_unseen
-
-        return without_unseen(trajectory)
 
     def machine_checks(self) -> "Iterator[CheckResult]":
         """Check what walks need on this machine, for `agentlearn doctor`."""

@@ -1,6 +1,5 @@
 """The acts of a walk as pydantic-ai tools, in the words that a model reads."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -41,161 +40,159 @@ def _shown(ctx: _Context, observation: PageObservation, picture: BinaryContent |
     return ToolReturn(text, content=None if picture is None else [picture], metadata=metadata)
 
 
-async def _open(ctx: _Context, url: str) -> ToolReturn:
-    """Open an address in the current tab.
+class _Acts:
+    """The acts, as a model reads them."""
 
-    Args:
-        url: The address, such as https://example.org/people.
-    """
-    return _shown(ctx, await ctx.deps.walk.open(url))
+    @staticmethod
+    async def open(ctx: _Context, url: str) -> ToolReturn:
+        """Open an address in the current tab.
 
+        Args:
+            url: The address, such as https://example.org/people.
+        """
+        return _shown(ctx, await ctx.deps.walk.open(url))
 
-async def _click(ctx: _Context, ref: str, kind: ClickKind = "single") -> ToolReturn:
-    """Click a link, a button or another element.
+    @staticmethod
+    async def click(ctx: _Context, ref: str, kind: ClickKind = "single") -> ToolReturn:
+        """Click a link, a button or another element.
 
-    Args:
-        ref: Its ref as shown last, such as t1:e5.
-        kind: A double click edits or opens something on some pages, and a right click opens a page's own menu.
-    """
-    return _shown(ctx, await ctx.deps.walk.click(ref, kind))
+        Args:
+            ref: Its ref as shown last, such as t1:e5.
+            kind: A double click edits or opens something on some pages, and a right click opens a page's own menu.
+        """
+        return _shown(ctx, await ctx.deps.walk.click(ref, kind))
 
+    @staticmethod
+    async def type(ctx: _Context, ref: str, text: str, submit: bool = False) -> ToolReturn:
+        """Fill a field with a text, or choose an option of a list by its name.
 
-async def _type(ctx: _Context, ref: str, text: str, submit: bool = False) -> ToolReturn:
-    """Fill a field with a text, or choose an option of a list by its name.
+        Args:
+            ref: The field's ref as shown last, such as t1:e5.
+            text: What to write; it takes the place of what was there.
+            submit: Whether to press Enter afterwards.
+        """
+        return _shown(ctx, await ctx.deps.walk.type(ref, text, submit=submit))
 
-    Args:
-        ref: The field's ref as shown last, such as t1:e5.
-        text: What to write; it takes the place of what was there.
-        submit: Whether to press Enter afterwards.
-    """
-    return _shown(ctx, await ctx.deps.walk.type(ref, text, submit=submit))
+    @staticmethod
+    async def choose(ctx: _Context, ref: str, options: list[str]) -> ToolReturn:
+        """Choose one or more options of a list; no others stay chosen.
 
+        Args:
+            ref: The list's ref.
+            options: Their names.
+        """
+        return _shown(ctx, await ctx.deps.walk.choose(ref, options))
 
-async def _choose(ctx: _Context, ref: str, options: list[str]) -> ToolReturn:
-    """Choose one or more options of a list; no others stay chosen.
+    @staticmethod
+    async def press(ctx: _Context, keys: str = "", ref: str | None = None, text: str = "") -> ToolReturn:
+        """Press keys, where `type` is not enough: searches that react to each letter, menus, games.
 
-    Args:
-        ref: The list's ref.
-        options: Their names.
-    """
-    return _shown(ctx, await ctx.deps.walk.choose(ref, options))
+        Args:
+            keys: Such as "ArrowDown Enter" or "Control+a Delete".
+            ref: What gets the keys; left out, what has the focus.
+            text: Typed key by key before the keys, after what stands there.
+        """
+        return _shown(ctx, await ctx.deps.walk.press(keys, ref, text))
 
+    @staticmethod
+    async def hover(ctx: _Context, ref: str) -> ToolReturn:
+        """Move the mouse over an element, to open a menu or a hint.
 
-async def _press(ctx: _Context, keys: str = "", ref: str | None = None, text: str = "") -> ToolReturn:
-    """Press keys, where `type` is not enough: searches that react to each letter, menus, games.
+        Args:
+            ref: Its ref.
+        """
+        return _shown(ctx, await ctx.deps.walk.hover(ref))
 
-    Args:
-        keys: Such as "ArrowDown Enter" or "Control+a Delete".
-        ref: What gets the keys; left out, what has the focus.
-        text: Typed key by key before the keys, after what stands there.
-    """
-    return _shown(ctx, await ctx.deps.walk.press(keys, ref, text))
+    @staticmethod
+    async def drag(ctx: _Context, ref: str, to: str) -> ToolReturn:
+        """Drag an element with the mouse and drop it on another one.
 
+        Args:
+            ref: What to drag.
+            to: The ref of where to drop it.
+        """
+        return _shown(ctx, await ctx.deps.walk.drag(ref, to))
 
-async def _hover(ctx: _Context, ref: str) -> ToolReturn:
-    """Move the mouse over an element, to open a menu or a hint.
+    @staticmethod
+    async def scroll(ctx: _Context, direction: Direction, ref: str | None = None) -> ToolReturn:
+        """Scroll a page or list that loads more as it is scrolled. For other long pages, use `more` and `find`.
 
-    Args:
-        ref: Its ref.
-    """
-    return _shown(ctx, await ctx.deps.walk.hover(ref))
+        Args:
+            direction: Where to.
+            ref: An element in the part that scrolls; left out, the page.
+        """
+        return _shown(ctx, await ctx.deps.walk.scroll(direction, ref))
 
+    @staticmethod
+    async def upload(ctx: _Context, ref: str, files: list[str]) -> ToolReturn:
+        """Give files of the task to the page.
 
-async def _drag(ctx: _Context, ref: str, to: str) -> ToolReturn:
-    """Drag an element with the mouse and drop it on another one.
+        Args:
+            ref: The file field, or the button that asks for a file.
+            files: Their names as the task gives them.
+        """
+        return _shown(ctx, await ctx.deps.walk.upload(ref, files))
 
-    Args:
-        ref: What to drag.
-        to: The ref of where to drop it.
-    """
-    return _shown(ctx, await ctx.deps.walk.drag(ref, to))
+    @staticmethod
+    async def dialog(ctx: _Context, accept: bool, text: str | None = None) -> ToolReturn:
+        """Say how the next dialog is answered, before the act that opens it. Otherwise it is dismissed.
 
+        Args:
+            accept: Whether it is accepted.
+            text: What to answer if it asks for a text.
+        """
+        return _shown(ctx, await ctx.deps.walk.dialog(accept, text))
 
-async def _scroll(ctx: _Context, direction: Direction, ref: str | None = None) -> ToolReturn:
-    """Scroll a page or list that loads more as it is scrolled. For other long pages, use `more` and `find`.
+    @staticmethod
+    async def back(ctx: _Context) -> ToolReturn:
+        """Go back to the page before this one in the current tab."""
+        return _shown(ctx, await ctx.deps.walk.back())
 
-    Args:
-        direction: Where to.
-        ref: An element in the part that scrolls; left out, the page.
-    """
-    return _shown(ctx, await ctx.deps.walk.scroll(direction, ref))
+    @staticmethod
+    async def find(ctx: _Context, text: str, regex: bool = False) -> ToolReturn:
+        """Search the whole page, also the parts that were not shown yet.
 
+        Args:
+            text: What to look for; case does not matter.
+            regex: Whether it is a regular expression.
+        """
+        return _shown(ctx, await ctx.deps.walk.find(text, regex))
 
-async def _upload(ctx: _Context, ref: str, files: list[str]) -> ToolReturn:
-    """Give files of the task to the page.
+    @staticmethod
+    async def more(ctx: _Context, page: int | None = None) -> ToolReturn:
+        """See the next part of a long page.
 
-    Args:
-        ref: The file field, or the button that asks for a file.
-        files: Their names as the task gives them.
-    """
-    return _shown(ctx, await ctx.deps.walk.upload(ref, files))
+        Args:
+            page: Which part, from 1; left out, the one after the part shown last.
+        """
+        return _shown(ctx, await ctx.deps.walk.more(page))
 
+    @staticmethod
+    async def wait(ctx: _Context, text: str | None = None, seconds: float | None = None) -> ToolReturn:
+        """Wait for something that appears late.
 
-async def _dialog(ctx: _Context, accept: bool, text: str | None = None) -> ToolReturn:
-    """Say how the next dialog is answered, before the act that opens it. Otherwise it is dismissed.
+        Args:
+            text: Wait until the page holds this text.
+            seconds: The longest time to wait, from 0 to 30; left out, 10.
+        """
+        return _shown(ctx, await ctx.deps.walk.wait(text, seconds))
 
-    Args:
-        accept: Whether it is accepted.
-        text: What to answer if it asks for a text.
-    """
-    return _shown(ctx, await ctx.deps.walk.dialog(accept, text))
+    @staticmethod
+    async def screenshot(ctx: _Context) -> ToolReturn:
+        """See a picture of what the window shows, with refs drawn on it: for drawings, maps and charts."""
+        taken = await ctx.deps.walk.screenshot()
+        picture = BinaryContent(taken.picture, media_type=taken.media_type) if taken.picture else None
+        return _shown(ctx, taken.view, picture)
 
+    @staticmethod
+    async def tabs(ctx: _Context, select: str | None = None, close: str | None = None) -> ToolReturn:
+        """Look at the open tabs, go to one of them, or close one.
 
-async def _back(ctx: _Context) -> ToolReturn:
-    """Go back to the page before this one in the current tab."""
-    return _shown(ctx, await ctx.deps.walk.back())
-
-
-async def _find(ctx: _Context, text: str, regex: bool = False) -> ToolReturn:
-    """Search the whole page, also the parts that were not shown yet.
-
-    Args:
-        text: What to look for; case does not matter.
-        regex: Whether it is a regular expression.
-    """
-    return _shown(ctx, await ctx.deps.walk.find(text, regex))
-
-
-async def _more(ctx: _Context, page: int | None = None) -> ToolReturn:
-    """See the next part of a long page.
-
-    Args:
-        page: Which part, from 1; left out, the one after the part shown last.
-    """
-    return _shown(ctx, await ctx.deps.walk.more(page))
-
-
-async def _wait(ctx: _Context, text: str | None = None, seconds: float | None = None) -> ToolReturn:
-    """Wait for something that appears late.
-
-    Args:
-        text: Wait until the page holds this text.
-        seconds: The longest time to wait, from 0 to 30; left out, 10.
-    """
-    return _shown(ctx, await ctx.deps.walk.wait(text, seconds))
-
-
-async def _screenshot(ctx: _Context) -> ToolReturn:
-    """See a picture of what the window shows, with refs drawn on it: for drawings, maps and charts."""
-    taken = await ctx.deps.walk.screenshot()
-    picture = BinaryContent(taken.picture, media_type=taken.media_type) if taken.picture else None
-    return _shown(ctx, taken.view, picture)
-
-
-async def _tabs(ctx: _Context, select: str | None = None, close: str | None = None) -> ToolReturn:
-    """Look at the open tabs, go to one of them, or close one.
-
-    Args:
-        select: The tab to go to, such as t2.
-        close: The tab to close.
-    """
-    return _shown(ctx, await ctx.deps.walk.tabs(select=select, close=close))
-
-
-_TOOLS: tuple[Callable[..., Awaitable[ToolReturn]], ...] = (
-    _open, _click, _type, _choose, _press, _hover, _drag, _scroll, _upload, _dialog, _back, _find, _more, _wait,
-    _screenshot, _tabs,
-)  # fmt: skip
+        Args:
+            select: The tab to go to, such as t2.
+            close: The tab to close.
+        """
+        return _shown(ctx, await ctx.deps.walk.tabs(select=select, close=close))
 
 
 def walker_tools() -> list[Tool[WalkDeps]]:
@@ -204,7 +201,8 @@ def walker_tools() -> list[Tool[WalkDeps]]:
     A model is offered those that the walk's settings name; `upload` only with a task that names files, and `screenshot`
     only if the model accepts images.
     """
-    return [Tool(act, name=act.__name__.strip("_"), sequential=True, prepare=_if_offered) for act in _TOOLS]
+    acts = (act.__func__ for act in vars(_Acts).values() if isinstance(act, staticmethod))
+    return [Tool(act, sequential=True, prepare=_if_offered) for act in acts]
 
 
 def _if_offered(ctx: _Context, tool: ToolDefinition) -> ToolDefinition | None:

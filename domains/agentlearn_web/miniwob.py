@@ -8,9 +8,8 @@ is opened again, or restarted with its own start button, has no reward. Views sh
 import asyncio
 import mimetypes
 import re
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
-from copy import copy
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -21,19 +20,19 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import unquote
 
-from agentlearn.domain.base import Answer, CheckResult, Domain, RolloutContext, checked_limit
+from agentlearn.domain.base import Answer, CheckResult, RolloutContext, checked_limit
 from agentlearn.errors import ConfigError, DataError, MissingExtra, ToolError
 from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.ids import content_hash, derive_seed
 from agentlearn.types.task import Split, Task
-from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdict
+from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
+from agentlearn_web import BrowserDomain
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
     from pydantic_ai import Agent
 
     from agentlearn_web.boundary.access_policy import HostPort
-    from agentlearn_web.browser.pool import Browsers
     from agentlearn_web.browser.walk import Walk
 
 __all__ = ["MiniwobDomain", "domain", "variant"]
@@ -94,34 +93,21 @@ class EpisodeDeps:
         return await _ask(self.walk.page, self.walk.page.evaluate(_REWARD_JS, self.mark))
 
 
-class MiniwobDomain(Domain):
-    """Tasks on MiniWoB++'s small pages, unaltered unless they are labelled. Heavy modules are imported late."""
+class MiniwobDomain(BrowserDomain):
+    """Tasks on MiniWoB++'s small pages, unaltered unless they are labelled."""
 
     name: str = "miniwob"
     description: str = "tasks on MiniWoB++'s small pages, done in a real Chromium and rewarded by the page"
-    threshold: float = 1.0
-    runs_code: bool = False
     reasons_by: AuthorKind = "person"
-    replayable: bool = False
-    """A browser's acts cannot be repeated, so an interrupted episode restarts."""
 
     def __init__(self, *, labelled: bool = False) -> None:
         """Make the domain. labelled: whether unnamed links and icons of the pages get a role and a name."""
+        super().__init__()
         self.labelled = labelled
         if labelled:
             self.name = f"miniwob:{_LABELLED}"
             self.description = f"{type(self).description}; unnamed links and icons get labels"
         self.pages = (*PAGES, *LABELLED_PAGES) if labelled else PAGES
-        self.browsers: Browsers | None = None
-        """Running browser in which `open` starts its walks."""
-        self.served: Mapping[str, HostPort] = {}
-        """Loopback address of the site with the pages."""
-
-    def max_open_rollouts(self) -> int:
-        """Return how many contexts the browser keeps."""
-        from agentlearn_web.browser.pool import default_walkers
-
-        return self.browsers.walkers if self.browsers else default_walkers()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:
@@ -129,9 +115,7 @@ class MiniwobDomain(Domain):
         from agentlearn_web.browser.pool import open_browsers
 
         async with serve_miniwob(miniwob_folder()) as served, open_browsers() as browsers:
-            bound = copy(self)
-            bound.served, bound.browsers = served, browsers
-            yield bound
+            yield self._with(served=served, browsers=browsers)
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
         """Return the split's episodes: in each round one of each page, in a shuffled order.
@@ -212,7 +196,10 @@ class MiniwobDomain(Domain):
         """Return the page's reward as a verdict: 1 is correct, between 0 and 1 is partial."""
         if trajectory.answer is None:
             return Verdict(status="no_answer", reward=0.0)
-        reward = _parse_reward(trajectory.answer)
+        word, _, number = trajectory.answer.partition(" ")
+        reward = None
+        with suppress(ValueError):
+            reward = float(number) if word == "reward" else None  # as `_agent` writes it
         if reward is None:
             return Verdict(status="incorrect", reward=0.0, reason="the episode was not brought to its end")
         if reward >= 1:
@@ -222,18 +209,6 @@ class MiniwobDomain(Domain):
     def author_of(self, tool: str, place: str) -> Author:
         """Return the project that wrote the pages."""
         return Author(kind="pages", name="miniwob")
-
-    def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
-        """Return the text of the page that the rollout saw: names and texts, without refs and our own words."""
-        from agentlearn_web.observation import site_words
-
-        return (site_words(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
-
-    def for_lessons(self, trajectory: Trajectory) -> Trajectory:
-        """Return the trajectory without the lines of pages that a person could not see."""
-        from agentlearn_web.observation import without_unseen
-
-        return without_unseen(trajectory)
 
     def machine_checks(self) -> Iterator[CheckResult]:
         """Check whether the pages are installed, for `agentlearn doctor`. The web domain checks the browser."""
@@ -273,26 +248,13 @@ def _agent() -> "Agent[EpisodeDeps, Answer]":
             note: What you did, in one sentence.
         """
         # The model's note is kept as text only: the answer is the page's reward.
-        return Answer(text=note, answer=_format_reward(await ctx.deps.reward()))
+        reward = await ctx.deps.reward()
+        return Answer(text=note, answer="unfinished" if reward is None else f"reward {round(reward, 4):g}")
 
     output: Any = ToolOutput(done, name="done")
     tools: Any = [tool for tool in walker_tools() if tool.name not in _LEAVING]
     instructions = load_prompt("miniwob", 1, package="agentlearn_web.prompts").text
     return Agent(deps_type=EpisodeDeps, output_type=output, instructions=instructions, name="miniwob", tools=tools)
-
-
-def _format_reward(reward: float | None) -> str:
-    """Return the answer of a rollout: `reward 1`, `reward 0.5`, or `unfinished`."""
-    return "unfinished" if reward is None else f"reward {round(reward, 4):g}"
-
-
-def _parse_reward(answer: str) -> float | None:
-    """Return the reward that `_format_reward` wrote, to four decimals; None for `unfinished` and any other text."""
-    word, _, number = answer.partition(" ")
-    try:
-        return float(number) if word == "reward" else None
-    except ValueError:
-        return None
 
 
 async def _ask(page: "Page", answer: Awaitable[_T]) -> _T:

@@ -7,7 +7,6 @@ outside is written by us. For the parts that the simulated solver uses, `parse_o
 
 import json
 import re
-from collections.abc import Iterable
 from typing import Literal
 from urllib.parse import quote, unquote, urlsplit
 
@@ -63,6 +62,11 @@ class ElementLine(Value):
     """Target of a link, as the page writes it."""
     text: str = ""
     """The element's own text or value."""
+
+    @property
+    def words(self) -> str:
+        """Its text, or its name if it has no text. A property of an element, like a placeholder, has none."""
+        return "" if self.role.startswith("/") else self.text or self.name
 
 
 class TabLine(Value):
@@ -168,7 +172,25 @@ def parse_line(text: str) -> ElementLine | None:
 
 def render_observation(observation: PageObservation, nonce: str) -> str:
     """Return the text that a model reads. nonce: letters and digits that no page can know, fixed for a rollout."""
-    return "\n".join([*_header(observation), f"<page {nonce}>", *_body(observation), f"</page {nonce}>"])
+    head: list[str] = []
+    if observation.status != "ok":
+        head.append(f"status: {observation.status}. {observation.note}")
+    more = " (more shows the next)" if observation.page < observation.pages else ""
+    head += [
+        f"url: {_address(observation.url)}",
+        f"tab: {observation.tab} of {', '.join(one.id for one in observation.tabs)}",
+        f"page: {observation.page} of {observation.pages}{more}",
+        *(f"event: {one.kind}{f': {one.reason}' if one.reason else ''}" for one in observation.events),
+    ]
+    body = [f"title: {clean_site_text(observation.title)}"] if observation.title else []
+    others = (one for one in observation.tabs if one.id != observation.tab)
+    body += [f"tab {one.id}: {clean_site_text(one.title)} ({_address(one.url)})" for one in others]
+    body += [f"{one.kind}: {clean_site_text(one.site_text)}" for one in observation.events if one.site_text]
+    written = map(format_line, observation.lines)
+    if observation.found is not None:
+        pages = zip(observation.found, written, strict=True)
+        written = (f"p{page} | {line.lstrip()}" for page, line in pages)
+    return "\n".join([*head, f"<page {nonce}>", *body, *written, f"</page {nonce}>"])
 
 
 def parse_observation(text: str) -> ParsedObservation:
@@ -199,32 +221,6 @@ def site_words(text: str) -> str:
         line = parse_line(written)
         words += [written.partition(": ")[2] or written] if line is None else [line.name, line.url, line.text]
     return " ".join(filter(None, words))
-
-
-def _header(observation: PageObservation) -> Iterable[str]:
-    if observation.status != "ok":
-        yield f"status: {observation.status}. {observation.note}"
-    yield f"url: {_address(observation.url)}"
-    yield f"tab: {observation.tab} of {', '.join(one.id for one in observation.tabs)}"
-    more = " (more shows the next)" if observation.page < observation.pages else ""
-    yield f"page: {observation.page} of {observation.pages}{more}"
-    yield from (f"event: {one.kind}{f': {one.reason}' if one.reason else ''}" for one in observation.events)
-
-
-def _body(observation: PageObservation) -> Iterable[str]:
-    if observation.title:
-        yield f"title: {clean_site_text(observation.title)}"
-    for one in observation.tabs:
-        if one.id != observation.tab:
-            yield f"tab {one.id}: {clean_site_text(one.title)} ({_address(one.url)})"
-    for event in observation.events:
-        if event.site_text:
-            yield f"{event.kind}: {clean_site_text(event.site_text)}"
-    if observation.found is None:
-        yield from map(format_line, observation.lines)
-    else:
-        found = zip(observation.lines, observation.found, strict=True)
-        yield from (f"p{page} | {format_line(line).lstrip()}" for line, page in found)
 
 
 def _address(url: str) -> str:

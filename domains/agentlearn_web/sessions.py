@@ -26,7 +26,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from agentlearn.config import LoginAct, SiteOptions
+from agentlearn.config import SiteOptions
+from agentlearn.config.options import LoginAct
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.files import readable
 from agentlearn.secret_values import know_secret

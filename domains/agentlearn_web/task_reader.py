@@ -30,12 +30,7 @@ COLUMNS = data.Columns()
 
 
 def read_walk_tasks(
-    source: str | Path,
-    *,
-    split: Split,
-    limit: int | None = None,
-    domain: str = "web",
-    columns: data.Columns = COLUMNS,
+    source: str | Path, *, split: Split, limit: int | None = None, columns: data.Columns = COLUMNS
 ) -> tuple[Task, ...]:
     """Return the source's tasks in order, without duplicates. Raises DataError with file, line and next step.
 
@@ -51,27 +46,15 @@ def read_walk_tasks(
 
     found = data.read_tasks(
         source,
-        domain=domain,
+        domain="web",
         split=split,
         limit=limit,
         columns=columns,
         key=lambda text: answer_match_key(text) or text,
         start_and_path=start_and_path,
     )
-    return tuple(
-        Task.of(
-            task.domain,
-            task.problem,
-            task.answer,
-            family=task.family,
-            split=task.split,
-            source=task.source,
-            start=task.start,
-            path=task.path,
-            fields=fields[task.source],
-        )
-        for task in found
-    )
+    kept = {"domain", "problem", "answer", "family", "split", "source", "start", "path"}
+    return tuple(Task.of(**task.model_dump(include=kept), fields=fields[task.source]) for task in found)
 
 
 def way_of(row: data.SourceRow) -> tuple[str, tuple[str, ...]]:

@@ -7,10 +7,10 @@ from itertools import chain, product
 
 from agentlearn.errors import DataError
 from agentlearn.measure.contrast import Contrast
-from agentlearn.measure.contrasts import Rules, estimate_of
+from agentlearn.measure.contrasts import Rules
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, arm_score, passes
-from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, Reproducibility, Slice, TaskLine
+from agentlearn.measure.score_table import ScoreTable
+from agentlearn_evals.comparison import ArmLine, Comparison, Flip, Slice, TaskLine
 
 _Places = Mapping[tuple[str, str, int], str]
 """Where rollouts are in logs, by arm, task and index."""
@@ -60,48 +60,43 @@ def assemble(
     contrasts: Sequence[Contrast],
     rules: Rules,
     *,
-    title: str,
-    k: int,
     arm_facts: Mapping[str, Mapping[str, object]],
-    methods: Sequence[MethodLine] = (),
+    places: _Places | None = None,
     warnings: Sequence[str] = (),
     notes: Sequence[str] = (),
-    places: _Places | None = None,
-    reproducibility: Reproducibility | None = None,
+    **facts: object,
 ) -> Comparison:
     """Return the comparison of a score table.
 
-    contrasts: with their verdicts. arm_facts: further fields of `ArmLine`, by arm. warnings: besides those of undecided
-    and failed rollouts. places: of rollouts in logs of other programs.
+    contrasts: with their verdicts. arm_facts: further fields of `ArmLine`, by arm. places: of rollouts in logs of other
+    programs. warnings: besides those of undecided and failed rollouts. facts: further fields of the comparison.
     """
-    return Comparison(
-        title=title,
-        warnings=(*lost_rollouts(table.all, (rules.score_range or (0.0, 1.0))[0]), *warnings),
-        level=rules.level,
-        k=k,
-        baseline=table.arms[0],
-        arms=tuple(_arm_line(table, arm, rules.level, arm_facts.get(arm, {})) for arm in table.arms),
-        contrasts=tuple(contrasts),
-        correction=rules.correction,
-        planned_looks=rules.planned_looks,
-        methods=tuple(methods),
-        slices=tuple(_slices(table, rules)),
-        tasks=tuple(
-            TaskLine(
-                task=task,
-                domain=table.facts[task].domain,
-                cluster=table.facts[task].cluster,
-                problem=table.facts[task].problem,
-                scores=tuple(_mean(table.scores[arm][task]) for arm in table.arms),
-                rollouts=tuple(len(table.scores[arm][task]) for arm in table.arms),
-            )
-            for task in table.tasks
-        ),
-        flips=flips(table, contrasts, places),
-        missing=table.missing,
-        notes=(*_notes(table), *notes),
-        reproducibility=reproducibility or Reproducibility(),
-    )
+    tasks = [
+        TaskLine(
+            task=task,
+            domain=table.facts[task].domain,
+            cluster=table.facts[task].cluster,
+            problem=table.facts[task].problem,
+            scores=tuple(_mean(table.scores[arm][task]) for arm in table.arms),
+            rollouts=tuple(len(table.scores[arm][task]) for arm in table.arms),
+        )
+        for task in table.tasks
+    ]
+    computed = {
+        "warnings": (*lost_rollouts(table.all, (rules.score_range or (0.0, 1.0))[0]), *warnings),
+        "level": rules.level,
+        "baseline": table.arms[0],
+        "arms": tuple(_arm_line(table, arm, rules.level, arm_facts.get(arm, {})) for arm in table.arms),
+        "contrasts": tuple(contrasts),
+        "correction": rules.correction,
+        "planned_looks": rules.planned_looks,
+        "slices": tuple(_slices(table, rules)),
+        "tasks": tuple(tasks),
+        "flips": flips(table, contrasts, places),
+        "missing": table.missing,
+        "notes": (*_notes(table), *notes),
+    }
+    return Comparison.model_validate(computed | facts)
 
 
 def _notes(table: ScoreTable) -> Iterator[str]:
@@ -116,7 +111,7 @@ def _notes(table: ScoreTable) -> Iterator[str]:
 
 def _arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, object]) -> ArmLine:
     """Return the results of one arm. arm_facts: further fields of `ArmLine`."""
-    rollouts, interval = table.all[arm], arm_score(table, arm, level)
+    rollouts, interval = table.all[arm], table.score(arm, level)
     statuses = Counter(one.status for one in rollouts)
     seconds = sorted(one.seconds for one in rollouts if one.seconds is not None)
     calls = [one.tool_calls for one in rollouts if one.tool_calls is not None]
@@ -131,7 +126,7 @@ def _arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str,
         "score": interval.mean,
         "low": interval.low,
         "high": interval.high,
-        "passes": passes(table, arm),
+        "passes": table.passes(arm),
         "failed": statuses["failed"],
         "timeouts": sum("time" in one.error for one in rollouts if one.status == "undecided"),
         "undecided": statuses["undecided"],
@@ -162,7 +157,7 @@ def _slices(table: ScoreTable, rules: Rules) -> Iterator[Slice]:
         for arm in table.arms:
             differs: dict[str, object] = {"mean": None}
             if arm != baseline:
-                found = estimate_of(table, arm, baseline, rules, tasks)
+                found = rules.estimate(table, arm, baseline, tasks)
                 differs = {"mean": found.mean}
                 if not found.unsafe:
                     differs |= {"low": found.low, "high": found.high}

@@ -3,13 +3,9 @@
 from agentlearn.plugins import CommandEntry
 
 compare = CommandEntry(
-    "agentlearn_evals.command:compare",
-    "Compare libraries, models or instructions, and report which is better.",
+    "agentlearn_evals.command:compare", "Compare libraries, models or instructions, and report which is better."
 )
-evaluate = CommandEntry(
-    "agentlearn_evals.command:evaluate",
-    "Score an agent on tasks without learning.",
-)
+evaluate = CommandEntry("agentlearn_evals.command:evaluate", "Score an agent on tasks without learning.")
 power = CommandEntry(
     "agentlearn_evals.command:power",
     "Show how many tasks and rollouts are needed to detect a difference, and their cost.",

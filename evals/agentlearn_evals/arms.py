@@ -12,8 +12,8 @@ math@all                                one arm for every published version of a
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,12 +24,10 @@ from agentlearn.files import readable
 from agentlearn.learning.subject import Subject, named_model
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.library.store import library_from
-from agentlearn.measure.score_table import ScoreTable
-from agentlearn.stats import two_way_mean
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import ExperienceId
+from agentlearn.types.trajectory import Treatment
 from agentlearn.types.value import Value
-from agentlearn_evals.comparison import MethodLine
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -59,7 +57,18 @@ class Arm(Value):
         if self.without:
             lessons += f" without {len(self.without)} of them"
         instructions = ", other instructions" if self.instructions else ""
-        return f"{self.model}, {lessons}, {temperature_words(self.temperature)}{instructions}"
+        return f"{self.model}, {lessons}, {self.temperature_words}{instructions}"
+
+    @property
+    def temperature_words(self) -> str:
+        """The temperature in words."""
+        return "no temperature sent" if self.temperature is None else f"temperature {self.temperature:g}"
+
+    @property
+    def treatment(self) -> Treatment:
+        """The treatment of the arm's rollouts. It does not contain the arm's name, so equal arms share rollouts."""
+        model, library, masked = self.model, self.library.version, self.without
+        return Treatment(model=model, library=library, masked=masked, arm="compare", temperature=self.temperature)
 
 
 def resolve_arms(
@@ -74,8 +83,8 @@ def resolve_arms(
 
     Raises ConfigError for an unknown key, a name used twice, two equal arms, or fewer arms than `fewest`.
     """
-    arms = [arm for text in texts for arm in _parse_arms(text, models, temperature, library_store)]
-    return _checked_arms(arms, fewest)
+    reader = ArmReader([(model, model) for model in models], temperature, library_store)
+    return _checked_arms([arm for text in texts for arm in reader.parsed(text)], fewest)
 
 
 def _checked_arms(arms: Sequence[Arm], fewest: int = 2) -> tuple[Arm, ...]:
@@ -144,111 +153,6 @@ def named_pairs(texts: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, 
     return tuple(pairs)
 
 
-def _parse_arms(
-    text: str, models: Sequence[str], temperature: float | None, library_store: LibraryStore
-) -> Iterator[Arm]:
-    """Yield the arms that one text stands for: one per published version, and per model where it names none."""
-    first, *rest = [part.strip() for part in text.split(",")]
-    name, equals, reference = first.partition("=")
-    if not equals:
-        name, reference = "", first
-    elif name in _KEYS:
-        name, reference, rest = "", "none", [first, *rest]
-    given: dict[str, str] = {}
-    for part in rest:
-        key, equals, value = part.partition("=")
-        if not equals or key not in _KEYS or not value:
-            raise ConfigError(
-                f"the arm {text!r} has {part!r}; only these may follow the library:"
-                f" {', '.join(f'{one}=…' for one in _KEYS)}",
-                code="bad_arm",
-            )
-        if key in given:
-            raise ConfigError(f"the arm {text!r} gives {key} twice; give it once", code="bad_arm")
-        given[key] = value
-    references = [reference]
-    if not name and reference.endswith(_ALL):
-        base = reference.removesuffix(_ALL)
-        references = [f"{base}@{one.version[:8]}" for one in reversed(library_store.log(base))]
-    chosen = [given["model"]] if "model" in given else list(models)
-    for one in references:
-        library = library_store.load(one)
-        default = name or _default_name(one, library, given)
-        for model in chosen:
-            yield Arm(
-                name=_checked_name(default if len(chosen) == 1 else f"{default}:{model}"),
-                model=model,
-                reference=one,
-                library=library,
-                without=_without(given.get("without", ""), library, text),
-                temperature=_temperature(given["temperature"], text) if "temperature" in given else temperature,
-                instructions=_instructions(given["instructions"]) if "instructions" in given else "",
-            )
-
-
-def _default_name(reference: str, library: Library, given: Mapping[str, str]) -> str:
-    stem = Path(reference).stem if "/" in reference or reference.endswith(".json") else reference
-    parts = [stem if len(library) or not given else ""]
-    parts += [Path(value).stem if key == "instructions" else value for key, value in given.items() if key != "without"]
-    if "without" in given:
-        parts.append(f"without-{given['without']}")
-    return "-".join(filter(None, parts)).replace("+", "-")
-
-
-def _checked_name(name: str) -> str:
-    """Return the name of an arm. Raises ConfigError for an invalid one."""
-    if not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"{name!r} is not a valid arm name; use letters, digits, '.', '-' and '_', as in mine=…",
-            code="bad_arm",
-        )
-    return name
-
-
-def _without(text: str, library: Library, arm: str) -> tuple[ExperienceId, ...]:
-    left_out: set[ExperienceId] = set()
-    for prefix in filter(None, text.split("+")):
-        found = [one for one in library.by_id if one.startswith(prefix)]
-        if len(found) != 1:
-            what = "no lesson" if not found else f"{len(found)} lessons"
-            raise ConfigError(
-                f"the arm {arm!r} leaves out {prefix!r}, which matches {what} of the library;"
-                " `agentlearn library show NAME` lists their ids",
-                code="unknown_lesson",
-            )
-        left_out.update(found)
-    return tuple(sorted(left_out))
-
-
-def temperature_words(temperature: float | None) -> str:
-    """Return the temperature in words."""
-    return "no temperature sent" if temperature is None else f"temperature {temperature:g}"
-
-
-def _temperature(text: str, arm: str) -> float | None:
-    if text.strip().lower() == "none":
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 2:
-        raise ConfigError(
-            f"the arm {arm!r} has the temperature {text!r}; give a number from 0 to 2, or none", code="bad_arm"
-        )
-    return value
-
-
-def _instructions(file: str) -> str:
-    try:
-        words = readable(Path(file)).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the instructions {file!r} cannot be read: {error}", code="no_instructions") from error
-    if not words.strip():
-        raise ConfigError(f"the instructions {file!r} are empty; write instructions for the agent", code="bad_arm")
-    return words
-
-
 def parse_methods(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Parse `NAME=ARM+ARM+…` into arms by method name.
 
@@ -274,111 +178,193 @@ def parse_methods(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[
     return methods
 
 
-def method_lines(table: ScoreTable, methods: Mapping[str, Sequence[str]], level: float) -> tuple[MethodLine, ...]:
-    """Return the difference of each method from the baseline.
-
-    The interval allows for chance in the choice of tasks and in the seeds of learning.
-    """
-    lines: list[MethodLine] = []
-    for name, arms in methods.items():
-        differences = [value for arm in arms for value in table.differences(arm, table.arms[0])]
-        tasks = [cluster for _ in arms for cluster in table.clusters()]
-        estimate = two_way_mean(differences, tasks, [arm for arm in arms for _ in table.tasks], level=level)
-        line = MethodLine(
-            method=name,
-            arms=tuple(arms),
-            mean=estimate.mean,
-            low=estimate.low,
-            high=estimate.high,
-            standard_error=estimate.standard_error,
-            degrees=estimate.degrees,
-            tasks=len(table.tasks),
-            note=estimate.unsafe or f"{len(arms)} learning seeds: the interval covers other seeds and other tasks",
+def _checked_name(name: str) -> str:
+    """Return the name of an arm. Raises ConfigError for an invalid one."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is not a valid arm name; use letters, digits, '.', '-' and '_', as in mine=…", code="bad_arm"
         )
-        lines.append(line)
-    return tuple(lines)
+    return name
 
 
 @dataclass(frozen=True, slots=True)
-class ArmModels:
-    """The models of the arms that name none."""
+class _ArmText:
+    """One arm as the user wrote it, split into its parts."""
 
-    names: Mapping[str, str]
-    """Names under which the models are recorded, by their labels."""
-    objects: "Mapping[str, Model]"
-    """The models that were given as objects, by their names."""
+    text: str
+    name: str
+    """Empty when the arm gives none."""
+    reference: str
+    given: Mapping[str, str]
+    """Values by key, see `_KEYS`."""
 
     @staticmethod
-    def of(subject: Subject, given: "Model | str | Mapping[str, Model | str] | None") -> "ArmModels":
-        """Return the given model or models, else the subject's own. Raises ConfigError when there is none."""
+    def parse(text: str) -> "_ArmText":
+        """Split a text. Raises ConfigError for an unknown key or one that is given twice."""
+        first, *rest = [part.strip() for part in text.split(",")]
+        name, equals, reference = first.partition("=")
+        if not equals:
+            name, reference = "", first
+        elif name in _KEYS:
+            name, reference, rest = "", "none", [first, *rest]
+        given: dict[str, str] = {}
+        for part in rest:
+            key, equals, value = part.partition("=")
+            if not equals or key not in _KEYS or not value:
+                raise ConfigError(
+                    f"the arm {text!r} has {part!r}; only these may follow the library:"
+                    f" {', '.join(f'{one}=…' for one in _KEYS)}",
+                    code="bad_arm",
+                )
+            if key in given:
+                raise ConfigError(f"the arm {text!r} gives {key} twice; give it once", code="bad_arm")
+            given[key] = value
+        return _ArmText(text, name, reference, given)
+
+    def name_for(self, reference: str, library: Library) -> str:
+        """Return the arm's name; without one, what tells it from others."""
+        stem = Path(reference).stem if "/" in reference or reference.endswith(".json") else reference
+        parts = [stem if len(library) or not self.given else ""]
+        others = {key: value for key, value in self.given.items() if key != "without"}
+        parts += [Path(value).stem if key == "instructions" else value for key, value in others.items()]
+        if "without" in self.given:
+            parts.append(f"without-{self.given['without']}")
+        return self.name or "-".join(filter(None, parts)).replace("+", "-")
+
+    def without(self, library: Library) -> tuple[ExperienceId, ...]:
+        """Return the ids of the lessons that are left out. Raises ConfigError for one that is not clear."""
+        left_out: set[ExperienceId] = set()
+        for prefix in filter(None, self.given.get("without", "").split("+")):
+            found = [one for one in library.by_id if one.startswith(prefix)]
+            if len(found) != 1:
+                what = "no lesson" if not found else f"{len(found)} lessons"
+                raise ConfigError(
+                    f"the arm {self.text!r} leaves out {prefix!r}, which matches {what} of the library;"
+                    " `agentlearn library show NAME` lists their ids",
+                    code="unknown_lesson",
+                )
+            left_out.update(found)
+        return tuple(sorted(left_out))
+
+    def temperature(self, default: float | None) -> float | None:
+        """Return the temperature. Raises ConfigError for one that is none."""
+        written = self.given.get("temperature")
+        if written is None or written.strip().lower() == "none":
+            return default if written is None else None
+        try:
+            value = float(written)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value <= 2:
+            raise ConfigError(
+                f"the arm {self.text!r} has the temperature {written!r}; give a number from 0 to 2, or none",
+                code="bad_arm",
+            )
+        return value
+
+    def instructions(self) -> str:
+        """Return the instructions from their file; empty without any. Raises ConfigError."""
+        file = self.given.get("instructions")
+        if file is None:
+            return ""
+        try:
+            words = readable(Path(file)).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"the instructions {file!r} cannot be read: {error}", code="no_instructions") from error
+        if not words.strip():
+            raise ConfigError(f"the instructions {file!r} are empty; write instructions for the agent", code="bad_arm")
+        return words
+
+
+@dataclass(frozen=True, slots=True)
+class ArmReader:
+    """Reads the arms of a program or a command line."""
+
+    models: Sequence[tuple[str, str]]
+    """The models of arms that name none: the label of each, and the name under which it is recorded."""
+    temperature: float | None
+    libraries: LibraryStore
+    objects: "dict[str, Model]" = field(default_factory=dict[str, "Model"])
+    """The models that were given as objects, also as arms, by the names under which they are recorded."""
+
+    @staticmethod
+    def of(
+        subject: Subject,
+        given: "Model | str | Mapping[str, Model | str] | None",
+        temperature: float | None,
+        libraries: LibraryStore,
+    ) -> "ArmReader":
+        """Return a reader with the given model or models, else the subject's own. Raises ConfigError for none."""
         if not isinstance(given, Mapping):
             chosen = subject.chosen_model(given, needed=False)
             given = {named_model(chosen): chosen}
         if not given:
             raise ConfigError("model= is empty; give at least one model, or leave it out", code="no_model")
-        names, objects = dict[str, str](), dict[str, "Model"]()
+        models = list[tuple[str, str]]()
+        reader = ArmReader(models, temperature, libraries)
         for label, model in given.items():
-            name = named_model(model)
-            if not isinstance(model, str):
-                name = _free_name(name, label, model, objects)
-                objects[name] = model
-            names[label] = name
-        return ArmModels(names, objects)
+            models.append((label, model if isinstance(model, str) else reader._recorded(label, model)))
+        return reader
 
+    def arms(self, given: Any) -> tuple[Arm, ...]:
+        """Return the arms of a program in order.
 
-def _free_name(name: str, label: str, model: "Model", taken: "Mapping[str, Model]") -> str:
-    """Return the model's name, with the label where another model has the same name."""
-    return name if taken.get(name, model) is model else f"{name}#{label}"
+        given: texts, libraries and files; or a mapping from names to those, lessons in words, models, or None. None:
+        one arm per model. Raises ConfigError or LibraryError.
+        """
+        if given is None:
+            arms = [self._arm(label, name) for label, name in self.models]
+        elif isinstance(given, Mapping):
+            arms = [arm for name, one in given.items() for arm in self._named(_checked_name(str(name)), one)]
+        elif isinstance(given, str | Library | Path):
+            raise ConfigError(
+                f"arms={given!r} is one arm; give two or more, the baseline first, such as arms=('none', 'support')",
+                code="one_arm",
+            )
+        else:
+            arms = [arm for one in given for arm in self._unnamed(one)]
+        if len(arms) < 2:
+            named = f" ({arms[0].name!r})" if arms else ""
+            raise ConfigError(
+                f"there are fewer than two arms{named}; give the baseline and another, such as"
+                " arms=('none', 'support') or model={'small': …, 'large': …}",
+                code="one_arm",
+            )
+        return _checked_arms(arms)
 
+    def parsed(self, text: str) -> list[Arm]:
+        """Return the arms that one text stands for: one per published version, and per model where it names none."""
+        parts, arms = _ArmText.parse(text), list[Arm]()
+        references = [parts.reference]
+        if not parts.name and parts.reference.endswith(_ALL):
+            base = parts.reference.removesuffix(_ALL)
+            references = [f"{base}@{one.version[:8]}" for one in reversed(self.libraries.log(base))]
+        chosen = [parts.given["model"]] if "model" in parts.given else [label for label, _ in self.models]
+        for one in references:
+            library = self.libraries.load(one)
+            name = parts.name_for(one, library)
+            for model in chosen:
+                arm = Arm(
+                    name=_checked_name(name if len(chosen) == 1 else f"{name}:{model}"),
+                    model=dict(self.models).get(model, model),
+                    reference=one,
+                    library=library,
+                    without=parts.without(library),
+                    temperature=parts.temperature(self.temperature),
+                    instructions=parts.instructions(),
+                )
+                arms.append(arm)
+        return arms
 
-def arms_from(
-    given: Any, models: ArmModels, temperature: float | None, libraries: LibraryStore
-) -> "tuple[tuple[Arm, ...], Mapping[str, Model]]":
-    """Return the arms of a program in order, and all models that were given as objects, by their recorded names.
-
-    given: texts, libraries and files; or a mapping from names to those, lessons in words, models, or None. None: one
-    arm per model. Raises ConfigError or LibraryError.
-    """
-    reader = _ArmReader(models, temperature, libraries, dict(models.objects))
-    if given is None:
-        arms = [reader.arm(label, name) for label, name in models.names.items()]
-    elif isinstance(given, Mapping):
-        arms = [arm for name, one in given.items() for arm in reader.named(_checked_name(str(name)), one)]
-    elif isinstance(given, str | Library | Path):
-        raise ConfigError(
-            f"arms={given!r} is one arm; give two or more, the baseline first, such as arms=('none', 'support')",
-            code="one_arm",
-        )
-    else:
-        arms = [arm for one in given for arm in reader.unnamed(one)]
-    if len(arms) < 2:
-        named = f" ({arms[0].name!r})" if arms else ""
-        raise ConfigError(
-            f"there are fewer than two arms{named}; give the baseline and another, such as"
-            " arms=('none', 'support') or model={'small': …, 'large': …}",
-            code="one_arm",
-        )
-    return _checked_arms(arms), reader.objects
-
-
-@dataclass(frozen=True, slots=True)
-class _ArmReader:
-    """Reads arms one at a time, and collects the models among them in `objects`."""
-
-    models: ArmModels
-    temperature: float | None
-    libraries: LibraryStore
-    objects: "dict[str, Model]"
-
-    def unnamed(self, given: Any) -> list[Arm]:
+    def _unnamed(self, given: Any) -> list[Arm]:
         """Return the arm or arms of a text, a library or a file."""
         match given:
             case str():
-                return self._text(given)
+                return self.parsed(given)
             case Library():
-                return self._library(given.version[:8] if len(given) else NO_LIBRARY, given)
+                return self._of_library(given.version[:8] if len(given) else NO_LIBRARY, given)
             case Path():
-                return self._library(_checked_name(given.stem), given)
+                return self._of_library(_checked_name(given.stem), given)
             case _:
                 raise ConfigError(
                     f"the arm {given!r} is neither a text, a library nor a file; give a mapping from names, such as"
@@ -386,39 +372,33 @@ class _ArmReader:
                     code="bad_arm",
                 )
 
-    def named(self, name: str, given: Any) -> list[Arm]:
+    def _named(self, name: str, given: Any) -> list[Arm]:
         """Return the arm of that name; several where it runs on several models."""
         from pydantic_ai.models import Model
 
         if isinstance(given, Model):
-            recorded = _free_name(named_model(given), name, given, self.objects)
-            self.objects[recorded] = given
-            return [self.arm(name, recorded)]
+            return [self._arm(name, self._recorded(name, given))]
         if not isinstance(given, str):
-            return self._library(name, given)
-        found = self._text(given)
+            return self._of_library(name, given)
+        found = self.parsed(given)
         names = [name] if len(found) == 1 else [_checked_name(f"{name}:{arm.name}") for arm in found]
         return [arm.model_copy(update={"name": own}) for arm, own in zip(found, names, strict=True)]
 
-    def _text(self, text: str) -> list[Arm]:
-        names = self.models.names
-        found = _parse_arms(text, list(names), self.temperature, self.libraries)
-        return [arm.model_copy(update={"model": names.get(arm.model, arm.model)}) for arm in found]
-
-    def _library(self, name: str, given: Any) -> list[Arm]:
-        library, several = library_from(given, self.libraries), len(self.models.names) > 1
+    def _of_library(self, name: str, given: Any) -> list[Arm]:
+        library, several = library_from(given, self.libraries), len(self.models) > 1
         shown = str(given) if isinstance(given, Path) else library.version[:12] if len(library) else NO_LIBRARY
-        return [
-            self.arm(f"{name}:{label}" if several else name, model, shown, library)
-            for label, model in self.models.names.items()
-        ]
+        named = [(f"{name}:{label}" if several else name, model) for label, model in self.models]
+        return [self._arm(own, model, shown, library) for own, model in named]
 
-    def arm(self, name: str, model: str, reference: str = NO_LIBRARY, library: Library | None = None) -> Arm:
+    def _arm(self, name: str, model: str, reference: str = NO_LIBRARY, library: Library | None = None) -> Arm:
         """Return an arm; without a library, one without lessons."""
-        return Arm(
-            name=_checked_name(name),
-            model=model,
-            reference=reference,
-            library=Library() if library is None else library,
-            temperature=self.temperature,
-        )
+        library = Library() if library is None else library
+        name, temperature = _checked_name(name), self.temperature
+        return Arm(name=name, model=model, reference=reference, library=library, temperature=temperature)
+
+    def _recorded(self, label: str, model: "Model") -> str:
+        """Keep a model, and return the name under which it is recorded: its own, unless another one has that name."""
+        name = named_model(model)
+        name = name if self.objects.get(name, model) is model else f"{name}#{label}"
+        self.objects[name] = model
+        return name

@@ -1,9 +1,12 @@
-"""What is known before the first call: whether models can be used, scores trusted and arms told apart, and the cost.
+"""What is known before the first call: whether scores can be trusted and arms told apart, and what it will cost.
 
 A score is not trusted when lessons contain answers, or when tasks were learned from. Only reads; opens no model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 
 from agentlearn.errors import ConfigError, StoreMissing
@@ -13,44 +16,28 @@ from agentlearn.learning.costs import (
     StageEstimate,
     assumed_rollouts,
     file_task_shape,
+    latest_run,
     mean_problem_tokens,
-    measured_rollouts,
-    sized_rollouts,
 )
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.answer_search import AnswerSearch, class_answers
 from agentlearn.library.curate.similarity import shingles, words_line
-from agentlearn.library.shown import render
 from agentlearn.measure.contrasts import estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import tabulate, text_clusters
-from agentlearn.models.endpoint import check_endpoint, is_paid
+from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.store import StoreReader, read_store
-from agentlearn.types.experience import estimated_tokens
-from agentlearn.types.ranking import shown_tokens
 from agentlearn.types.task import Task
 from agentlearn.types.value import Value
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.comparison import ArmFlag
 from agentlearn_evals.eval_tasks import EvalTasks
-from agentlearn_evals.plan import ComparePlan, StoredRollouts
+from agentlearn_evals.plan import ComparePlan
 from agentlearn_evals.sequential import SequentialDesign
 
 _MOST_NEEDED = 200
 """Largest number of tasks that is tried as enough for a verdict."""
-
-
-def find_flags(arm: Arm, tasks: Sequence[Task], reader: StoreReader, known: LearnedFrom) -> tuple[ArmFlag, ...]:
-    """Return all reasons not to trust the arm's score on these tasks. known: what lessons of the store rest on."""
-    found = lesson_flags(arm, tasks)
-    learned = known.tasks(arm.library, arm.without)
-    problems = {words_line(one.problem) for one in reader.tasks(sorted(learned)).values()}
-    count = sum(task.id in learned or words_line(task.problem) in problems for task in tasks)
-    if not count:
-        return found
-    words = f"its library was learned from {count} of the {len(tasks)} tasks that it is measured on"
-    return (*found, ArmFlag(arm=arm.name, code="learned_from", words=words))
 
 
 def lesson_flags(arm: Arm, tasks: Sequence[Task]) -> tuple[ArmFlag, ...]:
@@ -63,17 +50,11 @@ def lesson_flags(arm: Arm, tasks: Sequence[Task]) -> tuple[ArmFlag, ...]:
     answers = AnswerSearch.of(expected - class_answers(tasks))
     problems = frozenset().union(*(shingles(task.problem) for task in tasks))
     found: list[ArmFlag] = []
+    leaking = [one for one in shown if answers.found(one.lesson) == "distinctive"]
+    copying = [one for one in shown if shingles(one.lesson) & problems]
     for code, what, lessons in (
-        (
-            "leaks_answer",
-            "contain an expected answer of the tasks it is measured on",
-            [one for one in shown if answers.found(one.lesson) == "distinctive"],
-        ),
-        (
-            "copies_problem",
-            "repeat the words of tasks it is measured on",
-            [one for one in shown if shingles(one.lesson) & problems],
-        ),
+        ("leaks_answer", "contain an expected answer of the tasks it is measured on", leaking),
+        ("copies_problem", "repeat the words of tasks it is measured on", copying),
     ):
         if lessons:
             named = ", ".join(one.id[:8] for one in lessons[:3]) + (", …" if len(lessons) > 3 else "")
@@ -88,90 +69,6 @@ def untrusted_arms(flags: Sequence[ArmFlag]) -> Mapping[str, str]:
         one.arm: f"{one.words}; its score does not show what it can do on new tasks. Measure it on other tasks."
         for one in reversed(flags)
     }
-
-
-def check_models(plan: ComparePlan) -> None:
-    """Raise ConfigError or MissingExtra when a model that is found by its name cannot be used."""
-    for name in plan.models:
-        if name not in plan.given.models:
-            check_endpoint(name, plan.settings)
-
-
-def check_verdicts(plan: ComparePlan, reader: StoreReader | None) -> tuple[str, ...]:
-    """Return cautions about verdicts that cannot be given. Raises ConfigError when no arm could get one, whatever it
-    scores, because what was learned from is measured again.
-
-    reader: the store; None: there is none yet.
-    """
-    untrusted = {} if reader is None else _untrusted(plan, reader)
-    reasons = [untrusted.get(baseline) or untrusted.get(arm) for baseline, arm in plan.pairs]
-    if all(reasons):
-        compared = ", ".join(dict.fromkeys(repr(arm) for _, arm in plan.pairs))
-        raise ConfigError(
-            f"Cannot tell anything about {compared}, whatever it scores: {reasons[0]}",
-            code="nothing_to_say",
-        )
-    found = tuple(f"{name} will get no verdict: {why}" for name, why in untrusted.items())
-    return (*found, *_too_few(plan))
-
-
-def _untrusted(plan: ComparePlan, reader: StoreReader) -> dict[str, str]:
-    """Return, by arm, why its score will get no verdict and what to do."""
-    known = LearnedFrom(reader, LibraryStore(plan.settings.store / "libraries"))
-    flags = {arm.name: find_flags(arm, plan.all_tasks, reader, known) for arm in plan.arms}
-    held_out = _held_out_step(plan, reader, known)
-    leave_out = "leave those lessons out (,without=ID+ID), or measure it on other tasks"
-    return {
-        name: f"{found[-1].words}; {held_out if found[-1].code == 'learned_from' else leave_out}"
-        for name, found in flags.items()
-        if found
-    }
-
-
-def _held_out_step(plan: ComparePlan, reader: StoreReader, known: LearnedFrom) -> str:
-    """Return what to do about tasks that were learned from: the held-out tasks of the latest run that has some."""
-    learned = frozenset[str]().union(*(known.tasks(arm.library, arm.without) for arm in plan.arms))
-    runs = {run for arm in plan.arms for run in known.runs_behind(arm.library)}
-    for run in sorted(runs, key=lambda run: reader.run(run).started_at, reverse=True):
-        inputs = reader.run_inputs(run)
-        if inputs is not None and inputs.test and not learned & set(inputs.test):
-            return f"compare on the {len(inputs.test)} tasks that its run held out: --held-out-of {run}"
-    return "measure it on other tasks"
-
-
-def _too_few(plan: ComparePlan) -> tuple[str, ...]:
-    """Return a caution when not even an arm that is always right could be told from a baseline that never is."""
-    tasks = plan.all_tasks
-    labels = text_clusters((task.id, task.cluster, task.problem) for task in tasks)
-    clusters = [labels.get(task.id, task.cluster) for task in tasks]
-    if _can_tell(plan, clusters):
-        return ()
-    kinds = len({cluster or f"task {at}" for at, cluster in enumerate(clusters)})
-    needed = next((n for n in count(2) if n > _MOST_NEEDED or _can_tell(plan, [""] * n)), _MOST_NEEDED)
-    of, more = "", "tasks"
-    if kinds < len(clusters):
-        of, more = f" of {kinds} {'family' if kinds == 1 else 'families'}", "families of tasks"
-    words = (
-        f"{len(clusters)} {'task' if len(clusters) == 1 else 'tasks'}{of} are too few for any verdict, even if one arm"
-        f" were always right and the other never; give at least {needed} {more}"
-    )
-    return (words,)
-
-
-def _can_tell(plan: ComparePlan, clusters: Sequence[str]) -> bool:
-    """Whether some arm gets a verdict on tasks of these clusters if it is always right and the baseline never."""
-    settings, names, rules = plan.settings, [arm.name for arm in plan.arms], plan.rules()
-    low, high = settings.score_range or (0.0, 1.0)
-    observations = [
-        Observation(arm=name, task=str(at), cluster=cluster, score=low if name == plan.pairs[0][0] else high)
-        for at, cluster in enumerate(clusters)
-        for name in names
-    ]
-    table = tabulate(observations, names)
-    drafts = estimate_contrasts(table, rules)
-    if settings.sequential:
-        drafts = SequentialDesign(plan, rules, {}).anytime_contrasts(drafts, table)
-    return any(one.verdict != "cannot_tell" for one in with_verdicts(drafts, table, rules))
 
 
 class _ArmForecast(Value):
@@ -243,92 +140,176 @@ class Forecast(Value):
         ]
 
 
-def forecast(plan: ComparePlan) -> Forecast:
-    """Return what the plan would make, reuse and cost."""
-    try:
-        with read_store(plan.settings.store) as reader:
-            return forecast_with(plan, reader)
-    except StoreMissing:
-        return forecast_with(plan, None)
+@dataclass(frozen=True)
+class BeforeCalls:
+    """What is known of a planned comparison. Made by `before_calls`."""
 
+    plan: ComparePlan
+    reader: StoreReader | None
+    """The store; None: there is none yet."""
 
-def forecast_with(plan: ComparePlan, reader: StoreReader | None) -> Forecast:
-    """Return what the plan would make, reuse and cost. reader: the store; None: there is none yet."""
-    reusable = [{} if reader is None else plan.reusable(reader, one) for one in plan.task_sets]
-    return Forecast(
-        domains=tuple(task_set.domain.name for task_set in plan.task_sets),
-        tasks=plan.tasks,
-        k=plan.settings.k,
-        judge=plan.judge,
-        judge_paid=bool(plan.judge) and is_paid(plan.judge, plan.given.models.get(plan.judge)),
-        pairs=plan.pairs if plan.settings.pairs else (),
-        arms=tuple(_arm_forecast(plan, arm, reusable, reader) for arm in plan.arms),
-    )
+    @cached_property
+    def _known(self) -> LearnedFrom | None:
+        """What lessons of the store rest on."""
+        return self.reader and LearnedFrom(self.reader, LibraryStore(self.plan.settings.store / "libraries"))
 
+    def flags(self, arm: Arm) -> tuple[ArmFlag, ...]:
+        """Return all reasons not to trust the arm's score on the tasks of the plan."""
+        tasks = self.plan.all_tasks
+        found = lesson_flags(arm, tasks)
+        if self.reader is None or self._known is None:
+            return found
+        learned = self._known.tasks(arm.library, arm.without)
+        problems = {words_line(one.problem) for one in self.reader.tasks(sorted(learned)).values()}
+        count = sum(task.id in learned or words_line(task.problem) in problems for task in tasks)
+        if not count:
+            return found
+        words = f"its library was learned from {count} of the {len(tasks)} tasks that it is measured on"
+        return (*found, ArmFlag(arm=arm.name, code="learned_from", words=words))
 
-def _arm_forecast(
-    plan: ComparePlan, arm: Arm, reusable: Sequence[Mapping[str, StoredRollouts]], reader: StoreReader | None
-) -> _ArmForecast:
-    """Forecast one arm. reusable: reusable rollouts of each domain by arm."""
-    parts, reused, again, bases = list[StageEstimate](), 0, 0, dict[str, None]()
-    for task_set, of_arms in zip(plan.task_sets, reusable, strict=True):
-        found = len(of_arms.get(arm.name, ()))
-        reused += found
-        again += len(plan.stored(reader, arm, task_set)) - found
-        size, basis = _size(plan, arm, task_set, reader)
-        bases[basis] = None
-        rollouts, lessons = len(task_set.tasks) * plan.settings.k - found, arm_library_tokens(arm, plan)
-        parts.append(sized_rollouts(arm.model, "rollout", rollouts, lessons, size))
-    costs = [one.cost_usd for one in parts]
-    new = StageEstimate(
-        stage="rollout",
-        calls=sum(one.calls for one in parts),
-        tokens_in=sum(one.tokens_in for one in parts),
-        tokens_out=sum(one.tokens_out for one in parts),
-        cost_usd=None if None in costs else sum(one for one in costs if one is not None),
-    )
-    return _ArmForecast(
-        arm=arm.name,
-        label=arm.label(),
-        reused=reused,
-        again=again,
-        rollouts=plan.tasks * plan.settings.k - reused,
-        new=new,
-        basis="; ".join(bases),
-        paid=is_paid(arm.model, plan.given.models.get(arm.model)),
-    )
+    def cautions(self) -> tuple[str, ...]:
+        """Return cautions about verdicts that cannot be given.
 
+        Raises ConfigError when no arm could get one, whatever it scores, because what was learned from is measured
+        again.
+        """
+        untrusted = self._untrusted()
+        reasons = [untrusted.get(baseline) or untrusted.get(arm) for baseline, arm in self.plan.pairs]
+        if all(reasons):
+            compared = ", ".join(dict.fromkeys(repr(arm) for _, arm in self.plan.pairs))
+            raise ConfigError(
+                f"Cannot tell anything about {compared}, whatever it scores: {reasons[0]}", code="nothing_to_say"
+            )
+        found = [f"{name} will get no verdict: {why}" for name, why in untrusted.items()]
+        return (*found, *_too_few(self.plan))
 
-def _size(plan: ComparePlan, arm: Arm, task_set: EvalTasks, reader: StoreReader | None) -> tuple[RolloutSize, str]:
-    """Return the size of the arm's rollouts and where it comes from: stored rollouts, a run, or assumptions."""
-    rows = [
-        (arm_library_tokens(one, plan), row)
-        for one in plan.arms
-        if (one.model, one.instructions) == (arm.model, arm.instructions)
-        for row in plan.stored(reader, one, task_set).values()
-        if row.outcome != "failed"
-    ]
-    if len(rows) >= FEWEST_ROLLOUTS:
-        without = sum(max(0, row.tokens_in - row.requests * tokens) for tokens, row in rows)
-        size = RolloutSize(
-            calls=sum(row.requests for _, row in rows) / len(rows),
-            tokens_in=without / len(rows),
-            tokens_out=sum(row.tokens_out for _, row in rows) / len(rows),
+    def _untrusted(self) -> dict[str, str]:
+        """Return, by arm, why its score will get no verdict and what to do; the latest run's held-out tasks if it has
+        some that no arm learned from."""
+        plan, reader, known = self.plan, self.reader, self._known
+        if reader is None or known is None:
+            return {}
+        held_out = "measure it on other tasks"
+        learned = frozenset[str]().union(*(known.tasks(arm.library, arm.without) for arm in plan.arms))
+        runs = {run for arm in plan.arms for run in known.runs_behind(arm.library)}
+        for run in sorted(runs, key=lambda run: reader.run(run).started_at):
+            inputs = reader.run_inputs(run)
+            if inputs is not None and inputs.test and not learned & set(inputs.test):
+                held_out = f"compare on the {len(inputs.test)} tasks that its run held out: --held-out-of {run}"
+        leave_out = "leave those lessons out (,without=ID+ID), or measure it on other tasks"
+        return {
+            arm.name: f"{found[-1].words}; {held_out if found[-1].code == 'learned_from' else leave_out}"
+            for arm in plan.arms
+            if (found := self.flags(arm))
+        }
+
+    def forecast(self) -> Forecast:
+        """Return what the plan would make, reuse and cost."""
+        plan, reader = self.plan, self.reader
+        reusable = [{} if reader is None else plan.reusable(reader, one) for one in plan.task_sets]
+        return Forecast(
+            domains=tuple(task_set.domain.name for task_set in plan.task_sets),
+            tasks=plan.tasks,
+            k=plan.settings.k,
+            judge=plan.judge,
+            judge_paid=bool(plan.judge) and is_paid(plan.judge, plan.given.models.get(plan.judge)),
+            pairs=plan.pairs if plan.settings.pairs else (),
+            arms=tuple(self._arm_forecast(arm, [len(one.get(arm.name, ())) for one in reusable]) for arm in plan.arms),
         )
-        return size, f"as {len(rows)} stored rollouts had"
-    if reader is not None:
-        found = measured_rollouts(reader, task_set.domain.name, arm.model, plan.settings.data)
-        if found is not None:
-            return found, "as its last learning run had"
-    shape = file_task_shape(plan.settings.tools) if task_set.judged_by else task_set.domain.rollout_shape()
-    return assumed_rollouts(shape, arm.model, mean_problem_tokens(task_set.tasks))
+
+    def _arm_forecast(self, arm: Arm, reusable: Sequence[int]) -> _ArmForecast:
+        """Forecast one arm. reusable: number of its reusable rollouts in each domain."""
+        plan, again, parts, bases = self.plan, 0, list[StageEstimate](), dict[str, None]()
+        for task_set, found in zip(plan.task_sets, reusable, strict=True):
+            again += len(plan.stored(self.reader, arm, task_set)) - found
+            size, basis = self._size(arm, task_set)
+            bases[basis] = None
+            rollouts = len(task_set.tasks) * plan.settings.k - found
+            parts.append(size.times(rollouts, arm.model, "rollout", library=plan.library_tokens(arm)))
+        costs = [one.cost_usd for one in parts]
+        new = StageEstimate(
+            stage="rollout",
+            calls=sum(one.calls for one in parts),
+            tokens_in=sum(one.tokens_in for one in parts),
+            tokens_out=sum(one.tokens_out for one in parts),
+            cost_usd=None if None in costs else sum(one for one in costs if one is not None),
+        )
+        return _ArmForecast(
+            arm=arm.name,
+            label=arm.label(),
+            reused=sum(reusable),
+            again=again,
+            rollouts=plan.tasks * plan.settings.k - sum(reusable),
+            new=new,
+            basis="; ".join(bases),
+            paid=is_paid(arm.model, plan.given.models.get(arm.model)),
+        )
+
+    def _size(self, arm: Arm, task_set: EvalTasks) -> tuple[RolloutSize, str]:
+        """Return the size of the arm's rollouts and where it comes from: stored rollouts, a run, or assumptions."""
+        plan, reader = self.plan, self.reader
+        rows = [
+            (plan.library_tokens(one), row)
+            for one in plan.arms
+            if (one.model, one.instructions) == (arm.model, arm.instructions)
+            for row in plan.stored(reader, one, task_set).values()
+            if row.outcome != "failed"
+        ]
+        if len(rows) >= FEWEST_ROLLOUTS:
+            without = sum(max(0, row.tokens_in - row.requests * tokens) for tokens, row in rows)
+            size = RolloutSize(
+                calls=sum(row.requests for _, row in rows) / len(rows),
+                tokens_in=without / len(rows),
+                tokens_out=sum(row.tokens_out for _, row in rows) / len(rows),
+            )
+            return size, f"as {len(rows)} stored rollouts had"
+        if reader is not None:
+            found = latest_run(reader, "learn", task_set.domain.name, arm.model, data=plan.settings.data)
+            if found is not None:
+                return found[1], "as its last learning run had"
+        shape = file_task_shape(plan.settings.tools) if task_set.judged_by else task_set.domain.rollout_shape()
+        return assumed_rollouts(shape, arm.model, mean_problem_tokens(task_set.tasks))
 
 
-def arm_library_tokens(arm: Arm, plan: ComparePlan) -> int:
-    """Return the estimated number of tokens that the arm's lessons take in one prompt.
+@contextmanager
+def before_calls(plan: ComparePlan) -> Generator[BeforeCalls]:
+    """Yield what is known of a plan, from its store if there is one."""
+    with ExitStack() as stack:
+        reader = None
+        with suppress(StoreMissing):
+            reader = stack.enter_context(read_store(plan.settings.store))
+        yield BeforeCalls(plan, reader)
 
-    Where lessons are chosen, the number is that of as many lessons of average length.
-    """
-    tokens = estimated_tokens(render(arm.library, masked=arm.without).text)
-    shown = shown_tokens(arm.library.experiences, plan.settings.retrieval)
-    return tokens if shown == arm.library.tokens else tokens * shown // arm.library.tokens
+
+def _too_few(plan: ComparePlan) -> tuple[str, ...]:
+    """Return a caution when not even an arm that is always right could be told from a baseline that never is."""
+    settings, names, rules = plan.settings, [arm.name for arm in plan.arms], plan.rules()
+
+    def can_tell(clusters: Sequence[str]) -> bool:
+        """Whether some arm gets a verdict on tasks of these clusters."""
+        low, high = settings.score_range or (0.0, 1.0)
+        observations = [
+            Observation(arm=name, task=str(at), cluster=cluster, score=low if name == plan.pairs[0][0] else high)
+            for at, cluster in enumerate(clusters)
+            for name in names
+        ]
+        table = tabulate(observations, names)
+        drafts = estimate_contrasts(table, rules)
+        if settings.sequential:
+            drafts = SequentialDesign(plan, rules, {}).anytime_contrasts(drafts, table)
+        return any(one.verdict != "cannot_tell" for one in with_verdicts(drafts, table, rules))
+
+    labels = text_clusters((task.id, task.cluster, task.problem) for task in plan.all_tasks)
+    clusters = [labels.get(task.id, task.cluster) for task in plan.all_tasks]
+    if can_tell(clusters):
+        return ()
+    kinds = len({cluster or f"task {at}" for at, cluster in enumerate(clusters)})
+    needed = next((n for n in count(2) if n > _MOST_NEEDED or can_tell([""] * n)), _MOST_NEEDED)
+    of, more = "", "tasks"
+    if kinds < len(clusters):
+        of, more = f" of {kinds} {'family' if kinds == 1 else 'families'}", "families of tasks"
+    words = (
+        f"{len(clusters)} {'task' if len(clusters) == 1 else 'tasks'}{of} are too few for any verdict, even if one arm"
+        f" were always right and the other never; give at least {needed} {more}"
+    )
+    return (words,)

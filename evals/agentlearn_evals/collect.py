@@ -19,14 +19,13 @@ from agentlearn.types.ids import derive_seed, new_run_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.before_calls import arm_library_tokens
 from agentlearn_evals.eval_tasks import EvalTasks
-from agentlearn_evals.plan import ComparePlan, StoredRollouts, rollout_seed, stored_rollouts, treatment_of
+from agentlearn_evals.plan import ComparePlan, StoredRollouts, rollout_seed
 from agentlearn_evals.progress import CompareCallbacks
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutSpec:
+class _RolloutSpec:
     """One rollout that a comparison needs."""
 
     arm: Arm
@@ -36,7 +35,7 @@ class RolloutSpec:
     seed: int
 
 
-def schedule(tasks: Sequence[Task], arms: Sequence[Arm], k: int, seed: int) -> Iterator[RolloutSpec]:
+def schedule(tasks: Sequence[Task], arms: Sequence[Arm], k: int, seed: int) -> Iterator[_RolloutSpec]:
     """Yield all rollouts, interleaved so that drift of a service affects all arms alike.
 
     The order is by index, then by task in a random order per index, then by arm; every arm goes first equally often.
@@ -49,7 +48,7 @@ def schedule(tasks: Sequence[Task], arms: Sequence[Arm], k: int, seed: int) -> I
             first = turn % len(arms)
             turn += 1
             for arm in (*arms[first:], *arms[:first]):
-                yield RolloutSpec(arm, task, g, rollout_seed(seed, task, g))
+                yield _RolloutSpec(arm, task, g, rollout_seed(seed, task, g))
 
 
 _Key = tuple[str, str]
@@ -118,7 +117,7 @@ class Collector:
         keys = [key for (name, _), reusable in self.reusable.items() if name == arm for key in reusable]
         return sum(tasks is None or task in tasks for task, _ in keys)
 
-    def missing_specs(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Iterator[RolloutSpec]:
+    def missing_specs(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Iterator[_RolloutSpec]:
         """Yield the rollouts of these tasks that still have to be made, interleaved."""
         plan, domain = self.plan, task_set.domain.name
         for spec in schedule(tasks, plan.arms, plan.settings.k, plan.settings.seed):
@@ -126,10 +125,10 @@ class Collector:
                 yield spec
 
     async def make_rollouts(
-        self, specs: Iterable[RolloutSpec], task_set: EvalTasks
-    ) -> list[tuple[RolloutSpec, Trajectory]]:
+        self, specs: Iterable[_RolloutSpec], task_set: EvalTasks
+    ) -> list[tuple[_RolloutSpec, Trajectory]]:
         """Make the rollouts and store them. They start in the given order; the result is in order of completion."""
-        waiting, made = iter(specs), list[tuple[RolloutSpec, Trajectory]]()
+        waiting, made = iter(specs), list[tuple[_RolloutSpec, Trajectory]]()
         calls = self.plan.settings.concurrency
 
         async def work() -> None:
@@ -144,13 +143,13 @@ class Collector:
         self.made += len(made)
         return made
 
-    async def _make_one(self, spec: RolloutSpec, task_set: EvalTasks) -> Trajectory:
+    async def _make_one(self, spec: _RolloutSpec, task_set: EvalTasks) -> Trajectory:
         key = (spec.arm.name, task_set.domain.name)
         rollouts, first_of_arm = self.rollouts[key], self.first_of[key]
         slot = RolloutSlot(self.phases[key], spec.g, spec.seed)
 
         async def one() -> Finished:
-            return await rollouts.one(spec.task, slot, treatment_of(spec.arm), self.experiences[spec.arm.name])
+            return await rollouts.one(spec.task, slot, spec.arm.treatment, self.experiences[spec.arm.name])
 
         finished = await self.first.make(lambda: first_of_arm.make(one))
         await finished.save(self.store)
@@ -161,14 +160,13 @@ class Collector:
 
     def observations(self, task_set: EvalTasks, tasks: Sequence[Task]) -> list[Observation]:
         """Return the rollouts of these tasks in all arms: the reused ones, and those that this run made."""
-        settings, observations = self.plan.settings, list[Observation]()
-        by_id, run = {task.id: task for task in tasks}, self.call_context.run
+        observations, by_id = list[Observation](), {task.id: task for task in tasks}
         for arm in self.plan.arms:
-            tokens, key = arm_library_tokens(arm, self.plan), (arm.name, task_set.domain.name)
-            made = stored_rollouts(self.store, self.phases[key], tasks, settings.k, settings.seed, run=run)
-            reused = {key: row for key, row in self.reusable[key].items() if key[0] in by_id}
-            rows = sorted({**reused, **made}.items())
-            observations += [_observation(row, arm, by_id[task], tokens) for (task, _), row in rows]
+            tokens = self.plan.library_tokens(arm)
+            made = self.plan.stored(self.store, arm, task_set, run=self.call_context.run)
+            rows = {**self.reusable[arm.name, task_set.domain.name], **made}
+            found = [(by_id[key[0]], row) for key, row in sorted(rows.items()) if key[0] in by_id]
+            observations += [_observation(row, arm, task, tokens) for task, row in found]
         return observations
 
 

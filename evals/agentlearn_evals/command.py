@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from agentlearn.cli.ask import require_extras
-from agentlearn.cli.options import (
-    DryRunOption,
-    JsonOption,
-    LogOption,
-    StoreOption,
-    YesOption,
-    setting_options,
-)
+from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, StoreOption, YesOption, setting_options
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, given_settings
+from agentlearn.config.command_words import command_words
 from agentlearn.domain.base import is_source
 from agentlearn.domain.chosen_settings import GivenSettings
-from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing
+from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.printing import print_line
 from agentlearn_evals.compare_settings import CompareSettings, EvalSettings, PowerSettings
 
@@ -29,7 +23,7 @@ if TYPE_CHECKING:
 
 _Failing = Literal["worse", "not_better"]
 _FOR_LOGS = ("baseline", "pairs", "score_range", "margin", "correction", "planned_looks", "seed", "store")
-"""Settings that also apply to logs."""
+"""Settings that also apply to logs: what `compare_logs` takes."""
 _OPTIONS: dict[str, str | tuple[str, ...]] = {
     "methods": "--method",
     "pairs": "--pair",
@@ -91,19 +85,8 @@ def compare(
         _refuse_with_logs(given.options, dry_run=dry_run)
         from agentlearn_evals.log_comparison import compare_logs
 
-        done = compare_logs(
-            logs,
-            arms,
-            baseline=settings.baseline,
-            pairs=settings.pairs,
-            score_range=settings.score_range,
-            margin=settings.margin,
-            correction=settings.correction,
-            planned_looks=settings.planned_looks,
-            seed=settings.seed,
-            allow_missing=allow_missing,
-            store=settings.store,
-        )
+        own = {name: getattr(settings, name) for name in _FOR_LOGS}
+        done = compare_logs(logs, arms, allow_missing=allow_missing, **own)
     elif allow_missing:
         raise ConfigError(
             "--allow-missing is only for --logs; without logs, missing rollouts are made; leave it out",
@@ -124,6 +107,9 @@ def compare(
     page = write_all(done, store=settings.store, out=out or ())
     if not json and page is not None:
         console().print(f"  {'page'.ljust(10)}{page}")
+        if done.comparison.run:
+            words = command_words("view", done.comparison.run, store=settings.store)
+            console().print(f"  {'view'.ljust(10)}{words}")
     if settings.record is not None and not logs:
         console(to_stderr=json).print(f"  {'recorded'.ljust(10)}{recording_words(settings.record)}")
     _fail(done.comparison, fail_if)
@@ -162,10 +148,9 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     """Make the missing rollouts and compare. Return None when only the plan was to be shown."""
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_to_end
-    from agentlearn.store import read_store
-    from agentlearn_evals.before_calls import check_models, check_verdicts, forecast
+    from agentlearn_evals.before_calls import before_calls
     from agentlearn_evals.comparing import compare_planned
-    from agentlearn_evals.plan import plan_comparison, require_model
+    from agentlearn_evals.plan import plan_comparison
     from agentlearn_evals.progress import CompareProgress
 
     alone = isinstance(settings, EvalSettings)
@@ -173,22 +158,17 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     if not dry_run:
         require_extras((*settings.models, settings.judge or ""), otel=settings.otel)
     plan = plan_comparison(settings, imports_reward=not dry_run, fewest=1 if alone else 2)
-    expected = forecast(plan)
-    if dry_run:
-        if json:
-            print_json(expected)
-        for label, words in () if json else expected.lines():
-            console().print(f"  {label.ljust(16)}{words}")
-        return None
-    require_model(plan)
-    check_models(plan)
-    if expected.rollouts and not alone:
-        try:
-            with read_store(settings.store) as reader:
-                cautions = check_verdicts(plan, reader)
-        except StoreMissing:
-            cautions = check_verdicts(plan, None)
-        for caution in cautions:
+    with before_calls(plan) as before:
+        expected = before.forecast()
+        if dry_run:
+            if json:
+                print_json(expected)
+            for label, words in () if json else expected.lines():
+                console().print(f"  {label.ljust(16)}{words}")
+            return None
+        plan.require_model()
+        plan.check_models()
+        for caution in before.cautions() if expected.rollouts and not alone else ():
             print_line(f"note: {caution}", to_stderr=True)
     if paid := expected.paid():
         words = f"{' and '.join(dict.fromkeys(paid))}: {expected.lines()[-1][1]}"
@@ -219,8 +199,7 @@ def _fail(found: "Comparison", fail_if: _Failing | None) -> None:
 )
 def evaluate(
     what: Annotated[
-        str,
-        Parameter(help="Your own agent or function as MODULE:NAME, a domain (math), or a task file with --reward."),
+        str, Parameter(help="Your own agent or function as MODULE:NAME, a domain (math), or a task file with --reward.")
     ],
     tasks: Annotated[
         str | None, Parameter(help="The tasks: a file, hf:NAME or gym:TASK. Default: the domain's own.")

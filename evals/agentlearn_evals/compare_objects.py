@@ -9,9 +9,8 @@ from typing_extensions import Unpack
 
 from agentlearn.config import given_settings
 from agentlearn.domain.base import Domain
-from agentlearn.domain.custom import CustomTasks
-from agentlearn.domain.objects import Deps, Out, OutputTasks, Program, RewardGiven, TasksGiven
-from agentlearn.domain.task_source import read_source, with_chosen_columns
+from agentlearn.domain.objects import Deps, Out, Program, RewardGiven, TasksGiven
+from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.learning.callbacks import calling_both, wants_progress
 from agentlearn.learning.subject import Subject, directory_of, named_model, subject_of
@@ -21,13 +20,12 @@ from agentlearn.library.store import GivenLibrary
 from agentlearn.store import Store, read_store
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import new_run_id
-from agentlearn_evals.arms import ArmModels, arms_from
-from agentlearn_evals.before_calls import check_models
+from agentlearn_evals.arms import Arm, ArmReader
 from agentlearn_evals.compare_settings import CompareOptions, CompareSettings
 from agentlearn_evals.comparing import compare_planned
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.eval_tasks import EvalTasks, held_out_run, held_out_tasks, load_eval_tasks
-from agentlearn_evals.plan import ONE_RUN, CompareGiven, checked_plan, refuse_contradictory_looks
+from agentlearn_evals.eval_tasks import EvalTasks, HeldOutTasks, judged_by, load_eval_tasks
+from agentlearn_evals.plan import ONE_RUN, CompareGiven, ComparePlan
 from agentlearn_evals.progress import CompareCallbacks
 from agentlearn_evals.write_results import write_all
 
@@ -130,54 +128,44 @@ async def compare(
         instructions=options.get("instructions"),
         only_instructions=options.get("only_instructions", False),
     )
-    directory = directory_of(store)
-    judged_by_own = not isinstance(reward, str | None) or not isinstance(what, str | Path)
-    models = ArmModels.of(subject, model)
+    directory, by_name = directory_of(store), isinstance(what, str | Path)
     temperature = options.get("temperature", CompareSettings.model_fields["temperature"].default)
-    found, models_given = arms_from(arms, models, temperature, LibraryStore(directory / "libraries"))
-    objects = dict(models_given)
+    reader = ArmReader.of(subject, model, temperature, LibraryStore(directory / "libraries"))
+    found = reader.arms(arms)
     if judge is not None and not isinstance(judge, str):
-        objects[named_model(judge)] = judge
+        reader.objects[named_model(judge)] = judge
     settings = given_settings(
         CompareSettings,
         {
             **options,
             "arms": tuple(f"{arm.name}={arm.reference},model={arm.model}" for arm in found),
-            "domains": (str(what) if isinstance(what, str | Path) else subject.domain.name,),
-            "data": subject.source if not isinstance(what, str | Path) or subject.source != str(what) else None,
-            "models": tuple(models.names.values()),
+            "domains": (str(what) if by_name else subject.domain.name,),
+            "data": None if by_name and subject.source == str(what) else subject.source,
+            "models": tuple(name for _, name in reader.models),
             "judge": None if judge is None else named_model(judge),
             "reward": reward if isinstance(reward, str) else None,
             "k": k,
             "store": directory,
         },
     )
-    refuse_contradictory_looks(settings)
-    if settings.held_out_of is not None:
-        task_sets: tuple[EvalTasks, ...] = (_held_out(subject, tasks, settings, store),)
-    elif judged_by_own or (subject.source is None and tasks is not None):
-        task_sets = (await _own_tasks(subject, tasks, settings),)
-    else:
-        task_sets = load_eval_tasks(settings, found)
-    own = judged_by_own or bool(objects)
-    given = CompareGiven(
-        models=objects,
-        store=store if isinstance(store, Store) else None,
-        version=(version or f"{ONE_RUN}{new_run_id()}") if own else "",
-    )
-    plan = checked_plan(settings, found, task_sets, given)
-    check_models(plan)
+    settings.refuse_contradictions()
+    own_judge = not isinstance(reward, str | None) or not by_name
+    task_sets = await _task_sets(subject, tasks, settings, store, found, own_judge=own_judge)
+    own_version = (version or f"{ONE_RUN}{new_run_id()}") if own_judge or reader.objects else ""
+    opened = store if isinstance(store, Store) else None
+    given = CompareGiven(models=reader.objects, store=opened, version=own_version)
+    plan = ComparePlan.checked(settings, found, task_sets, given)
+    plan.check_models()
     if wants_progress(progress, callbacks):
         from agentlearn.cli.output import console
         from agentlearn_evals.progress import CompareProgress
 
         with CompareProgress(plan, console(to_stderr=True), python=True) as shown:
-            both = calling_both(shown, callbacks, CompareCallbacks)
-            done = await compare_planned(plan, both, refuse=True)
+            done = await compare_planned(plan, calling_both(shown, callbacks, CompareCallbacks), refuse=True)
     else:
         done = await compare_planned(plan, callbacks, refuse=True)
     try:
-        write_all(done, store=directory, reader=given.store)
+        write_all(done, store=directory, reader=opened)
     except AgentlearnError as error:
         notes = (*done.comparison.notes, f"the page is missing: {error.message}")
         return done.comparison.model_copy(update={"notes": notes})
@@ -187,32 +175,31 @@ async def compare(
 compare_sync = without_loop(compare)
 
 
-def _held_out(subject: Subject, tasks: Any, settings: CompareSettings, store: Any) -> EvalTasks:
-    """Return the tasks that a run held out, judged as the program says."""
-    assert settings.held_out_of is not None
-    if tasks is not None:
-        raise ConfigError(
-            f"held_out_of={settings.held_out_of!r} names the tasks, and other tasks are given too; leave one of them"
-            " out",
-            code="contradiction",
-        )
-    domain = with_chosen_columns(subject.domain, settings)
-    with nullcontext(store) if isinstance(store, Store) else read_store(settings.store) as reader:
-        return held_out_tasks(held_out_run(settings.held_out_of, reader), reader, domain, settings)
+async def _task_sets(
+    subject: Subject, tasks: Any, settings: CompareSettings, store: Any, arms: Sequence[Arm], *, own_judge: bool
+) -> tuple[EvalTasks, ...]:
+    """Return the tasks: those that a run held out, those of the program, or those that the settings name.
 
-
-async def _own_tasks(subject: Subject, tasks: Any, settings: CompareSettings) -> EvalTasks:
-    """Return the tasks of an agent, a function, a domain object, or a source with a reward of the program's own."""
+    own_judge: whether the program judges answers itself, because it gives an agent, a function, a domain or a reward.
+    """
+    if settings.held_out_of is not None:
+        if tasks is not None:
+            raise ConfigError(
+                f"held_out_of={settings.held_out_of!r} names the tasks, and other tasks are given too; leave one of"
+                " them out",
+                code="contradiction",
+            )
+        domain = with_chosen_columns(subject.domain, settings)
+        with nullcontext(store) if isinstance(store, Store) else read_store(settings.store) as reader:
+            return (HeldOutTasks(settings.held_out_of, reader).tasks(domain, settings),)
+    if not own_judge and (subject.source is not None or tasks is None):
+        return load_eval_tasks(settings, arms)
     domain = with_chosen_columns(subject.domain, settings)
-    judged = domain.judged if isinstance(domain, OutputTasks) else domain
-    judged_by = judged.reward.name if isinstance(judged, CustomTasks) else ""
     given = await subject.tasks(tasks, split="test", limit=settings.limit)
-    note = ""
     if given is None and subject.source is not None:
-        read = read_source(domain, subject.source, settings, split="test", limit=settings.limit)
-        given, note = read.tasks, read.note
-    elif given is None:
+        return (EvalTasks.read(domain, subject.source, settings, judged_by(domain)),)
+    if given is None:
         given = tuple(domain.tasks("test", seed=settings.seed, limit=settings.limit))
     if not given:
         raise ConfigError(f"there is no task to compare {domain.name!r} on; give some", code="no_tasks")
-    return EvalTasks(domain, given, judged_by, note)
+    return (EvalTasks(domain, given, judged_by(domain)),)

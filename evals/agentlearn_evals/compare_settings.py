@@ -10,7 +10,6 @@ from agentlearn.config import (
     SIMULATED_MODEL,
     BudgetOptions,
     CallOptions,
-    ModelName,
     OptionGroup,
     OwnAgentOptions,
     RequestOptions,
@@ -21,9 +20,9 @@ from agentlearn.config import (
     TaskFileOptions,
     TaskSource,
     Temperature,
-    as_tuple,
 )
 from agentlearn.config.endpoint_address import endpoint_name
+from agentlearn.config.options import ModelName, as_tuple
 from agentlearn.config.solve_options import RolloutKeywords
 from agentlearn.errors import ConfigError
 from agentlearn.measure.contrast import Correction
@@ -124,6 +123,19 @@ class CompareSettings(
     """Reuse no stored rollouts."""
     retry_failed: bool = False
     """Repeat the stored rollouts that are undecided, in every arm. What the agent failed at is not repeated."""
+
+    def refuse_contradictions(self) -> None:
+        """Raise ConfigError for a sequential comparison with a margin or planned looks, and for a useless margin."""
+        refuse_large_margin(self.margin, self.score_range)
+        if self.sequential and self.margin is not None:
+            raise ConfigError(
+                "--sequential cannot be combined with --margin; leave one of them out", code="contradiction"
+            )
+        if self.sequential and self.planned_looks > 1:
+            raise ConfigError(
+                "--sequential may look at any time and needs no planned looks; leave out --sequential or --looks",
+                code="contradiction",
+            )
 
 
 class EvalSettings(CompareSettings):

@@ -13,24 +13,23 @@ import structlog
 from agentlearn.domain.reward_trial import try_reward
 from agentlearn.installed import version
 from agentlearn.learning.without_loop import without_loop
-from agentlearn.library import LibraryStore
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, arm_score, comparable, in_score_range, tabulate
+from agentlearn.measure.score_table import ScoreTable, comparable, in_score_range, tabulate
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
-from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.rollout.recorded_run import recorded_run, started_event
+from agentlearn.stats import two_way_mean
 from agentlearn.store import RunRow, Store, open_store
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion, content_hash
 from agentlearn.types.task import Task
 from agentlearn_evals.analysis import assemble
-from agentlearn_evals.arms import Arm, method_lines
-from agentlearn_evals.before_calls import check_models, check_verdicts, find_flags, forecast_with, untrusted_arms
+from agentlearn_evals.arms import Arm
+from agentlearn_evals.before_calls import BeforeCalls, untrusted_arms
 from agentlearn_evals.collect import Collector, open_collector
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.comparison import Comparison, InterimLook, Reproducibility, VersionPoint
+from agentlearn_evals.comparison import Comparison, InterimLook, MethodLine, Reproducibility, VersionPoint
 from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.progress import CompareCallbacks
@@ -55,15 +54,7 @@ def _earlier_looks(reports: Sequence[_EvalReport], contrast: Contrast) -> tuple[
                 continue
             if one["data"] == contrast.data:
                 return tuple(found.values())
-            look = InterimLook(
-                arm=contrast.arm,
-                baseline=contrast.baseline,
-                run=row.run,
-                at=row.started_at.isoformat(),
-                pairs=one["pairs"],
-                p=one["p"],
-            )
-            found.setdefault(one["data"], look)
+            found.setdefault(one["data"], InterimLook.of(contrast, row, one["pairs"], one["p"]))
     return tuple(found.values())
 
 
@@ -80,12 +71,11 @@ def learning_curve(arms: Sequence[Arm], table: ScoreTable) -> tuple[VersionPoint
             version=arm.library.version,
             step=step,
             lessons=len(arm.library),
-            score=interval.mean,
-            low=interval.low,
-            high=interval.high,
+            score=found.mean,
+            **found.model_dump(include={"low", "high"}),
         )
         for step, arm in enumerate(longest)
-        for interval in (arm_score(table, arm.name, _LEVEL),)
+        for found in (table.score(arm.name, _LEVEL),)
     )
 
 
@@ -114,7 +104,7 @@ async def run_comparison(settings: CompareSettings, callbacks: CompareCallbacks 
     when the comparison was stopped; StoreError when results cannot be stored.
     """
     plan = plan_comparison(settings)
-    check_models(plan)
+    plan.check_models()
     return (await compare_planned(plan, callbacks, refuse=True)).comparison
 
 
@@ -134,8 +124,9 @@ async def compare_planned(
         notes += await try_reward(task_set.domain, task_set.tasks)
     async with AsyncExitStack() as stack:
         store = plan.given.store or await stack.enter_async_context(open_store(plan.settings.store))
-        if refuse and forecast_with(plan, store).rollouts:
-            notes += check_verdicts(plan, store)
+        before = BeforeCalls(plan, store)
+        if refuse and before.forecast().rollouts:
+            notes += before.cautions()
         collector = await stack.enter_async_context(open_collector(plan, store, callbacks))
         return await _Session(plan, store, collector, callbacks, notes).run()
 
@@ -174,8 +165,8 @@ class _Session:
         names = tuple(arm.name for arm in plan.arms)
         reused = {name: collector.reused(name) for name in names}
         self.callbacks.opened(collector.call_context, plan.tasks * plan.settings.k, reused)
-        known = LearnedFrom(store, LibraryStore(plan.settings.store / "libraries"))
-        flags = [flag for arm in plan.arms for flag in find_flags(arm, plan.all_tasks, store, known)]
+        before = BeforeCalls(plan, store)
+        flags = [flag for arm in plan.arms for flag in before.flags(arm)]
         rules = plan.rules(untrusted_arms(flags))
         collect = self._collect_sequentially if plan.settings.sequential else self._collect
         observations, drafts = await collect(rules)
@@ -193,8 +184,6 @@ class _Session:
             table,
             with_verdicts(keyed, table, rules),
             rules,
-            title=f"{', '.join(task_set.domain.name for task_set in plan.task_sets)}: {', '.join(names)}",
-            k=plan.settings.k,
             arm_facts={
                 arm.name: {
                     "label": arm.label(),
@@ -205,8 +194,6 @@ class _Session:
                 }
                 for arm in plan.arms
             },
-            methods=method_lines(table, plan.methods, rules.level),
-            reproducibility=self._reproducibility(table),
             warnings=beside,
             notes=(
                 *self.notes,
@@ -215,19 +202,21 @@ class _Session:
                 *(task_set.note for task_set in plan.task_sets if task_set.note),
                 *service_notes(services)[len(beside) :],
             ),
+            title=f"{', '.join(task_set.domain.name for task_set in plan.task_sets)}: {', '.join(names)}",
+            k=plan.settings.k,
+            methods=_method_lines(table, plan.methods, rules.level),
+            reproducibility=self._reproducibility(table),
+            run=collector.call_context.run,
+            simulated=collector.simulated,
+            flags=tuple(flags),
+            looks=tuple(look for own in looks for look in own),
+            sequential=self.ended_by,
+            curve=learning_curve(plan.arms, table),
+            services=services,
+            cost_usd=None if budget.unpriced_calls else budget.cost_usd,
+            wall_s=time.perf_counter() - started,
         )
-        facts = {
-            "run": collector.call_context.run,
-            "simulated": collector.simulated,
-            "flags": tuple(flags),
-            "looks": tuple(look for own in looks for look in own),
-            "sequential": self.ended_by,
-            "curve": learning_curve(plan.arms, table),
-            "services": services,
-            "cost_usd": None if budget.unpriced_calls else budget.cost_usd,
-            "wall_s": time.perf_counter() - started,
-        }
-        return Compared(comparison.model_copy(update=facts), tuple(observations))
+        return Compared(comparison, tuple(observations))
 
     async def _collect(self, rules: Rules) -> tuple[list[Observation], Sequence[Contrast]]:
         """Make or reuse the rollouts, and estimate the contrasts."""
@@ -300,6 +289,22 @@ class _Session:
             isolation="; ".join(sorted({rollouts.isolation for rollouts in all_rollouts if rollouts.isolation})),
             versions={"agentlearn-lib": version(), "python": platform.python_version()},
         )
+
+
+def _method_lines(table: ScoreTable, methods: Mapping[str, Sequence[str]], level: float) -> tuple[MethodLine, ...]:
+    """Return the difference of each method from the baseline.
+
+    The interval allows for chance in the choice of tasks and in the seeds of learning.
+    """
+    lines: list[MethodLine] = []
+    for name, arms in methods.items():
+        differences = [value for arm in arms for value in table.differences(arm, table.arms[0])]
+        tasks = [cluster for _ in arms for cluster in table.clusters()]
+        estimate = two_way_mean(differences, tasks, [arm for arm in arms for _ in table.tasks], level=level)
+        found = estimate.model_dump(include={"mean", "low", "high", "standard_error", "degrees"})
+        note = estimate.unsafe or f"{len(arms)} learning seeds: the interval covers other seeds and other tasks"
+        lines.append(MethodLine(method=name, arms=tuple(arms), tasks=len(table.tasks), note=note, **found))
+    return tuple(lines)
 
 
 def _data_hash(table: ScoreTable, arm: str, baseline: str) -> str:

@@ -1,6 +1,6 @@
 """The result of a comparison. `compare --json` prints it and the page shows it; field names are a stable contract."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field
 
@@ -8,6 +8,9 @@ from agentlearn.config import is_lab
 from agentlearn.measure.contrast import Contrast, Correction, Missing, Pass
 from agentlearn.models.service_record import ServiceRecord
 from agentlearn.types.value import Value
+
+if TYPE_CHECKING:
+    from agentlearn.store import RunRow
 
 
 class ArmLine(Value):
@@ -150,6 +153,12 @@ class InterimLook(Value):
     """Start of the run, UTC, ISO 8601."""
     pairs: int
     p: float | None
+
+    @classmethod
+    def of(cls, contrast: Contrast, row: "RunRow", pairs: int, p: float | None) -> Self:
+        """Return a run's look at the two arms of a contrast."""
+        run, at = row.run, row.started_at.isoformat()
+        return cls(arm=contrast.arm, baseline=contrast.baseline, run=run, at=at, pairs=pairs, p=p)
 
 
 class ArmFlag(Value):

@@ -2,21 +2,17 @@
 
 import math
 from pathlib import Path
-from typing import TypedDict
 
 from agentlearn.domain.base import RolloutShape
 from agentlearn.errors import ConfigError
 from agentlearn.files import readable
-from agentlearn.learning.costs import StageEstimate, rollout_size, sized_rollouts
+from agentlearn.learning.costs import RolloutSize, StageEstimate
 from agentlearn.stats import (
     Clusters,
+    PlannedComparison,
     VarianceParts,
-    detectable_effect,
     guessed_parts,
     measured_clusters,
-    planned_power,
-    rollouts_needed,
-    tasks_needed,
     typical_size,
     variance_parts,
 )
@@ -27,6 +23,8 @@ from agentlearn_evals.compare_settings import PowerSettings
 from agentlearn_evals.comparison import Comparison
 
 _KS = (1, 2, 4, 8, 16, 32)
+_ALONE = Clusters()
+"""How tasks are spread that are all independent."""
 _LESSONS = 1_000
 """Tokens of lessons per prompt that prices assume."""
 
@@ -81,10 +79,10 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
             code="bad_power",
         )
     tasks, k, effect, wanted = settings.tasks, settings.k, settings.effect, settings.power
-    parts, known = _guessed(settings) if measured is None else _measured(settings, measured)
-    notes, enough = _notes(settings, known, guessed=measured is None), None
+    planned = _guessed(settings) if measured is None else _measured(settings, measured)
+    notes, enough = _notes(settings, planned, guessed=measured is None), None
     if tasks is not None and k is None:
-        enough = rollouts_needed(parts, effect, tasks, power=wanted, **known)
+        enough = planned.rollouts_needed(effect, tasks, power=wanted)
         if enough is None:
             notes.append(
                 f"no number of rollouts detects {effect:g} on {tasks} tasks, because the tasks differ too much; more"
@@ -92,7 +90,7 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
             )
     if tasks is None:
         ks = _KS if k is None else (k,)
-        needed = [(tasks_needed(parts, effect, k_before=k, k_after=k, power=wanted, **known), k) for k in ks]
+        needed = [(planned.tasks_needed(effect, k_before=k, k_after=k, power=wanted), k) for k in ks]
         sizes = [(number, k) for number, k in needed if number is not None]
     else:
         sizes = [(tasks, one) for one in (sorted({*_KS, enough or 1}) if k is None else (k,))]
@@ -108,15 +106,15 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
             tasks=number,
             k=k,
             rollouts=rollouts,
-            detectable=detectable_effect(parts, number, k_before=k, k_after=k, power=wanted, **known),
-            chance=planned_power(parts, effect, number, k_before=k, k_after=k, **known),
-            price=sized_rollouts(settings.model, "rollout", rollouts, _LESSONS, rollout_size(RolloutShape())),
+            detectable=planned.detectable_effect(number, k_before=k, k_after=k, power=wanted),
+            chance=planned.power(effect, number, k_before=k, k_after=k),
+            price=RolloutSize.of(RolloutShape()).times(rollouts, settings.model, "rollout", library=_LESSONS),
         )
         designs.append(design)
     return PowerReport(
         settings=settings,
-        parts=parts,
-        clusters=known["clusters"],
+        parts=planned.parts,
+        clusters=None if planned.clusters == _ALONE else planned.clusters,
         measured="" if measured is None else measured.run or measured.title,
         designs=tuple(designs),
         rollouts_needed=enough,
@@ -124,22 +122,21 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
     )
 
 
-class _Known(TypedDict):
-    """What every forecast takes."""
+def _planned(
+    settings: PowerSettings, parts: VarianceParts, clusters: Clusters | None, most_lost: float
+) -> PlannedComparison:
+    """Return the comparison that is planned. most_lost: what a cluster that the sample missed could lose."""
+    pairs = settings.arms - 1 if settings.pairs is None else settings.pairs
+    return PlannedComparison(
+        parts=parts,
+        alpha=settings.alpha / pairs,
+        clusters=clusters or _ALONE,
+        most_lost=min(1.0, most_lost),
+        right_or_wrong=True,
+    )
 
-    alpha: float
-    clusters: Clusters | None
-    most_lost: float
-    """What a cluster that the sample missed could lose."""
-    right_or_wrong: bool
 
-
-def _pairs(settings: PowerSettings) -> int:
-    """Return the number of pairs of arms that are compared."""
-    return settings.arms - 1 if settings.pairs is None else settings.pairs
-
-
-def _guessed(settings: PowerSettings) -> tuple[VarianceParts, _Known]:
+def _guessed(settings: PowerSettings) -> PlannedComparison:
     parts = guessed_parts(
         settings.baseline,
         effect=settings.effect,
@@ -151,16 +148,11 @@ def _guessed(settings: PowerSettings) -> tuple[VarianceParts, _Known]:
     # A hidden unit can lose the baseline, and more if the units' scores are spread.
     size = 1.0 if settings.clusters is None else max(1.0, (settings.tasks or math.inf) / settings.clusters)
     most_lost = settings.baseline + settings.task_spread**2 / size / settings.baseline
-    return parts, _known(settings, clusters, most_lost)
+    return _planned(settings, parts, clusters, most_lost)
 
 
-def _known(settings: PowerSettings, clusters: Clusters | None, most_lost: float) -> _Known:
-    alpha = settings.alpha / _pairs(settings)
-    return {"alpha": alpha, "clusters": clusters, "most_lost": min(1.0, most_lost), "right_or_wrong": True}
-
-
-def _measured(settings: PowerSettings, found: Comparison) -> tuple[VarianceParts, _Known]:
-    """Return the variances of a comparison's first contrast. Scores must be 0 or 1.
+def _measured(settings: PowerSettings, found: Comparison) -> PlannedComparison:
+    """Return a plan with the variances of a comparison's first contrast. Scores must be 0 or 1.
 
     Raises ConfigError for fewer than two rollouts per task, or for other scores.
     """
@@ -186,7 +178,7 @@ def _measured(settings: PowerSettings, found: Comparison) -> tuple[VarianceParts
     if clusters is not None and settings.cluster_share is not None:
         clusters = clusters.model_copy(update={"alike": settings.cluster_share})
     scores = [sum(unit) / len(unit) for unit in grouped(means, labels)]
-    return parts, _known(settings, clusters, typical_size(scores))
+    return _planned(settings, parts, clusters, typical_size(scores))
 
 
 def _rollouts(mean: float | None, count: int) -> tuple[float, ...]:
@@ -201,17 +193,17 @@ def _rollouts(mean: float | None, count: int) -> tuple[float, ...]:
     return (1.0,) * round(right) + (0.0,) * (count - round(right))
 
 
-def _notes(settings: PowerSettings, known: _Known, *, guessed: bool) -> list[str]:
-    notes: list[str] = []
-    if (pairs := _pairs(settings)) > 1:
+def _notes(settings: PowerSettings, planned: PlannedComparison, *, guessed: bool) -> list[str]:
+    notes, clusters = list[str](), planned.clusters
+    if (pairs := settings.arms - 1 if settings.pairs is None else settings.pairs) > 1:
         many = f"{pairs} arms against the baseline" if settings.pairs is None else f"{pairs} pairs of arms"
-        notes.append(f"with {many}, each is tested at alpha {known['alpha']:.4f} (Holm's first step)")
+        notes.append(f"with {many}, each is tested at alpha {planned.alpha:.4f} (Holm's first step)")
     if guessed:
         notes.append(
             f"variances are guessed: baseline {settings.baseline:g}, task spread {settings.task_spread:g}, difference"
             f" spread {settings.difference_spread:g}; give an earlier comparison with --like to measure them"
         )
-    if (clusters := known["clusters"]) is None:
+    if clusters == _ALONE:
         notes.append("every task counts as independent; if tasks share sources or templates, give --clusters")
     else:
         many = f"{clusters.count} clusters" if clusters.count is not None else f"clusters of {clusters.size:.3g} tasks"

@@ -1,8 +1,9 @@
 """The tasks of a comparison: one task set per domain."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agentlearn.config import ONLINE, TASK_FILES, learn_settings
 from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
@@ -11,13 +12,13 @@ from agentlearn.domain.objects import OutputTasks
 from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learning.open_run import domain_of
-from agentlearn.learning.subject import Subject, agent_of
-from agentlearn.store import RunRow, StoreReader
+from agentlearn.learning.subject import agent_of
+from agentlearn.store import StoreReader
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.compare_settings import CompareSettings
 
-LAST = "last"
+_LAST = "last"
 """In place of a run's id: the latest run that held out tasks."""
 _LEARNING = ("learn", "train")
 """Kinds of runs that hold out tasks."""
@@ -40,6 +41,18 @@ class EvalTasks:
     note: str = ""
     """What was left out of the source, and why; empty when nothing was."""
 
+    @staticmethod
+    def read(domain: Domain, source: str, settings: CompareSettings, judged_by: str = "") -> "EvalTasks":
+        """Return the tasks of a source. Raises ConfigError or DataError."""
+        found = read_source(domain, source, settings, split="test", limit=settings.limit)
+        return EvalTasks(domain, found.tasks, judged_by, found.note)
+
+
+def judged_by(domain: Domain) -> str:
+    """Return the reward that judges a domain's answers; empty when the domain judges them itself."""
+    judged = domain.judged if isinstance(domain, OutputTasks) else domain
+    return judged.reward.name if isinstance(judged, CustomTasks) else ""
+
 
 def load_eval_tasks(
     settings: CompareSettings, arms: Sequence[Arm], *, imports_reward: bool = True
@@ -49,7 +62,14 @@ def load_eval_tasks(
     imports_reward: False for a plan, which judges nothing.
     """
     if subject := agent_of(settings, settings.data):
-        return (_agent_tasks(subject, settings),)
+        if settings.data is None or settings.domains:
+            raise ConfigError(
+                f"say which tasks {settings.agent!r} is measured on: a file, hf:NAME or gym:TASK after its name, or"
+                " --held-out-of RUN",
+                code="no_task",
+            )
+        domain = with_chosen_columns(subject.domain, settings)
+        return (EvalTasks.read(domain, settings.data, settings, subject.judged.reward.name),)
     names = settings.domains or (_default_domain(settings, arms),)
     if settings.data is not None and len(names) > 1:
         raise ConfigError(
@@ -62,19 +82,6 @@ def load_eval_tasks(
     if len({one.domain.name for one in found}) < len(found):
         raise ConfigError(f"a domain is given twice in {', '.join(names)}; give each domain once", code="domain_twice")
     return found
-
-
-def _agent_tasks(subject: Subject, settings: CompareSettings) -> EvalTasks:
-    """Return the tasks that the user's own agent is measured on. Raises ConfigError when no source is given."""
-    if settings.data is None or settings.domains:
-        raise ConfigError(
-            f"say which tasks {settings.agent!r} is measured on: a file, hf:NAME or gym:TASK after its name, or"
-            " --held-out-of RUN",
-            code="no_task",
-        )
-    domain = with_chosen_columns(subject.domain, settings)
-    read = read_source(domain, settings.data, settings, split="test", limit=settings.limit)
-    return EvalTasks(domain, read.tasks, subject.judged.reward.name, read.note)
 
 
 def _refuse_file_options(settings: CompareSettings, names: Sequence[str]) -> None:
@@ -116,49 +123,58 @@ def _load_task_set(name: str, settings: CompareSettings, *, imports_reward: bool
             only_instructions=settings.only_instructions,
             imports_reward=imports_reward,
         )
-        domain = with_chosen_columns(domain, settings)
-        read = read_source(domain, name, settings, split="test", limit=settings.limit)
-        return EvalTasks(domain, read.tasks, reward, read.note)
+        return EvalTasks.read(with_chosen_columns(domain, settings), name, settings, reward)
     domain = with_chosen_columns(load_domain(name), settings)
     if settings.data is not None:
-        read = read_source(domain, settings.data, settings, split="test", limit=settings.limit)
-        return EvalTasks(domain, read.tasks, "", read.note)
+        return EvalTasks.read(domain, settings.data, settings)
     tasks = domain.tasks("test", seed=settings.seed, limit=settings.limit)
     if not tasks:
         raise ConfigError(f"domain {name!r} has no test tasks; give tasks with --data", code="no_tasks")
     return EvalTasks(domain, tuple(tasks), "")
 
 
-def held_out_run(reference: str, reader: StoreReader) -> RunRow:
-    """Return the run whose held-out tasks are meant: by its id or the start of it, or the latest with some for `last`.
+class HeldOutTasks:
+    """The tasks that a run held out."""
 
-    Raises ConfigError when it held out none.
-    """
-    if reference == LAST:
-        runs: Iterable[RunRow] = reader.runs(limit=_RUNS)
-    else:
-        runs = (reader.run(reference),)
-    for row in runs:
-        inputs = reader.run_inputs(row.run) if row.kind in _LEARNING else None
-        if inputs is not None and inputs.test:
-            return row
-    which = "no stored run has" if reference == LAST else f"the run {reference!r} has no"
-    raise ConfigError(
-        f"{which} held-out tasks; `agentlearn runs list` shows the runs, and a learn run holds some out unless"
-        " --no-eval or --pilot is given",
-        code="no_held_out_tasks",
-    )
+    def __init__(self, reference: str, reader: StoreReader) -> None:
+        """Find the run: by its id or the start of it, or the latest with such tasks for `last`. Raises ConfigError."""
+        self.reader = reader
+        for row in reader.runs(limit=_RUNS) if reference == _LAST else (reader.run(reference),):
+            inputs = reader.run_inputs(row.run) if row.kind in _LEARNING else None
+            if inputs is not None and inputs.test:
+                self.row, self.ids = row, inputs.test
+                self.settings: dict[str, Any] = json.loads(row.settings)
+                return
+        which = "no stored run has" if reference == _LAST else f"the run {reference!r} has no"
+        raise ConfigError(
+            f"{which} held-out tasks; `agentlearn runs list` shows the runs, and a learn run holds some out unless"
+            " --no-eval or --pilot is given",
+            code="no_held_out_tasks",
+        )
 
+    def tasks(self, domain: Domain, settings: CompareSettings) -> EvalTasks:
+        """Return the tasks as they are stored, judged by this domain."""
+        stored = self.reader.tasks(self.ids)
+        tasks = tuple(stored[task] for task in self.ids if task in stored)
+        note = self._changed_since(tasks, domain, settings)
+        return EvalTasks(domain, tasks[: settings.limit], judged_by(domain), note)
 
-def held_out_tasks(row: RunRow, reader: StoreReader, domain: Domain, settings: CompareSettings) -> EvalTasks:
-    """Return the tasks that a run held out, as they are stored, judged by this domain."""
-    inputs = reader.run_inputs(row.run)
-    assert inputs is not None
-    stored = reader.tasks(inputs.test)
-    tasks = tuple(stored[task] for task in inputs.test if task in stored)
-    judged = domain.judged if isinstance(domain, OutputTasks) else domain
-    judged_by = judged.reward.name if isinstance(judged, CustomTasks) else ""
-    return EvalTasks(domain, tasks[: settings.limit], judged_by, _changed_since(row, tasks, domain, settings))
+    def _changed_since(self, tasks: Sequence[Task], domain: Domain, settings: CompareSettings) -> str:
+        """Return a note when files that the tasks came from do not hold them as they were; empty when they do."""
+        given = (*(self.settings.get("test_data") or ()), self.settings.get("data"))
+        sources, now = [one for one in given if one and not one.startswith(ONLINE)], set[str]()
+        for source in sources:
+            try:
+                now |= {task.id for task in read_source(domain, source, settings, split="test").tasks}
+            except ConfigError as error:
+                return f"the tasks are those that run {self.row.run} held out, as they were then; now {error.message}"
+        changed = sum(task.id not in now for task in tasks) if sources else 0
+        if not changed:
+            return ""
+        return (
+            f"{changed} of the {len(tasks)} tasks that run {self.row.run} held out are no longer in"
+            f" {' and '.join(sources)}, which changed since; they are compared as they were then"
+        )
 
 
 def with_held_out(
@@ -174,12 +190,12 @@ def with_held_out(
             f"--held-out-of {settings.held_out_of!r} names the tasks; leave --domain and --data out",
             code="contradiction",
         )
-    row = held_out_run(settings.held_out_of, reader)
-    then = json.loads(row.settings)
+    held_out = HeldOutTasks(settings.held_out_of, reader)
+    run, then = held_out.row.run, held_out.settings
     if {"agent or program", "reward"} & set(then.get("given", ())):
         raise ConfigError(
-            f"run {row.run!r} was started by a program with an agent or a reward of its own, which are not stored;"
-            f" compare there: compare(agent, reward=…, held_out_of={row.run!r})",
+            f"run {run!r} was started by a program with an agent or a reward of its own, which are not stored;"
+            f" compare there: compare(agent, reward=…, held_out_of={run!r})",
             code="not_stored",
         )
     own = {name: getattr(settings, name) for name in _JUDGING & settings.model_fields_set}
@@ -192,26 +208,7 @@ def with_held_out(
     }
     if agent := own.get("agent", known.get("agent")):
         filled |= {"agent": agent, **{name: own.get(name, known.get(name)) for name in ("deps", "reward")}}
-    return settings.model_copy(update=filled), held_out_tasks(row, reader, domain, settings)
-
-
-def _changed_since(row: RunRow, tasks: Sequence[Task], domain: Domain, settings: CompareSettings) -> str:
-    """Return a note when files that the tasks came from do not hold them as they were; empty when they do."""
-    then = json.loads(row.settings)
-    sources = [one for one in (*(then.get("test_data") or ()), then.get("data")) if one and not one.startswith(ONLINE)]
-    now: set[str] = set()
-    for source in sources:
-        try:
-            now |= {task.id for task in read_source(domain, source, settings, split="test").tasks}
-        except ConfigError as error:
-            return f"the tasks are those that run {row.run} held out, as they were then; now {error.message}"
-    changed = sum(task.id not in now for task in tasks) if sources else 0
-    if not changed:
-        return ""
-    return (
-        f"{changed} of the {len(tasks)} tasks that run {row.run} held out are no longer in {' and '.join(sources)},"
-        " which changed since; they are compared as they were then"
-    )
+    return settings.model_copy(update=filled), held_out.tasks(domain, settings)
 
 
 def _default_domain(settings: CompareSettings, arms: Sequence[Arm]) -> str:

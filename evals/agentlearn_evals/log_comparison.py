@@ -8,17 +8,19 @@ import json
 import platform
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
+from typing import Self
 
 from agentlearn.errors import ConfigError, DataError, StoreError, StoreLocked
 from agentlearn.installed import version
 from agentlearn.measure.contrast import Contrast, Correction
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import comparable, in_score_range, tabulate
+from agentlearn.measure.score_table import ScoreTable, comparable, in_score_range, tabulate
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import RunRow, open_store, read_store
 from agentlearn.types.ids import content_hash, new_run_id
@@ -28,7 +30,7 @@ from agentlearn_evals.arms import baseline_first, named_pairs
 from agentlearn_evals.compare_settings import refuse_large_margin
 from agentlearn_evals.comparing import Compared
 from agentlearn_evals.comparison import Comparison, InterimLook, Reproducibility
-from agentlearn_evals.formats import LogFile, read_logs
+from agentlearn_evals.formats import LogFile, LogSet, read_logs
 from agentlearn_evals.formats.log_file import Span
 
 SAMPLE = 4096
@@ -49,6 +51,19 @@ class _ArmFingerprint(Value):
     sample: str
     """Hashes of task and index, each with a hash of the score, in order; base64."""
 
+    @classmethod
+    def of(cls, arm: str, observations: Sequence[Observation]) -> Self:
+        """Return the fingerprint of one arm. Undecided rollouts are left out, because a later log may decide them."""
+        pairs = sorted(
+            (_hash(json.dumps([one.task, one.g]), _KEY_BYTES), _hash(f"{one.score:.9g}", _SCORE_BYTES))
+            for one in observations
+            if one.arm == arm and one.score is not None
+        )
+        packed = b"".join(key + score for key, score in pairs)
+        digest = blake2b(packed, digest_size=16).hexdigest()
+        sample = b64encode(packed[: SAMPLE * (_KEY_BYTES + _SCORE_BYTES)]).decode()
+        return cls(arm=arm, rollouts=len(pairs), digest=digest, sample=sample)
+
     @cached_property
     def scores(self) -> Mapping[bytes, bytes]:
         """Hash of the score by hash of task and index, for the sampled rollouts in order."""
@@ -61,56 +76,31 @@ class _ArmFingerprint(Value):
         """Whether the sample holds all decided rollouts."""
         return len(self.scores) == self.rollouts
 
+    def grows(self, other: "_ArmFingerprint") -> bool:
+        """Return whether one arm's data are more of the other's.
 
-def fingerprint(arm: str, observations: Sequence[Observation]) -> _ArmFingerprint:
-    """Return the fingerprint of one arm. Undecided rollouts are left out, because a later log may decide them."""
-    pairs = sorted(
-        (_hash(json.dumps([one.task, one.g]), _KEY_BYTES), _hash(f"{one.score:.9g}", _SCORE_BYTES))
-        for one in observations
-        if one.arm == arm and one.score is not None
-    )
-    packed = b"".join(key + score for key, score in pairs)
-    return _ArmFingerprint(
-        arm=arm,
-        rollouts=len(pairs),
-        digest=blake2b(packed, digest_size=16).hexdigest(),
-        sample=b64encode(packed[: SAMPLE * (_KEY_BYTES + _SCORE_BYTES)]).decode(),
-    )
-
-
-def same_question(now: Sequence[_ArmFingerprint], earlier: Sequence[_ArmFingerprint]) -> bool:
-    """Return whether two comparisons of an arm with a baseline use growing data of the same two arms.
-
-    now, earlier: the baseline's and the arm's fingerprint. The two sides may be exchanged, and names may differ.
-    """
-    return any(all(map(_grows, now, sides)) for sides in (earlier, earlier[::-1]))
-
-
-def same_data(now: Sequence[_ArmFingerprint], earlier: Sequence[_ArmFingerprint]) -> bool:
-    """Return whether two comparisons use exactly the same data of an arm and a baseline, in any order."""
-    return sorted(one.digest for one in now) == sorted(one.digest for one in earlier)
-
-
-def _grows(one: _ArmFingerprint, other: _ArmFingerprint) -> bool:
-    """Return whether one arm's data are more of the other's.
-
-    Most rollouts of the smaller must be in both, and every rollout in both must have the same score.
-    """
-    # Both samples, cut to the keys that each would hold if the rollout is in its log.
-    limits = [max(each.scores) for each in (one, other) if not each.is_whole]
-    mine, theirs = (
-        {key: score for key, score in each.scores.items() if not limits or key <= min(limits)} for each in (one, other)
-    )
-    shared = mine.keys() & theirs.keys()
-    if not shared or 2 * len(shared) < min(len(mine), len(theirs)):
-        return False
-    if one.arm != other.arm and len(shared) < FEW:
-        return False
-    return all(mine[key] == theirs[key] for key in shared)
+        Most rollouts of the smaller must be in both, and every rollout in both must have the same score.
+        """
+        # Both samples, cut to the keys that each would hold if the rollout is in its log.
+        limits = [max(each.scores) for each in (self, other) if not each.is_whole]
+        mine, theirs = (
+            {key: score for key, score in each.scores.items() if not limits or key <= min(limits)}
+            for each in (self, other)
+        )
+        shared = mine.keys() & theirs.keys()
+        if not shared or 2 * len(shared) < min(len(mine), len(theirs)):
+            return False
+        if self.arm != other.arm and len(shared) < FEW:
+            return False
+        return all(mine[key] == theirs[key] for key in shared)
 
 
 def _hash(text: str, size: int) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
+
+
+_Sides = tuple[_ArmFingerprint, _ArmFingerprint]
+"""A baseline and the arm that is compared with it."""
 
 
 _RUNS = 10_000
@@ -119,7 +109,7 @@ _MARK = '"fingerprints":'
 """Text that the stored settings of a comparison of logs contain, and those of other runs do not."""
 
 
-class LogSettings(Value):
+class _LogSettings(Value):
     """Settings of a comparison of logs, and fingerprints of its data. They are stored with its run."""
 
     logs: tuple[str, ...]
@@ -134,22 +124,22 @@ class LogSettings(Value):
     pairs: tuple[tuple[str, str], ...] = ()
     """Arms that were compared, as (baseline, arm)."""
 
-    def compared(self) -> Iterator[tuple[_ArmFingerprint, _ArmFingerprint]]:
+    def compared(self) -> Iterator[_Sides]:
         """Yield the fingerprints of each baseline and of the arm compared with it."""
         by_arm = {one.arm: one for one in self.fingerprints}
         return ((by_arm[baseline], by_arm[arm]) for baseline, arm in self.pairs)
 
 
-class EarlierLogs:
+class _EarlierLogs:
     """Finished comparisons of logs in a store."""
 
     def __init__(self, runs: Sequence[RunRow] = ()) -> None:
-        self._runs: list[tuple[RunRow, LogSettings]] = []
+        self._runs: list[tuple[RunRow, _LogSettings]] = []
         self._unread: list[str] = []
         for row in sorted(runs, key=lambda one: (one.started_at, one.run)):
             if row.kind == "eval" and row.report and _MARK in row.settings:
                 try:
-                    self._runs.append((row, LogSettings.model_validate_json(row.settings)))
+                    self._runs.append((row, _LogSettings.model_validate_json(row.settings)))
                 except ValueError:
                     self._unread.append(row.run)
 
@@ -161,7 +151,7 @@ class EarlierLogs:
         runs = ", ".join(self._unread)
         return f"looks of these comparisons of logs are not counted, because this version cannot read them: {runs}"
 
-    def looks(self, contrast: Contrast, settings: LogSettings) -> tuple[Contrast, tuple[InterimLook, ...]]:
+    def looks(self, contrast: Contrast, settings: _LogSettings) -> tuple[Contrast, tuple[InterimLook, ...]]:
         """Return the contrast with its key and look, and the earlier looks at its question, oldest first.
 
         That are comparisons of two arms with the same names, or with more or less of the same rollouts. Data that were
@@ -171,8 +161,10 @@ class EarlierLogs:
         now = next(sides for sides in settings.compared() if tuple(one.arm for one in sides) == asked)
         names, seen, key = {*asked}, dict[str, InterimLook](), ""
         for row, sides in ((row, sides) for row, earlier in self._runs for sides in earlier.compared()):
-            again = same_data(now, sides)
-            if not (again or names == {one.arm for one in sides} or same_question(now, sides)):
+            again = _digests(now) == _digests(sides)
+            # The two sides may be exchanged, and names may differ.
+            grown = any(now[0].grows(one) and now[1].grows(other) for one, other in (sides, sides[::-1]))
+            if not (again or names == {one.arm for one in sides} or grown):
                 continue
             report = Comparison.model_validate_json(row.report)
             of = [sides[0].arm, sides[1].arm]
@@ -180,67 +172,90 @@ class EarlierLogs:
             key = key or earlier.key
             if again:
                 break
-            look = InterimLook(
-                arm=contrast.arm,
-                baseline=contrast.baseline,
-                run=row.run,
-                at=row.started_at.isoformat(),
-                pairs=earlier.pairs,
-                p=earlier.p,
-            )
-            seen.setdefault(_digests(sides), look)
+            seen.setdefault(_digests(sides), InterimLook.of(contrast, row, earlier.pairs, earlier.p))
         key = key or content_hash("logs", _digests(now))[:24]
         return contrast.model_copy(update={"key": key, "look": len(seen) + 1}), tuple(seen.values())
 
 
-async def _compare_and_record(
-    store: Path, settings: LogSettings, model: str, compare: Callable[[EarlierLogs], Comparison]
-) -> Comparison:
-    """Return the comparison and store it as a run. When the store cannot be used, the result says so.
-
-    compare: makes the comparison, given the earlier ones.
-    """
-    try:
-        async with open_store(store) as opened:
-            earlier = EarlierLogs(opened.runs(limit=_RUNS))
-            event = started_event(
-                new_run_id(),
-                "eval",
-                domain="logs",
-                model=model,
-                simulated=False,
-                seed=settings.seed,
-                settings=settings.model_dump_json(),
-            )
-            async with recorded_run(opened, event) as run:
-                found = compare(earlier).model_copy(update={"run": event.run, "looks_note": earlier.note})
-                run.report = found
-            return found
-    except StoreLocked:  # the process that has the store open tells the earlier looks
-        try:
-            with read_store(store) as reader:
-                earlier = EarlierLogs(reader.runs(limit=_RUNS))
-        except StoreError as error:
-            return _unusable(store, compare, error)
-        why = f"another process has the store {str(store)!r} open, so this look is not recorded for later ones"
-        return compare(earlier).model_copy(update={"looks_note": "; ".join(filter(None, (why, earlier.note)))})
-    except (StoreError, OSError) as error:
-        return _unusable(store, compare, error)
-
-
-def _without_store(compare: Callable[[EarlierLogs], Comparison], why: str) -> Comparison:
-    """Return the comparison as a first look, and say that earlier looks were not counted. why: the reason."""
-    note = f"looks cannot be counted, so p is not corrected for earlier ones: {why}"
-    return compare(EarlierLogs()).model_copy(update={"looks_note": note})
-
-
-def _unusable(store: Path, compare: Callable[[EarlierLogs], Comparison], error: Exception) -> Comparison:
-    why = " ".join(str(error).split()).partition(";")[0]
-    return _without_store(compare, f"the store {str(store)!r} cannot be used ({why})")
-
-
-def _digests(sides: Sequence[_ArmFingerprint]) -> str:
+def _digests(sides: _Sides) -> str:
     return " ".join(sorted(one.digest for one in sides))
+
+
+@dataclass(frozen=True, slots=True)
+class _LogComparison:
+    """A comparison of logs, which needs nothing more than the looks at the same arms before it."""
+
+    logs: LogSet
+    table: ScoreTable
+    rules: Rules
+    drafts: Sequence[Contrast]
+    settings: _LogSettings
+
+    def after(self, earlier: _EarlierLogs, **facts: object) -> Comparison:
+        """Return the comparison as a further look after the earlier ones. facts: further fields of the result."""
+        table, logs = self.table, self.logs
+        found = [earlier.looks(draft, self.settings) for draft in self.drafts]
+        judged = with_verdicts([contrast for contrast, _ in found], table, self.rules)
+        return assemble(
+            table,
+            [_with_times(one, logs.times) for one in judged],
+            self.rules,
+            arm_facts={arm: {"label": logs.models.get(arm, arm)} for arm in table.arms},
+            places=logs.places,
+            warnings=logs.warnings,
+            notes=logs.notes,
+            title=f"logs: {', '.join(table.arms)}",
+            k=max(len(scores) for arm in table.arms for scores in table.scores[arm].values()),
+            reproducibility=Reproducibility(
+                seed=self.rules.seed,
+                data=content_hash("data", sorted(table.tasks)),
+                models=logs.models,
+                sources=logs.sources,
+                versions={"agentlearn-lib": version(), "python": platform.python_version()},
+            ),
+            cost_usd=None,
+            looks=tuple(look for _, looks in found for look in looks),
+            **facts,
+        )
+
+    def without_store(self, why: str) -> Comparison:
+        """Return the comparison as a first look, and say that earlier looks were not counted. why: the reason."""
+        note = f"looks cannot be counted, so p is not corrected for earlier ones: {why}"
+        return self.after(_EarlierLogs(), looks_note=note)
+
+    async def recorded(self, store: Path) -> Comparison:
+        """Return the comparison and store it as a run. When the store cannot be used, the result says so."""
+        models = dict.fromkeys(self.logs.models.get(arm, arm) for arm in self.table.arms)
+        event = started_event(
+            new_run_id(),
+            "eval",
+            domain="logs",
+            model=", ".join(models),
+            simulated=False,
+            seed=self.rules.seed,
+            settings=self.settings.model_dump_json(),
+        )
+        try:
+            async with open_store(store) as opened:
+                earlier = _EarlierLogs(opened.runs(limit=_RUNS))
+                async with recorded_run(opened, event) as run:
+                    run.report = found = self.after(earlier, run=event.run, looks_note=earlier.note)
+                return found
+        except StoreLocked:  # the process that has the store open tells the earlier looks
+            try:
+                with read_store(store) as reader:
+                    earlier = _EarlierLogs(reader.runs(limit=_RUNS))
+            except StoreError as error:
+                return self.without_store(_unusable(store, error))
+            why = f"another process has the store {str(store)!r} open, so this look is not recorded for later ones"
+            return self.after(earlier, looks_note="; ".join(filter(None, (why, earlier.note))))
+        except (StoreError, OSError) as error:
+            return self.without_store(_unusable(store, error))
+
+
+def _unusable(store: Path, error: Exception) -> str:
+    why = " ".join(str(error).split()).partition(";")[0]
+    return f"the store {str(store)!r} cannot be used ({why})"
 
 
 def compare_logs(
@@ -293,47 +308,21 @@ def compare_logs(
         score_range=score_range,
         pairs=named_pairs(pairs, chosen),
     )
-    drafts = estimate_contrasts(table, rules)
-    settings = LogSettings(
+    settings = _LogSettings(
         logs=tuple(files),
         margin=margin,
         correction=correction,
         planned_looks=planned_looks,
         seed=seed,
         allow_missing=allow_missing,
-        fingerprints=tuple(fingerprint(arm, kept) for arm in chosen),
+        fingerprints=tuple(_ArmFingerprint.of(arm, kept) for arm in chosen),
         pairs=rules.pairs,
     )
-
-    def with_looks(earlier: EarlierLogs) -> Comparison:
-        found = [earlier.looks(draft, settings) for draft in drafts]
-        judged = with_verdicts([contrast for contrast, _ in found], table, rules)
-        compared = assemble(
-            table,
-            [_with_times(one, logs.times) for one in judged],
-            rules,
-            title=f"logs: {', '.join(table.arms)}",
-            k=max(len(scores) for arm in table.arms for scores in table.scores[arm].values()),
-            arm_facts={arm: {"label": logs.models.get(arm, arm)} for arm in table.arms},
-            warnings=logs.warnings,
-            notes=logs.notes,
-            reproducibility=Reproducibility(
-                seed=seed,
-                data=content_hash("data", sorted(table.tasks)),
-                models=logs.models,
-                sources=logs.sources,
-                versions={"agentlearn-lib": version(), "python": platform.python_version()},
-            ),
-            places=logs.places,
-        )
-        looks = tuple(look for _, looks in found for look in looks)
-        return compared.model_copy(update={"cost_usd": None, "looks": looks})
-
+    compared = _LogComparison(logs, table, rules, estimate_contrasts(table, rules), settings)
     if store is None:
-        comparison = _without_store(with_looks, "no store was given")
+        comparison = compared.without_store("no store was given")
     else:
-        models = dict.fromkeys(logs.models.get(arm, arm) for arm in chosen)
-        comparison = asyncio.run(_compare_and_record(store, settings, ", ".join(models), with_looks))
+        comparison = asyncio.run(compared.recorded(store))
     return Compared(comparison.model_copy(update={"wall_s": time.perf_counter() - started}), kept)
 
 

@@ -19,15 +19,17 @@ from agentlearn.learning.subject import agent_of, named_model
 from agentlearn.library import LibraryStore
 from agentlearn.measure.contrasts import Rules
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
+from agentlearn.models.endpoint import check_endpoint
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
 from agentlearn.store import EvaluatedRow, Store, StoreReader, read_store
+from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.ids import RunId, TaskId, content_hash, derive_seed, new_run_id
 from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Treatment
 from agentlearn.types.value import Value
-from agentlearn_evals.arms import Arm, baseline_first, named_pairs, parse_methods, resolve_arms, temperature_words
-from agentlearn_evals.compare_settings import CompareSettings, refuse_large_margin
+from agentlearn_evals.arms import Arm, baseline_first, named_pairs, parse_methods, resolve_arms
+from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks, with_held_out
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ _FORM = 1
 """Raise this number when stored rollouts may no longer be reused."""
 
 
-class Conditions(Value):
+class _Conditions(Value):
     """Everything besides task, seed and index that determines a rollout of an arm."""
 
     domain: str
@@ -76,17 +78,6 @@ class Conditions(Value):
 def rollout_seed(seed: int, task: Task, g: int) -> int:
     """Return the seed of a rollout, the same in every arm."""
     return derive_seed(seed, "compare", task.id, g)
-
-
-def treatment_of(arm: Arm) -> Treatment:
-    """Return the treatment of the arm's rollouts. It does not contain the arm's name, so equal arms share rollouts."""
-    return Treatment(
-        model=arm.model,
-        library=arm.library.version,
-        masked=arm.without,
-        arm="compare",
-        temperature=arm.temperature,
-    )
 
 
 StoredRollouts = Mapping[tuple[TaskId, int], EvaluatedRow]
@@ -164,6 +155,28 @@ class ComparePlan:
     """The arms that are compared, as (baseline, arm)."""
     given: CompareGiven = NOTHING_GIVEN
 
+    @staticmethod
+    def checked(
+        settings: CompareSettings,
+        arms: tuple[Arm, ...],
+        task_sets: tuple[EvalTasks, ...],
+        given: CompareGiven = NOTHING_GIVEN,
+    ) -> "ComparePlan":
+        """Return the plan for these arms and tasks. Raises ConfigError."""
+        by_name = {arm.name: arm for arm in arms}
+        arms = tuple(by_name[name] for name in baseline_first(list(by_name), settings.baseline))
+        names = [arm.name for arm in arms]
+        methods, pairs = parse_methods(settings.methods, names), named_pairs(settings.pairs, names)
+        plan = ComparePlan(settings, arms, task_sets, methods, pairs, given)
+        if settings.judge is not None and not plan.judge:
+            raise ConfigError(
+                f"--judge {settings.judge!r} is not needed, because no model judges these answers; leave it out, or use"
+                " --reward judge with tasks from a file",
+                code="contradiction",
+            )
+        refuse_unpriced(plan.models, settings.max_cost_usd)
+        return plan
+
     @property
     def all_tasks(self) -> list[Task]:
         """The tasks of all domains."""
@@ -188,7 +201,7 @@ class ComparePlan:
             undecided_hint="repeat them with --retry-failed",
         )
 
-    def conditions(self, arm: Arm, task_set: EvalTasks) -> Conditions:
+    def conditions(self, arm: Arm, task_set: EvalTasks) -> _Conditions:
         """Return what determines the arm's rollouts in that domain.
 
         What is as by default is None, so that a new option leaves the rollouts usable that were stored without it.
@@ -196,10 +209,10 @@ class ComparePlan:
         settings, request, retrieval = self.settings, self._options(arm.model), self.settings.retrieval
         judge = self.judge if task_set.domain.uses_judge else ""
         shows_all = shown_tokens(arm.library.experiences, retrieval) == arm.library.tokens
-        return Conditions(
+        return _Conditions(
             domain=task_set.domain.name,
             judged_by=task_set.judged_by,
-            treatment=treatment_of(arm),
+            treatment=arm.treatment,
             prompts=(instructions_ref(arm.instructions),) if arm.instructions else task_set.domain.prompts(),
             sandbox=sandbox_for(task_set.domain, settings.sandbox),
             max_turns=settings.max_turns,
@@ -245,7 +258,36 @@ class ComparePlan:
         sent = self._options(arm.model).model_dump()
         given = {name.replace("_", " "): value for name, value in sent.items() if value}
         others = [name if value is True else f"{name} {value}" for name, value in given.items()]
-        return ", ".join([temperature_words(arm.temperature), *others])
+        return ", ".join([arm.temperature_words, *others])
+
+    def library_tokens(self, arm: Arm) -> int:
+        """Return the estimated number of tokens that an arm's lessons take in one prompt.
+
+        Where lessons are chosen, the number is that of as many lessons of average length.
+        """
+        tokens = estimated_tokens(arm.library.render(masked=arm.without).text)
+        shown = shown_tokens(arm.library.experiences, self.settings.retrieval)
+        return tokens if shown == arm.library.tokens else tokens * shown // arm.library.tokens
+
+    def check_models(self) -> None:
+        """Raise ConfigError or MissingExtra when a model that is found by its name cannot be used."""
+        for name in self.models:
+            if name not in self.given.models:
+                check_endpoint(name, self.settings)
+
+    def require_model(self) -> None:
+        """Raise ConfigError for arms without a model on tasks from a source, which no simulated model can solve."""
+        settings = self.settings
+        own = [one for one in self.task_sets if one.judged_by or settings.data is not None]
+        if settings.models or not own or all(",model=" in arm for arm in settings.arms):
+            return
+        if SIMULATED_MODEL in {arm.model for arm in self.arms}:
+            source = settings.data or own[0].tasks[0].source.rpartition(":")[0]
+            raise ConfigError(
+                f"no model is named for the tasks in {source!r}, and {SIMULATED_MODEL} can only solve the bundled"
+                " problems; add --model, such as --model http://localhost:8000/v1#MODEL",
+                code="no_model",
+            )
 
     def question_key(self, arm: str, baseline: str) -> str:
         """Return hashes that name two arms in any order, one per domain, whatever tasks and seeds they have.
@@ -275,10 +317,15 @@ class ComparePlan:
         left_out = undecided if settings.retry_failed else set[tuple[TaskId, int]]()
         return {name: {key: row for key, row in found.items() if key not in left_out} for name, found in rows.items()}
 
-    def stored(self, reader: StoreReader | None, arm: Arm, task_set: EvalTasks) -> StoredRollouts:
-        """Return the arm's stored rollouts in that domain, whether they can be reused or not. reader: as `reusable`."""
-        phase, settings = self.conditions(arm, task_set).phase, self.settings
-        return {} if reader is None else stored_rollouts(reader, phase, task_set.tasks, settings.k, settings.seed)
+    def stored(
+        self, reader: StoreReader | None, arm: Arm, task_set: EvalTasks, *, run: RunId | None = None
+    ) -> StoredRollouts:
+        """Return the arm's stored rollouts in that domain, whether they can be reused or not.
+
+        reader: the store; None: there is none. run: only rollouts that this run made.
+        """
+        phase, k, seed = self.conditions(arm, task_set).phase, self.settings.k, self.settings.seed
+        return {} if reader is None else stored_rollouts(reader, phase, task_set.tasks, k, seed, run=run)
 
 
 def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, fewest: int = 2) -> ComparePlan:
@@ -287,91 +334,31 @@ def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, f
     imports_reward: False to show the plan only: the module of a reward `module:function` does not run. That of the
     user's own agent always does. fewest: smallest number of arms.
     """
-    refuse_contradictory_looks(settings)
-    library_store = LibraryStore(settings.store / "libraries")
+    settings.refuse_contradictions()
+    libraries = LibraryStore(settings.store / "libraries")
+
+    def arms_on(models: Sequence[str]) -> tuple[Arm, ...]:
+        return resolve_arms(
+            settings.arms, models=models, temperature=settings.temperature, library_store=libraries, fewest=fewest
+        )
+
+    task_sets: tuple[EvalTasks, ...] = ()
     if settings.held_out_of is not None:
         with read_store(settings.store) as reader:
             settings, task_set = with_held_out(settings, reader, imports_reward=imports_reward)
-        arms = _arms(settings, settings.models, library_store, fewest)
-        return checked_plan(settings, arms, (task_set,), _given_agent(settings, arms))
-    if subject := agent_of(settings, settings.data):
-        models = settings.models or (named_model(subject.chosen_model(None, needed=False)),)
-        arms = _arms(settings, models, library_store, fewest)
-        return checked_plan(settings, arms, load_eval_tasks(settings, arms), _given_agent(settings, arms))
-    # Without --model, the domains' common default model is used, else the simulated one.
-    arms = _arms(settings, settings.models or (SIMULATED_MODEL,), library_store, fewest)
-    found = load_eval_tasks(settings, arms, imports_reward=imports_reward)
-    defaults = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in found}
-    if not settings.models and len(defaults) == 1 and SIMULATED_MODEL not in defaults:
-        arms = _arms(settings, tuple(defaults), library_store, fewest)
-    return checked_plan(settings, arms, found)
-
-
-def refuse_contradictory_looks(settings: CompareSettings) -> None:
-    """Raise ConfigError for a sequential comparison with a margin or with planned looks, and for a useless margin."""
-    refuse_large_margin(settings.margin, settings.score_range)
-    if settings.sequential and settings.margin is not None:
-        raise ConfigError(
-            "--sequential cannot be combined with --margin; leave one of them out",
-            code="contradiction",
-        )
-    if settings.sequential and settings.planned_looks > 1:
-        raise ConfigError(
-            "--sequential may look at any time and needs no planned looks; leave out --sequential or --looks",
-            code="contradiction",
-        )
-
-
-def checked_plan(
-    settings: CompareSettings,
-    arms: tuple[Arm, ...],
-    task_sets: tuple[EvalTasks, ...],
-    given: CompareGiven = NOTHING_GIVEN,
-) -> ComparePlan:
-    """Return the plan for these arms and tasks. Raises ConfigError."""
-    by_name = {arm.name: arm for arm in arms}
-    arms = tuple(by_name[name] for name in baseline_first(list(by_name), settings.baseline))
-    names = [arm.name for arm in arms]
-    methods, pairs = parse_methods(settings.methods, names), named_pairs(settings.pairs, names)
-    plan = ComparePlan(settings, arms, task_sets, methods, pairs, given)
-    if settings.judge is not None and not plan.judge:
-        raise ConfigError(
-            f"--judge {settings.judge!r} is not needed, because no model judges these answers; leave it out, or use"
-            " --reward judge with tasks from a file",
-            code="contradiction",
-        )
-    refuse_unpriced(plan.models, settings.max_cost_usd)
-    return plan
-
-
-def _arms(
-    settings: CompareSettings, models: Sequence[str], library_store: LibraryStore, fewest: int
-) -> tuple[Arm, ...]:
-    return resolve_arms(
-        settings.arms, models=models, temperature=settings.temperature, library_store=library_store, fewest=fewest
-    )
-
-
-def _given_agent(settings: CompareSettings, arms: Sequence[Arm]) -> CompareGiven:
-    """Return the models that the user's own agent brings. Its code may change, so no earlier rollout is used again."""
+        task_sets = (task_set,)
     subject = agent_of(settings, settings.data)
-    if subject is None:
-        return NOTHING_GIVEN
-    found = {arm.model: subject.model_named(arm.model) for arm in arms}
-    models = {name: model for name, model in found.items() if model is not None}
-    return CompareGiven(models=models, version=f"{ONE_RUN}{new_run_id()}")
-
-
-def require_model(plan: ComparePlan) -> None:
-    """Raise ConfigError for arms without a model on tasks from a source, which the simulated model cannot solve."""
-    settings = plan.settings
-    own = [one for one in plan.task_sets if one.judged_by or settings.data is not None]
-    if settings.models or not own or all(",model=" in arm for arm in settings.arms):
-        return
-    if SIMULATED_MODEL in {arm.model for arm in plan.arms}:
-        source = settings.data or own[0].tasks[0].source.rpartition(":")[0]
-        raise ConfigError(
-            f"no model is named for the tasks in {source!r}, and {SIMULATED_MODEL} can only solve the bundled problems;"
-            " add --model, such as --model http://localhost:8000/v1#MODEL",
-            code="no_model",
-        )
+    given = NOTHING_GIVEN
+    if subject is not None:  # its code may change, so no earlier rollout is used again
+        arms = arms_on(settings.models or (named_model(subject.chosen_model(None, needed=False)),))
+        named = {arm.model: subject.model_named(arm.model) for arm in arms}
+        models = {name: model for name, model in named.items() if model is not None}
+        given = CompareGiven(models=models, version=f"{ONE_RUN}{new_run_id()}")
+        return ComparePlan.checked(settings, arms, task_sets or load_eval_tasks(settings, arms), given)
+    # Without --model, the domains' common default model is used, else the simulated one.
+    arms = arms_on(settings.models or (SIMULATED_MODEL,))
+    task_sets = task_sets or load_eval_tasks(settings, arms, imports_reward=imports_reward)
+    defaults = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in task_sets}
+    if not settings.models and len(defaults) == 1 and SIMULATED_MODEL not in defaults:
+        arms = arms_on(tuple(defaults))
+    return ComparePlan.checked(settings, arms, task_sets)

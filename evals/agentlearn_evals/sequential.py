@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from random import Random
 
 from agentlearn.measure.contrast import Contrast, Worst
-from agentlearn.measure.contrasts import Rules, estimate_contrasts, known_range, with_verdicts
-from agentlearn.measure.score_table import ScoreTable, text_clusters
-from agentlearn.measure.sentences import worst_differences
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.measure.score_table import Gaps, ScoreTable, text_clusters
 from agentlearn.stats import Anytime, anytime
 from agentlearn.stats.clustered import grouped
 from agentlearn.types.ids import derive_seed
@@ -69,18 +68,11 @@ class SequentialDesign:
         return [
             draft.model_copy(
                 update={
-                    "mean": found.mean,
-                    "low": found.low,
-                    "high": found.high,
-                    "p": found.p,
-                    "p_mean": None,
+                    **found.model_dump(include={"mean", "low", "high", "p"}),
+                    **dict.fromkeys(("p_mean", "standard_error", "degrees", "detectable", "mcnemar_p")),
                     "look": self.looks.get((draft.baseline, draft.arm), 1),
                     "assumes": _ASSUMES,
                     "method": _METHOD,
-                    "standard_error": None,
-                    "degrees": None,
-                    "detectable": None,
-                    "mcnemar_p": None,
                     "caution": "",
                     "carried": "",
                     "worst": self._worst(draft, found.mean, table),
@@ -99,7 +91,7 @@ class SequentialDesign:
         self, differences: Sequence[float], clusters: Sequence[str], of: Contrast, table: ScoreTable
     ) -> Anytime:
         """Return the evidence on the differences of two arms, whose range is that of the scores."""
-        low, high = known_range(table, of.arm, of.baseline, self.rules) or (0.0, 1.0)
+        low, high = self.rules.known_range(table, of.arm, of.baseline) or (0.0, 1.0)
         means = [sum(unit) / len(unit) / (high - low) for unit in grouped(differences, clusters)]
         found = anytime(means, alpha=self.rules.alpha)
         scaled = {name: getattr(found, name) * (high - low) for name in ("mean", "low", "high")}
@@ -107,10 +99,10 @@ class SequentialDesign:
 
     def _worst(self, draft: Contrast, mean: float, table: ScoreTable) -> Worst | None:
         """Return the bounds with a p that is valid at any time."""
-        score_range = known_range(table, draft.arm, draft.baseline, self.rules)
+        score_range = self.rules.known_range(table, draft.arm, draft.baseline)
         if draft.worst is None or draft.worst.p is None or score_range is None:
             return draft.worst
-        filled = worst_differences(table, draft.arm, draft.baseline, score_range, against=mean > 0)
+        filled = Gaps(table, draft.arm, draft.baseline).worst_differences(score_range, against=mean > 0)
         found = self._anytime(*filled, draft, table)
         return draft.worst.model_copy(update={"p": found.p if found.mean * mean > 0 else 1.0})
 

@@ -1,30 +1,20 @@
 """What the terminal, `print` and a notebook show of a comparison: verdicts first, then arms, and what to check."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
-from agentlearn.measure.sentences import signed_difference
+from agentlearn.measure.contrasts import signed_difference
 from agentlearn.text import number_text, wrapped
 from agentlearn.views.figure import cost_words
 from agentlearn.views.figure import large as short_count
 from agentlearn.views.notebook import SUMMARY_COLUMNS, NotebookSummary, summary_html
 from agentlearn.views.terminal import parts_of_table, print_table
 from agentlearn_evals.comparison import ArmLine, Comparison, Flip, Slice
-from agentlearn_evals.comparison_words import (
-    TONES,
-    assumptions,
-    bounds_words,
-    full_sentence,
-    interval_cautions,
-    looks_words,
-    model_caution,
-    rollouts_words,
-    worst_first,
-)
+from agentlearn_evals.comparison_words import TONES, ComparisonWords, full_sentence, rollouts_words, worst_first
 from agentlearn_evals.designing import PowerReport
 
 _FLIPS = 5
@@ -41,201 +31,211 @@ def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_S
 
     store: directory of the rollouts, for the commands that show them.
     """
-    for warning in filter(None, (*found.warnings, model_caution(found))):
+    shown = _Shown(found)
+    for warning in filter(None, (*found.warnings, shown.model_caution)):
         out.print(warning)
     for contrast in worst_first(found.contrasts):
         out.print(full_sentence(contrast), style="bold")
         if contrast.holds_if:
             out.print(contrast.holds_if)
     out.print()
-    _print(out, _arms(found.arms))
-    _print(out, _differences(found))
-    for line in assumptions(found):
+    _print_rows(out, shown.arms())
+    _print_rows(out, shown.differences())
+    for line in shown.assumptions:
         out.print(f"  {line}", style="dim")
     out.print()
-    _print(out, _across_domains(found))
-    _print(out, _passes(found.arms))
+    _print_rows(out, shown.across_domains())
+    _print_rows(out, shown.passes())
     missing = [f"{one.arm}: {one.task}: {one.reason}" for one in found.missing[:_FLIPS]]
     if more := len(found.missing) - len(missing):
         missing.append(f"and {more:,} more; --json lists them")
-    for label, lines in (
-        (
-            "method",
-            [
-                f"{one.method} - {found.baseline}: {signed_difference(one.mean)} [{signed_difference(one.low)},"
-                f" {signed_difference(one.high)}], {one.note}"
-                for one in found.methods
-            ],
-        ),
-        ("caution", [f"{arms}: {caution}" for caution, arms in interval_cautions(found).items()]),
+    methods = [
+        f"{one.method} - {found.baseline}: {signed_difference(one.mean)} [{signed_difference(one.low)},"
+        f" {signed_difference(one.high)}], {one.note}"
+        for one in found.methods
+    ]
+    _print_lines(
+        out,
+        ("method", methods),
+        ("caution", [f"{arms}: {caution}" for caution, arms in shown.interval_cautions.items()]),
         ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
-        ("sequential", [found.sequential] if found.sequential else []),
-        ("look", looks_words(found)),
+        ("sequential", filter(None, [found.sequential])),
+        ("look", shown.looks),
         ("missing", missing),
-        ("flip", [_flip(one, found, store) for one in found.flips[:_FLIPS] if one.rollout or one.place]),
+        ("flip", [shown.flip(one, store) for one in found.flips[:_FLIPS] if one.rollout or one.place]),
         ("note", found.notes),
-    ):
-        for line in lines:
-            out.print(f"  {label.ljust(_LABEL)}{line}")
+    )
 
 
 def print_score(found: Comparison, out: Console, *, page: Path | None) -> None:
     """Print the score of the only arm, what failed, and the tasks with the lowest scores. page: its page, if any."""
-    arm = found.arms[0]
-    for warning in filter(None, (*found.warnings, model_caution(found))):
+    arm, shown = found.arms[0], _Shown(found)
+    for warning in filter(None, (*found.warnings, shown.model_caution)):
         out.print(warning)
     interval = "" if arm.low is None else f" (95 % interval {_interval(arm.low, arm.high)})"
     out.print(f"score {_share(arm.score)}{interval} on {arm.tasks:,} tasks", style="bold")
     out.print()
-    _print(out, _arms(found.arms))
-    _print(out, _across_domains(found))
-    _print(out, _passes(found.arms))
+    for rows in (shown.arms(), shown.across_domains(), shown.passes()):
+        _print_rows(out, rows)
     scored = [(one.scores[0] or 0.0, one.problem or one.task) for one in found.tasks]
     lowest = sorted(one for one in scored if one[0] < 1)[:_FLIPS]
-    for label, lines in (
+    _print_lines(
+        out,
         ("lowest", [f"{_share(score)} {_excerpt(problem)}" for score, problem in lowest]),
         ("suspect", [one.words for one in found.flags]),
         ("missing", [f"{one.task}: {one.reason}" for one in found.missing[:_FLIPS]]),
         ("note", found.notes),
         ("run", [found.run]),
         ("page", [] if page is None else [str(page)]),
-    ):
-        for line in lines:
-            out.print(f"  {label.ljust(_LABEL)}{line}")
+    )
 
 
 def comparison_text(found: Comparison) -> str:
     """Return the comparison as a few lines of at most 80 columns: the verdicts, a row for each arm, cautions."""
-    rows = parts_of_table([_HEADER, *map(_arm, found.arms)], columns=SUMMARY_COLUMNS)
-    lines = [*_sentences(found), *(line for part in rows for line in part), *_cautions(found), _footer(found)]
+    shown = _Shown(found)
+    rows = parts_of_table([_HEADER, *map(_arm_cells, found.arms)], columns=SUMMARY_COLUMNS)
+    lines = [*shown.sentences(), *(line for part in rows for line in part), *shown.cautions(), shown.footer]
     return "\n".join(wrapped(line, SUMMARY_COLUMNS) for line in lines)
 
 
 def comparison_html(found: Comparison) -> str:
     """Return the comparison as HTML: the verdicts, cautions, and a row for each arm."""
-    contrasts = worst_first(found.contrasts)
+    contrasts, shown = worst_first(found.contrasts), _Shown(found)
     return summary_html(
         NotebookSummary(
-            sentences=_sentences(found),
+            sentences=shown.sentences(),
             tone=TONES[contrasts[0].verdict] if contrasts else "plain",
-            cautions=_cautions(found),
+            cautions=shown.cautions(),
             header=_HEADER,
-            rows=tuple(map(_arm, found.arms)),
-            footer=_footer(found),
+            rows=tuple(map(_arm_cells, found.arms)),
+            footer=shown.footer,
         )
     )
 
 
-def _sentences(found: Comparison) -> tuple[str, ...]:
-    said = [words for one in worst_first(found.contrasts) for words in (full_sentence(one), one.holds_if) if words]
-    return tuple(said) or ("There is nothing to compare.",)
+class _Shown(ComparisonWords):
+    """What is printed of a comparison: sentences, and tables as rows of texts."""
+
+    @property
+    def footer(self) -> str:
+        """What was compared, in one line."""
+        found = self.found
+        return f"{found.title} · {found.k} rollouts per task and arm" + (f" · run {found.run}" * bool(found.run))
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return the verdicts, the worst first."""
+        contrasts = worst_first(self.found.contrasts)
+        said = [words for one in contrasts for words in (full_sentence(one), one.holds_if) if words]
+        return tuple(said) or ("There is nothing to compare.",)
+
+    def cautions(self) -> tuple[str, ...]:
+        """Return what a reader should know beside the verdicts, each once."""
+        found = self.found
+        cautions = (
+            *found.warnings,
+            *(f"{found.label(one)}: {one.unsafe}" for one in worst_first(found.contrasts) if one.unsafe),
+            *(f"{arms}: {caution}" for caution, arms in self.interval_cautions.items()),
+            *(f"{one.arm}: {one.words}" for one in found.flags),
+            *([self.model_caution] if found.simulated else []),
+            *found.notes,
+        )
+        return tuple(dict.fromkeys(cautions))
+
+    def arms(self) -> list[tuple[str, ...]]:
+        """Return the table of arms."""
+        rows: list[tuple[str, ...]] = [(*_HEADER[:4], "reused", *_HEADER[4:], "cost", "in", "lessons", "out")]
+        for arm in self.found.arms:
+            shown = _arm_cells(arm)
+            cost = "nothing" if arm.simulated else cost_words(arm.cost_usd)
+            counts = ["-" if n is None else short_count(n) for n in (arm.tokens_in, arm.tokens_library, arm.tokens_out)]
+            counts[1] = f"~{counts[1]}" if arm.tokens_library else counts[1]
+            rows.append((*shown[:4], f"{arm.reused:,}", *shown[4:], cost, *counts))
+        return rows
+
+    def differences(self) -> list[tuple[str, ...]]:
+        """Return the table of differences, with the bounds of each in its row; columns without a value are left out."""
+        rows: list[dict[str, str]] = [
+            {
+                "difference": f"{one.arm} - {one.baseline}",
+                "mean": signed_difference(one.mean),
+                "95 % interval": _interval(one.low, one.high, sign=True),
+                "bounds": self.bounds(one),
+                "p": _p(one.p),
+                "p_mean": "" if one.p_mean is None else _p(one.p_mean),
+                "corrected": _p(one.p_adjusted),
+                "won": str(one.wins),
+                "lost": str(one.losses),
+                "same": str(one.ties),
+                "detectable": _share(one.detectable),
+            }
+            for one in self.found.contrasts
+        ]
+        shown = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
+        return [tuple(shown), *(tuple(row[name] or "-" for name in shown) for row in rows)] if rows else []
+
+    def across_domains(self) -> list[tuple[str, ...]]:
+        """Return a table of arms by domains with differences from the baseline; empty for one domain."""
+        slices = {(one.arm, one.name): one for one in self.found.slices if one.by == "domain"}
+        domains = sorted({name for _, name in slices})
+        if len(domains) < 2:
+            return []
+
+        def cells(one: Slice | None) -> tuple[str, str]:
+            if one is None or one.mean is None:
+                return _share(one and one.score), "-"
+            limits = "" if one.low is None or one.high is None else f" [{one.low:+.3f}, {one.high:+.3f}]"
+            return _share(one.score), f"{signed_difference(one.mean)}{limits}"
+
+        header = ("by domain", *(word for name in domains for word in (name, "difference")))
+        arms = self.found.names
+        return [
+            header,
+            *((arm, *(word for name in domains for word in cells(slices.get((arm, name))))) for arm in arms),
+        ]
+
+    def passes(self) -> list[tuple[str, ...]]:
+        """Return pass@k and pass^k for each k that all arms have; empty when one has none."""
+        shared = sorted(set.intersection(*({one.k for one in arm.passes} for arm in self.found.arms)))
+        if not shared:
+            return []
+        rows = [("arm", *(f"pass@{k}" for k in shared), *(f"pass^{k}" for k in shared[1:]))]
+        for arm in self.found.arms:
+            kept = [one for one in arm.passes if one.k in shared]
+            values = (*(one.at_least_one for one in kept), *(one.all_of_them for one in kept[1:]))
+            rows.append((arm.arm, *map(_share, values)))
+        return rows
+
+    def flip(self, flip: Flip, store: Path) -> str:
+        """Return a task on which two arms differ, with where its rollouts are."""
+        scores = f"{number_text(flip.baseline_score)} → {number_text(flip.score)}"
+        against = f" against {flip.baseline}" if self.found.pairwise else ""
+        result = f"{flip.arm} {'wins' if flip.won else 'loses'}{against} {scores} {_excerpt(flip.problem or flip.task)}"
+        if flip.place:
+            return f"{result}   {flip.baseline_place} → {flip.place}"
+        rollouts = filter(None, (flip.rollout, flip.baseline_rollout))
+        return f"{result}   {'   '.join(command_words('trace', one[:_ID], store=store) for one in rollouts)}"
 
 
-def _cautions(found: Comparison) -> tuple[str, ...]:
-    cautions = (
-        *found.warnings,
-        *(f"{found.label(one)}: {one.unsafe}" for one in worst_first(found.contrasts) if one.unsafe),
-        *(f"{arms}: {caution}" for caution, arms in interval_cautions(found).items()),
-        *(f"{one.arm}: {one.words}" for one in found.flags),
-        *([model_caution(found)] if found.simulated else []),
-        *found.notes,
-    )
-    return tuple(dict.fromkeys(cautions))
-
-
-def _footer(found: Comparison) -> str:
-    return f"{found.title} · {found.k} rollouts per task and arm" + (f" · run {found.run}" * bool(found.run))
-
-
-def _print(out: Console, rows: Sequence[Sequence[str]]) -> None:
+def _print_rows(out: Console, rows: Sequence[Sequence[str]]) -> None:
     if rows:
         print_table(out, rows, label=_LABEL, indent=2)
         out.print()
 
 
-def _arm(arm: ArmLine) -> tuple[str, ...]:
+def _print_lines(out: Console, *labelled: tuple[str, Iterable[str]]) -> None:
+    for label, lines in labelled:
+        for line in lines:
+            out.print(f"  {label.ljust(_LABEL)}{line}")
+
+
+def _arm_cells(arm: ArmLine) -> tuple[str, ...]:
     numbers = (rollouts_words(arm), f"{arm.failed:,}", f"{arm.undecided:,}")
     return arm.arm, _share(arm.score), _interval(arm.low, arm.high), *numbers
-
-
-def _arms(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [(*_HEADER[:4], "reused", *_HEADER[4:], "cost", "in", "lessons", "out")]
-    for arm in arms:
-        shown = _arm(arm)
-        cost = "nothing" if arm.simulated else cost_words(arm.cost_usd)
-        lessons = f"~{short_count(arm.tokens_library)}" if arm.tokens_library else _tokens(arm.tokens_library)
-        tokens = (_tokens(arm.tokens_in), lessons, _tokens(arm.tokens_out))
-        rows.append((*shown[:4], f"{arm.reused:,}", *shown[4:], cost, *tokens))
-    return rows
-
-
-def _differences(found: Comparison) -> list[tuple[str, ...]]:
-    """Return the table of differences, with the bounds of each in its row."""
-    columns: dict[str, Sequence[str]] = {
-        "difference": [f"{one.arm} - {one.baseline}" for one in found.contrasts],
-        "mean": [signed_difference(one.mean) for one in found.contrasts],
-        "95 % interval": [_interval(one.low, one.high, sign=True) for one in found.contrasts],
-        "bounds": [bounds_words(found, one) for one in found.contrasts],
-        "p": [_p(one.p) for one in found.contrasts],
-        "p_mean": ["" if one.p_mean is None else _p(one.p_mean) for one in found.contrasts],
-        "corrected": [_p(one.p_adjusted) for one in found.contrasts],
-        "won": [str(one.wins) for one in found.contrasts],
-        "lost": [str(one.losses) for one in found.contrasts],
-        "same": [str(one.ties) for one in found.contrasts],
-        "detectable": [_share(one.detectable) for one in found.contrasts],
-    }
-    shown = {name: cells for name, cells in columns.items() if any(cells)}
-    return [tuple(shown), *zip(*([cell or "-" for cell in cells] for cells in shown.values()), strict=True)]
-
-
-def _across_domains(found: Comparison) -> list[tuple[str, ...]]:
-    """Return a table of arms by domains with differences from the baseline; empty for one domain."""
-    slices = {(one.arm, one.name): one for one in found.slices if one.by == "domain"}
-    domains = sorted({name for _, name in slices})
-    if len(domains) < 2:
-        return []
-    rows = [("by domain", *(word for name in domains for word in (name, "difference")))]
-    rows += [(arm, *(word for name in domains for word in _in_domain(slices.get((arm, name))))) for arm in found.names]
-    return rows
-
-
-def _in_domain(one: Slice | None) -> tuple[str, str]:
-    if one is None or one.mean is None:
-        return _share(one and one.score), "-"
-    limits = "" if one.low is None or one.high is None else f" [{one.low:+.3f}, {one.high:+.3f}]"
-    return _share(one.score), f"{signed_difference(one.mean)}{limits}"
-
-
-def _passes(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
-    """Return pass@k and pass^k for each k that all arms have; empty when one has none."""
-    shared = sorted(set.intersection(*({one.k for one in arm.passes} for arm in arms)))
-    if not shared:
-        return []
-    rows = [("arm", *(f"pass@{k}" for k in shared), *(f"pass^{k}" for k in shared[1:]))]
-    for arm in arms:
-        kept = [one for one in arm.passes if one.k in shared]
-        values = (*(one.at_least_one for one in kept), *(one.all_of_them for one in kept[1:]))
-        rows.append((arm.arm, *map(_share, values)))
-    return rows
-
-
-def _flip(flip: Flip, found: Comparison, store: Path) -> str:
-    scores = f"{number_text(flip.baseline_score)} → {number_text(flip.score)}"
-    against = f" against {flip.baseline}" if found.pairwise else ""
-    result = f"{flip.arm} {'wins' if flip.won else 'loses'}{against} {scores} {_excerpt(flip.problem or flip.task)}"
-    if flip.place:
-        return f"{result}   {flip.baseline_place} → {flip.place}"
-    rollouts = filter(None, (flip.rollout, flip.baseline_rollout))
-    return f"{result}   {'   '.join(command_words('trace', one[:_ID], store=store) for one in rollouts)}"
 
 
 def _excerpt(text: str) -> str:
     line = " ".join(text.split())
     return repr(line if len(line) <= _EXCERPT else f"{line[: _EXCERPT - 1]}…")
-
-
-def _tokens(count: int | None) -> str:
-    return "-" if count is None else short_count(count)
 
 
 def _share(value: float | None) -> str:
@@ -264,7 +264,7 @@ def print_power(report: PowerReport, out: Console) -> None:
         price = one.price
         tokens = (short_count(price.tokens_in), short_count(price.tokens_out))
         rows.append((*sizes, *tokens, cost_words(price.cost_usd)))
-    _print(out, rows)
+    _print_rows(out, rows)
     if report.rollouts_needed is not None:
         out.print(f"  {'needed'.ljust(_LABEL)}{settings.tasks} tasks need {report.rollouts_needed:,} rollouts each")
     for note in report.notes:

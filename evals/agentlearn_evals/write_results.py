@@ -1,7 +1,7 @@
 """Writes a comparison: always its page, and the files given with --out."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from glob import escape as glob_escape
 from pathlib import Path
@@ -16,6 +16,7 @@ from agentlearn.types.ids import content_hash
 if TYPE_CHECKING:
     from agentlearn.store import StoreReader
     from agentlearn_evals.comparing import Compared
+    from agentlearn_evals.comparison import Comparison
 
 _SUFFIXES = (".html", ".json", ".csv", ".parquet")
 PYDANTIC_EVALS = ".pydantic-evals.json"
@@ -53,87 +54,68 @@ def write_all(
     There is no page, and the path is None, when logs were compared and the store cannot be used; the result says so.
     Raises AgentlearnError when a file cannot be written; the rollouts and the result are in the store all the same.
     """
+    from agentlearn_evals.page import comparison_page
+
+    found, outputs = done.comparison, Outputs(store)
+    of_logs = bool(found.reproducibility.sources)
     try:
-        return _write_all(done, store, out, reader)
+        html = comparison_page(found) if of_logs or not found.run else _with_transcripts(found, store, reader)
+        for path in out:
+            outputs.remember(*_write_one(done, path, html))
+        # The page of logs has the same name for the same logs and arms.
+        name = f"logs-{content_hash('logs', found.names, found.reproducibility.sources)[:12]}" if of_logs else found.run
+        page = store / "reports" / f"{name}.html"
+        try:
+            own_folder(page.parent, store)
+            write_whole(page, html.encode(), private=True)
+        except OSError:
+            if of_logs and not found.run:
+                return None
+            raise
     except OSError as error:
-        run = done.comparison.run
+        run = found.run
         kept = f"; the comparison is stored: {command_words('runs', 'show', run, store=store)}" if run else ""
         raise AgentlearnError(f"the result could not be written: {error}{kept}", code="not_written") from error
+    return page
 
 
-def _write_all(done: "Compared", store: Path, out: Sequence[Path], reader: "StoreReader | None") -> Path | None:
+def _with_transcripts(found: "Comparison", store: Path, reader: "StoreReader | None") -> str:
+    """Return the page with transcripts of rollouts, where the store holds them."""
+    from agentlearn.rollout.transcript import transcript
     from agentlearn.store import read_store
     from agentlearn_evals.page import comparison_page
 
-    found = done.comparison
-    of_logs = bool(found.reproducibility.sources)
-    if found.run and not of_logs:
-        with nullcontext(reader) if reader is not None else read_store(store) as reader:
-            html = comparison_page(found, trace_of=_traces(reader))
-    else:
-        html = comparison_page(found)
-    outputs = Outputs(store)
-    for path in out:
-        outputs.remember(*_write_one(done, path, html))
-    # The page of logs has the same name for the same logs and arms.
-    name = f"logs-{content_hash('logs', found.names, found.reproducibility.sources)[:12]}" if of_logs else found.run
-    page = store / "reports" / f"{name}.html"
-    try:
-        own_folder(page.parent, store)
-        write_whole(page, html.encode(), private=True)
-    except OSError:
-        if of_logs and not found.run:
-            return None
-        raise
-    return page
+    with nullcontext(reader) if reader is not None else read_store(store) as opened:
+
+        def trace_of(rollout: str) -> str:
+            try:
+                return transcript(opened.trajectory(rollout).steps, max_characters=_MOST_CHARACTERS)
+            except AgentlearnError:
+                return ""
+
+        return comparison_page(found, trace_of=trace_of)
 
 
 def _write_one(done: "Compared", path: Path, html: str) -> list[Path]:
     """Write one --out file, and return the files that came of it."""
     from agentlearn_evals.formats import to_pydantic_evals, write_observations
 
-    found = done.comparison
+    found, texts = done.comparison, dict[Path, str]()
     if path.name.endswith(PYDANTIC_EVALS):
-        stem = path.name.removesuffix(PYDANTIC_EVALS)
-        files = [path.with_name(f"{stem}.{name}{PYDANTIC_EVALS}") for name in _file_names(found.names)]
-        for arm, file in zip(found.names, files, strict=True):
-            _write(file, json.dumps(to_pydantic_evals(found, done.observations, arm), indent=1))
-        return files
-    match path.suffix:
-        case ".html":
-            _write(path, html)
-        case ".json":
-            _write(path, found.model_dump_json(indent=1))
-        case _:
-            write_observations(done.observations, path)
-    return [path]
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-def _file_names(arms: Sequence[str]) -> list[str]:
-    """Return a distinct file name stem for each arm, also for file systems that ignore case."""
-    names: list[str] = []
-    for arm in arms:
-        stem = "".join(one if one.isalnum() or one in "-_.@" else "-" for one in arm)
-        taken, name, count = {one.casefold() for one in names}, stem, 1
-        while name.casefold() in taken:
-            count += 1
-            name = f"{stem}-{count}"
-        names.append(name)
-    return names
-
-
-def _traces(reader: "StoreReader") -> Callable[[str], str]:
-    """Return a function that gives the transcript of a rollout; empty when the store does not hold it."""
-    from agentlearn.rollout.transcript import transcript
-
-    def trace_of(rollout: str) -> str:
-        try:
-            return transcript(reader.trajectory(rollout).steps, max_characters=_MOST_CHARACTERS)
-        except AgentlearnError:
-            return ""
-
-    return trace_of
+        stem, taken = path.name.removesuffix(PYDANTIC_EVALS), set[str]()
+        for arm in found.names:  # a distinct name for each arm, also for file systems that ignore case
+            own = base = "".join(one if one.isalnum() or one in "-_.@" else "-" for one in arm)
+            number = 1
+            while own.casefold() in taken:
+                number += 1
+                own = f"{base}-{number}"
+            taken.add(own.casefold())
+            report = json.dumps(to_pydantic_evals(found, done.observations, arm), indent=1)
+            texts[path.with_name(f"{stem}.{own}{PYDANTIC_EVALS}")] = report
+    elif path.suffix in {".html", ".json"}:
+        texts[path] = html if path.suffix == ".html" else found.model_dump_json(indent=1)
+    else:
+        write_observations(done.observations, path)
+    for file, text in texts.items():
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+    return [*texts] or [path]

@@ -26,7 +26,7 @@ from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import tabulate
-from agentlearn.stats import Clusters, VarianceParts, clustered_mean, guessed_parts, planned_power
+from agentlearn.stats import Clusters, PlannedComparison, VarianceParts, clustered_mean, guessed_parts
 from scripts.bench.found import Found, Row, Target
 
 Rng = np.random.Generator
@@ -66,7 +66,7 @@ class Scenario:
     margin: float | None = None
     """Margin of `no_worse`. The true difference is then the margin itself, or worse."""
     forecast: float | None = None
-    """Power that `planned_power` forecasts, in rows with a difference."""
+    """Power that `PlannedComparison` forecasts, in rows with a difference."""
 
 
 def whole(before: np.ndarray, after: np.ndarray, clusters: np.ndarray | None = None) -> Look:
@@ -375,18 +375,17 @@ def forecast_of(mean: float, spread: float, tasks: int, k: int, layout: Clusters
     parts = VarianceParts(true_difference=spread**2, before=within, after=within, unclamped=spread**2)
     size = 1 if layout is None else tasks / layout.units(tasks)
     most_lost = rate + (of_tasks + within / k) / size / rate
-    return planned_power(
-        parts, mean, tasks, k_before=k, k_after=k, clusters=layout, most_lost=most_lost, right_or_wrong=True
-    )
+    clusters = layout or Clusters()
+    planned = PlannedComparison(parts=parts, clusters=clusters, most_lost=most_lost, right_or_wrong=True)
+    return planned.power(mean, tasks, k_before=k, k_after=k)
 
 
 def steady_forecast(tasks: int, k: int, before: float, after: float) -> float:
     """Return the power that is forecast for tasks that all have the same success rate in an arm."""
     parts = guessed_parts(before, effect=after - before, difference_spread=0.0)
     lost = before + (1 - before) / k
-    return planned_power(
-        parts, after - before, tasks, k_before=k, k_after=k, most_lost=min(1.0, lost), right_or_wrong=True
-    )
+    planned = PlannedComparison(parts=parts, most_lost=min(1.0, lost), right_or_wrong=True)
+    return planned.power(after - before, tasks, k_before=k, k_after=k)
 
 
 def plain_ties(rng: Rng) -> list[Look]:

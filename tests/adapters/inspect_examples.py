@@ -3,18 +3,7 @@
 from inspect_ai import Task, task
 from inspect_ai.agent import react
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.scorer import (
-    Score,
-    Scorer,
-    Target,
-    accuracy,
-    choice,
-    includes,
-    match,
-    mean,
-    model_graded_qa,
-    scorer,
-)
+from inspect_ai.scorer import Score, Scorer, Target, accuracy, choice, includes, match, mean, model_graded_qa, scorer
 from inspect_ai.solver import Generate, TaskState, generate, multiple_choice, prompt_template, system_message, use_tools
 from inspect_ai.solver import solver as solver_
 from inspect_ai.tool import Tool
@@ -97,6 +86,11 @@ def graded() -> Task:
 @task
 def broken_scorer() -> Task:
     return Task(dataset=SUMS, scorer=raising())
+
+
+@task
+def broken_solver() -> Task:
+    return Task(dataset=SUMS, solver=breaking(), scorer=match())
 
 
 @task

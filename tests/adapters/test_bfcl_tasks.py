@@ -66,6 +66,15 @@ def test_the_expected_calls_are_1_and_no_call_is_0(category: str) -> None:
         assert "Wrong number of functions" in none.verdict.reason
 
 
+def test_arguments_that_are_no_object_are_wrong_and_not_an_error() -> None:
+    of = domain("simple")
+    (task,) = of.tasks("train", seed=0, limit=1)
+    one = ran(of, task, lambda messages, info: ModelResponse(parts=[ToolCallPart("anything", "{not json")]))
+    assert one.failure is None
+    assert one.verdict
+    assert one.verdict.reward == 0.0
+
+
 @pytest.mark.parametrize("category", ["irrelevance", "live_irrelevance"])
 def test_where_no_function_fits_no_call_is_right(category: str) -> None:
     of = domain(category)

@@ -16,7 +16,7 @@ from agentlearn.config import RolloutOptions
 from agentlearn.domain.base import load_domain
 from agentlearn.types.experience import library_of
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
-from agentlearn_adapters.inspect_tasks import InspectDomain
+from agentlearn_adapters.inspect_tasks import InspectDomain, _reward_of
 from tests.adapters.scripted_rollouts import Script, rollouts, says, shown
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # in code of inspect_ai
@@ -86,6 +86,13 @@ def test_a_scorer_that_raises_leaves_the_rollout_undecided() -> None:
     assert one.verdict
     assert one.verdict.status == "undecided"
     assert "the scorer broke" in one.verdict.reason
+
+
+def test_a_solver_that_raises_is_a_failure() -> None:
+    (one,) = ran("broken_solver", says("2"), limit=1)
+    assert one.verdict is None
+    assert one.failure
+    assert "the solver broke" in one.failure.message
 
 
 def test_a_model_that_grades_is_asked_without_the_lessons() -> None:
@@ -161,3 +168,13 @@ def test_the_scores_are_those_of_inspect_eval(tmp_path: Path) -> None:
     theirs = {str(one.input): {"C": 1.0, "I": 0.0}[str(one.scores["match"].value)] for one in samples if one.scores}
     assert ours == theirs
     assert set(ours.values()) == {0.0, 1.0}
+
+
+def test_a_value_from_0_to_1_is_the_reward_and_any_other_decides_nothing(subtests: pytest.Subtests) -> None:
+    for value, reward in {"C": 1.0, "I": 0.0, "P": 0.5, "0.5": 0.5, True: 1.0, 0.25: 0.25}.items():
+        with subtests.test(repr(value)):
+            assert _reward_of(value) == reward
+    assert _reward_of({"a": 0.5, "b": 1}) == 0.75
+    for value in [float("nan"), float("inf"), -0.1, 7, "seven", {}, [0.5, 3], None, {"a": "b"}]:
+        with subtests.test(repr(value)):
+            assert isinstance(_reward_of(value), str)

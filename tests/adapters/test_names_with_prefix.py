@@ -1,16 +1,22 @@
 """Names with a prefix load a domain, errors are one sentence, and the names of results are valid names of libraries."""
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
-from agentlearn.config.result_names import name_of_result
+from agentlearn.config.names import name_of_result
 from agentlearn.domain.base import is_domain, load_domain
 from agentlearn.errors import ConfigError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # in code of inspect_ai
 EXAMPLES = Path(__file__).parent / "inspect_examples.py"
+
+
+LIBRARY_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 @pytest.mark.parametrize(
@@ -51,3 +57,8 @@ def test_adapters_are_domains_by_prefix_only() -> None:
 )
 def test_the_name_of_a_library_follows_from_the_domain(domain: str, name: str) -> None:
     assert LearnSettings(domain=domain).library_name == name_of_result(domain) == name
+
+
+@given(st.text(), st.sampled_from(["inspect", "bfcl", "verifiers"]))
+def test_every_name_with_a_prefix_gives_a_library_name(rest: str, prefix: str) -> None:
+    assert LIBRARY_NAME.fullmatch(name_of_result(f"{prefix}:{rest}"))

@@ -154,10 +154,7 @@ with_tasks(
     "the same split and seed gave other tasks the second time",
     lambda self, tasks, split, limit: tasks if split != "train" or limit != 40 else [self.task(nth(self))],
 )
-with_tasks(
-    "with limit=1 it did not give one task",
-    lambda self, tasks, split, limit: Sound.tasks(self, split, seed=0),
-)
+with_tasks("with limit=1 it did not give one task", lambda self, tasks, split, limit: Sound.tasks(self, split, seed=0))
 with_tasks(
     "a task is 'Double 1.', not of agentlearn.types.task.Task",
     lambda self, tasks, split, limit: [task.problem for task in tasks] if nth(self) <= 3 else tasks,

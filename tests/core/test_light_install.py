@@ -32,6 +32,17 @@ LIGHT = {
 """Public names that need no extra."""
 
 
+USE = """
+from pydantic_ai import Agent
+from agentlearn import Experiences, library_of
+
+library = library_of(["Count both ends of a range."])
+agent = Agent("test", instructions="Solve it.", capabilities=[Experiences(library)])
+result = agent.run_sync("How many integers from 3 to 30?")
+assert "Count both ends" in str(result.all_messages()), result.all_messages()
+"""
+
+
 def light(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a program without the packages of the extra `learn`."""
     root = str(Path(agentlearn.__file__).parents[1])
@@ -64,6 +75,11 @@ for name in agentlearn.__all__:
         assert words.endswith("): pip install 'agentlearn-lib[learn]'")
 
 
+def test_lessons_are_used(tmp_path: Path) -> None:
+    ended = light(USE, tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("words", [[], ["learn", "math", "--json"]])
 def test_the_command_is_one_sentence(words: list[str], tmp_path: Path) -> None:
     ended = light(f"sys.argv[1:] = {words!r}\nfrom agentlearn.cli import main\nmain()", tmp_path)
@@ -93,7 +109,7 @@ except ModuleNotFoundError as error:
 FILES = """
 from pathlib import Path
 from agentlearn.errors import MissingExtra
-from agentlearn.library.audit import audit_lessons, audited
+from agentlearn.library.audit import AuditedLesson, LibraryAudit
 from agentlearn.library.formats import write_form
 from agentlearn.library.import_lessons import import_lessons
 from agentlearn.types.experience import library_of
@@ -101,7 +117,7 @@ from agentlearn.types.experience import library_of
 library = library_of(["When counting a grid, count each cell once."])
 for form in ("agentlearn", "lines", "training-free-grpo", "ace"):
     assert len(import_lessons(write_form(library, Path(f"math-{form}"), form)).lessons) == 1, form
-assert audit_lessons(audited(library)).score == 100
+assert LibraryAudit.of(AuditedLesson.all_of(library)).score == 100
 for path, form in (("math.yaml", "youtu"), ("math.md", "markdown"), ("math", "skill")):
     try:
         import_lessons(write_form(library, Path(path), form))

@@ -60,9 +60,8 @@ def shop(folder: Path, weights: range, *, answers: bool = True) -> Path:
 
 def learned(stub: OpenAIStub, folder: Path, *options: str) -> tuple[dict[str, Any], str]:
     """The JSON of a run and what it printed besides."""
-    done = agentlearn_here(
-        "learn", *options, "--model", f"{stub.base_url}#clerk", "--epochs", "1", "--json", cwd=folder
-    )
+    quick = ("--model", f"{stub.base_url}#clerk", "--epochs", "1", "--validation-rollouts", "1")
+    done = agentlearn_here("learn", *options, *quick, "--json", cwd=folder)
     return json.loads(done.stdout), done.stderr
 
 
@@ -71,7 +70,7 @@ def gained(report: dict[str, Any]) -> bool:
     return (report["before"]["mean"], report["after"]["mean"], low > 0) == (0.0, 1.0, True)
 
 
-@pytest.mark.parametrize("labels", ["reasons", "gold"])
+@pytest.mark.parametrize("labels", ["reasons", pytest.param("gold", marks=pytest.mark.slow)])
 def test_a_shop_whose_rule_nobody_guesses_teaches_it(labels: str, tmp_path: Path) -> None:
     source = shop(tmp_path, range(3, 26), answers=labels == "gold")
     reward = "told" if labels == "reasons" else "silent"
@@ -84,7 +83,7 @@ def test_a_shop_whose_rule_nobody_guesses_teaches_it(labels: str, tmp_path: Path
     assert gained(report)
     assert "always wrong" in said
     shown = agentlearn_here("runs", "show", report["run"], cwd=tmp_path).stdout
-    assert re.search(r"^taught +0 mixed, \d+ always wrong", shown, re.MULTILINE)
+    assert re.search(r"^taught +\d+ always wrong", shown, re.MULTILINE)
 
 
 def test_without_a_word_on_what_was_wanted_nothing_is_asked_and_the_run_says_what_helps(tmp_path: Path) -> None:
@@ -93,10 +92,11 @@ def test_without_a_word_on_what_was_wanted_nothing_is_asked_and_the_run_says_wha
         options = (str(source), "--reward", "shop_reward:told", "--all-wrong", "skip", "--no-eval")
         report, said = learned(stub, tmp_path, *options)
         assert stub.counts["compare"] == stub.counts["summarise"] == 0
-    assert report["taught"] == {"mixed": 0, "all_wrong": 0, "single": 0, "skipped": {"nothing": 10}}
+    assert report["taught"] == {"mixed": 0, "all_wrong": 0, "single": 0, "skipped": {"not_wanted": 10}}
     assert "--all-wrong teach learns from reasons and expected answers" in said
 
 
+@pytest.mark.slow
 def test_single_recorded_attempts_with_comments_teach(tmp_path: Path) -> None:
     test = shop(tmp_path, range(40, 52))
     with Recorder("clerk", tmp_path / ".agentlearn") as recorder:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.app import run
+from tests.support.cases import cases
 from tests.support.command import agentlearn_here
 
 ROWS = '{"problem": "What is 1 + 1?", "answer": "2"}\n{"problem": "What is 2 + 2?"}\n'
@@ -27,52 +28,13 @@ def the_sentence(stdout: str, stderr: str) -> str:
     return lines[0].removeprefix("agentlearn: ")
 
 
-SENTENCES = {
-    "trace ffff": "there is no store at '.agentlearn'; a run makes one",
-    "learn maths": "domain 'maths' is not installed (found: 'math', 'miniwob', 'web'); did you mean 'math'?",
-    "learn math --data none.jsonl": "none.jsonl",
-    "learn math --data rows.jsonl --model sim:novice": "line 2",
-    "learn tasks.jsonl": "or name the domain that judges them: agentlearn learn math --data tasks.jsonl",
-    "learn none.yaml": "there is no recipe 'none.yaml'",
-    "learn math --epochs 0": "epochs is 0, but input should be greater than or equal to 1",
-    "learn math --temperature 7": "temperature is 7.0, but input should be less than or equal to 2",
-    "learn math --group-size x": 'unable to convert "x" into int',
-    "learn math --epoch 3": "Unknown option: --epoch",
-    "learn math --from nothing": "nothing",
-    "learn math --model sim:genius": "has no model 'genius' (it has 'sim:novice'",
-    "learn math --model vllm:Qwen/Qwen3": "pip install 'agentlearn-lib[vllm]'",
-    "learn math --model local:weights": "there is no directory 'weights'",
-    "learn math --model anthropic:claude-haiku-4-5 --yes": "pip install 'pydantic-ai-slim[anthropic]'",
-    "learn math --model http://127.0.0.1:9/v1 --sandbox unsafe-local": "must name a model after",
-    "learn math --model http://127.0.0.1:9/v1#m --max-cost-usd 2 --sandbox unsafe-local": (
-        "--max-cost-usd 2 cannot be kept: the price of 'http://127.0.0.1:9/v1#m' is not known;"
-        " limit the run with --max-tokens or --max-minutes"
-    ),
-    "learn math --reflector http://127.0.0.1:9/v1#m --max-cost-usd 2 --dry-run": (
-        "the price of 'http://127.0.0.1:9/v1#m' is not known"
-    ),
-    "learn math --model http://127.0.0.1:9/v1#m --sandbox unsafe-local": (
-        "the endpoint 'http://127.0.0.1:9/v1' cannot be reached: "
-    ),
-    "learn math --model openai:gpt-5-mini --yes --sandbox unsafe-local": "OPENAI_API_KEY",
-    "learn math --sandbox moon": "there is no sandbox 'moon'",
-    "library show nothing": "nothing",
-    "library show ../../etc/passwd": "passwd",
-    "sim serve --rate-limited 3": "give a share from 0 to 1",
-    "lern": 'Did you mean "learn"?',
-}
-
-
 def test_one_sentence(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    subtests: pytest.Subtests,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "of nobody")
     Path("rows.jsonl").write_text(ROWS)
-    for command, sentence in SENTENCES.items():
+    for command, sentence in cases(__file__, "sentences").items():
         with subtests.test(command):
             assert run(command.split()) == 2
             said = capfd.readouterr()

@@ -13,13 +13,15 @@ from agentlearn.config import LearnSettings
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
 from agentlearn.store import read_store
+from tests.support.small_math import few_math_tasks
 
 pytestmark = pytest.mark.slow
 
 
 def learned(store: Path) -> LearnReport:
     fields = {"domain": "math", "model": "sim:novice", "limit": 6, "epochs": 1, "batch_size": 6, "store": store}
-    return asyncio.run(run_learning(LearnSettings.model_validate({**fields, "max_minutes": 30})))
+    with few_math_tasks():
+        return asyncio.run(run_learning(LearnSettings.model_validate({**fields, "max_minutes": 30})))
 
 
 def test_a_clock_that_jumps_by_hours_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,16 +7,15 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import peft
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-peft = pytest.importorskip("peft")
-
-from agentlearn.cli.app import run  # noqa: E402
-from agentlearn.store import read_store  # noqa: E402
-from tests.support.families import family_folder, family_model  # noqa: E402
-from tests.support.letters_training import WORDS, Stopping, letters_fields, one_word_tasks, resumed, stopped  # noqa: E402
-from tests.support.tiny_model import tiny_tokenizer  # noqa: E402
+from agentlearn.cli.app import run
+from agentlearn.store import read_store
+from tests.support.families import family_folder, family_model
+from tests.support.letters_training import WORDS, Stopping, letters_fields, one_word_tasks, resumed, stopped
+from tests.support.tiny_model import tiny_tokenizer
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")]
 

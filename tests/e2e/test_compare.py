@@ -124,6 +124,7 @@ def test_a_library_that_holds_answers_is_flagged_and_gets_no_verdict(run: RUN) -
     assert found.contrasts[0].verdict == "cannot_tell"
 
 
+@pytest.mark.slow
 def test_a_stopped_comparison_continues(run: RUN) -> None:
     with pytest.raises(BudgetExceeded):
         run("none", "good.json", max_tokens=1500, concurrency=2)
@@ -134,6 +135,7 @@ def test_a_stopped_comparison_continues(run: RUN) -> None:
     assert [arm.score for arm in whole.arms] == [arm.score for arm in found.arms]
 
 
+@pytest.mark.slow
 def test_a_sequential_comparison_stops_when_it_has_a_verdict(run: RUN) -> None:
     """It counts as reused only what it read."""
     run("none", "good.json", k=1)
@@ -154,11 +156,14 @@ def test_a_method_is_compared_over_its_learning_seeds(run: RUN) -> None:
     assert "learning seeds" in line.note
 
 
-def test_tasks_that_were_learned_from_are_noticed(run: RUN, service: OpenAIStub) -> None:
-    model = ("--model", f"{service.base_url}#m", "--epochs", "1", "--no-eval", "--select", "last", "--test-share", "0")
-    agentlearn_here("learn", "sums.jsonl", "--reward", "number", *model, "--store", "store", cwd=Path())
-    with pytest.raises(ConfigError, match=r"Cannot tell anything about 'sums', .* 8 of the 8 tasks"):
-        run("none", "sums", k=1)
+def test_several_domains_make_a_matrix(run: RUN) -> None:
+    lines = Path("sums.jsonl").read_text().splitlines()
+    Path("mine.jsonl").write_text("\n".join(lines[12:]))
+    Path("sums.jsonl").write_text("\n".join(lines[:12]))
+    found = run("none", "good.json", domains=("sums.jsonl", "mine.jsonl"), limit=5)
+    cells = {(one.name, one.arm) for one in found.slices if one.by == "domain"}
+    assert cells == {(name, arm) for name in ("sums", "mine") for arm in ("none", "good")}
+    assert len(found.tasks) == 10
 
 
 @pytest.mark.slow

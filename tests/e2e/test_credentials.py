@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.command import agentlearn
+from tests.support.command import agentlearn, agentlearn_here
 from tests.support.openai_script import Reply, Request, Script, Solver, error
 from tests.support.openai_stub import OpenAIStub
 
@@ -89,8 +89,14 @@ def everything_said(tasks: str, tmp_path: Path, gate: Gate, model: str, shown: s
         said.append(done.stdout + done.stderr)
         return said[-1]
 
+    def read(*words: str) -> str:
+        """The same in this process, which was never given a credential that it could leave out."""
+        done = agentlearn_here(*words, cwd=tmp_path)
+        said.append(done.stdout + done.stderr)
+        return said[-1]
+
     run("learn", tasks, *QUICK, "--model", model, "--max-tokens", "1500", "--log", "debug", expect=3)
-    (run_id,) = (one["run"] for one in json.loads(run("runs", "list", "--json"))["runs"])
+    (run_id,) = (one["run"] for one in json.loads(read("runs", "list", "--json"))["runs"])
     assert "credentials are never stored" in run("learn", "--resume", run_id, expect=2)
     assert gate.refused == 0
     more = ("--max-tokens", "9000000")
@@ -99,15 +105,14 @@ def everything_said(tasks: str, tmp_path: Path, gate: Gate, model: str, shown: s
     run("learn", "--resume", run_id, *more, expect=1, AGENTLEARN_MODEL=wrong)
     assert gate.refused > 0
     run("learn", "--resume", run_id, *more, AGENTLEARN_MODEL=model)
-    out = run("runs", "show", run_id) + run("runs", "list")
-    assert shown in out
+    assert shown in read("runs", "show", run_id) + read("runs", "list")
     arms = (f"none,model={model}", f"warm=none,model={model},temperature=0.9")
-    for file in ("out.csv", "out.json", "out.html"):
-        words = ("--domain", tasks, "--reward", "number", "--k", "1", "--sandbox", "unsafe-local", "--yes")
-        run("compare", *arms, *words, "--out", str(tmp_path / file))
+    words = ("--domain", tasks, "--reward", "number", "--k", "1", "--sandbox", "unsafe-local", "--yes")
+    out = (word for file in ("out.csv", "out.json", "out.html") for word in ("--out", file))
+    run("compare", *arms, *words, *out)
     for form in ("openai-jsonl", "trl-jsonl", "parquet"):
-        run("store", "export", "--format", form, "--out", str(tmp_path / f"exported.{form}"))
-    run("store", "snapshot")
+        read("store", "export", "--format", form, "--out", f"exported.{form}")
+    read("store", "snapshot")
     run("doctor", "--model", model, "--yes")
     return said
 

@@ -7,27 +7,17 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from agentlearn.errors import ConfigError  # noqa: E402
-from agentlearn.library import LibraryStore  # noqa: E402
-from agentlearn.store import read_store  # noqa: E402
-from agentlearn.train.engine.chat_template import TemplateFormat  # noqa: E402
-from agentlearn.train.settings import train_settings  # noqa: E402
-from agentlearn.train.teaching import RolloutPrompts  # noqa: E402
-from agentlearn.types.experience import library_of  # noqa: E402
-from agentlearn.types.task import Task  # noqa: E402
-from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory  # noqa: E402
-from tests.support.letters_training import (  # noqa: E402
-    WORDS,
-    Stopping,
-    letters_fields,
-    one_word_tasks,
-    resumed,
-    stopped,
-    trained,
-)
-from tests.support.tiny_model import saved, tiny_network  # noqa: E402
+from agentlearn.errors import ConfigError
+from agentlearn.library import LibraryStore
+from agentlearn.store import read_store
+from agentlearn.train.engine.chat_template import TemplateFormat
+from agentlearn.train.settings import train_settings
+from agentlearn.train.teaching import RolloutPrompts
+from agentlearn.types.experience import library_of
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory
+from tests.support.letters_training import WORDS, Stopping, letters_fields, one_word_tasks, resumed, stopped, trained
+from tests.support.tiny_model import saved, tiny_network
 
 LESSONS = ("Answer with few letters.", "Prefer letters from the start of the alphabet.")
 
@@ -115,6 +105,26 @@ def test_the_teacher_of_an_adapter_that_is_trained_on_has_its_weights(tmp_path: 
     gradient = {"lora_rank": 4}
     assert train_settings({**common, "model": str(adapter), "gradient": gradient}).gradient.reference == "copy"
     assert train_settings({**common, "model": "base", "gradient": gradient}).gradient.reference == "adapter_off"
+
+
+@pytest.mark.slow
+def test_weights_that_are_worse_on_held_out_tasks_are_not_published(
+    weights: Path, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agentlearn.learning.evaluate import RunResult
+
+    held_out: Any = RunResult.held_out
+
+    def worse(result: RunResult) -> Any:
+        found = held_out.fget(result)
+        return found.model_copy(update={"delta": found.delta.model_copy(update={"verdict": "worse"})})
+
+    monkeypatch.setattr(RunResult, "held_out", property(worse))
+    chosen = fields_of(weights, tasks, tmp_path, evaluate=True, test_share=0.5, eval_rollouts=1)
+    report = trained(chosen)
+    assert not report.weights.published
+    assert not train_settings(chosen).folder.exists()
+    assert (Path(report.weights.path) / "model.safetensors").is_file()
 
 
 VISITS = Counter[str]()

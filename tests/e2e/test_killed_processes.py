@@ -7,20 +7,8 @@ import pytest
 from agentlearn.store import read_store
 from tests.support.killing import run_and_kill
 
-LEARN = (
-    "learn",
-    "math",
-    "--model",
-    "sim:novice",
-    "--limit",
-    "6",
-    "--epochs",
-    "1",
-    "--eval-rollouts",
-    "1",
-    "--seed",
-    "3",
-)
+LEARN = ("learn", "math", "--model", "sim:novice", "--limit", "6", "--epochs", "1", "--eval-rollouts", "1")
+LEARN += ("--validation-rollouts", "0", "--seed", "3")
 
 
 def rewards(folder: Path) -> dict[tuple[str, str, int], tuple[str, float | None]]:

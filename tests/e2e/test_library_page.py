@@ -3,13 +3,15 @@
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from inspect_ai.tool import read_skills
 from skills_ref import validator
 
-from tests.support.command import agentlearn
+from tests.support.command import agentlearn_here
+from tests.support.small_math import few_math_tasks
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +21,7 @@ MADE = re.compile(r"(?:added|now|approved) ([0-9a-f]{8,})")
 TASK = {"problem": "A shelf holds 14 books and 9 of them are thick. How many books on it are not thick?", "answer": "5"}
 
 
+@pytest.mark.usefixtures("few_tasks")
 def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("- When two events exclude each other, add their probabilities.\n")
     (tmp_path / "tasks.jsonl").write_text(json.dumps(TASK))
@@ -27,7 +30,7 @@ def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> No
     ids, said = dict[str, str](), dict[str, str]()
     for line in commands:
         words = [ids.get(word, word) for word in shlex.split(line)[1:]]
-        out = agentlearn(*words, cwd=tmp_path).stdout
+        out = agentlearn_here(*words, cwd=tmp_path).stdout
         said[" ".join(words[:2])] = said.get(" ".join(words[:2]), "") + out
         made = MADE.search(out)
         if made is not None and "FENCE" not in ids:
@@ -50,21 +53,27 @@ def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> No
     two_readers_load(tmp_path / "skills" / "math")
 
 
+@pytest.fixture
+def few_tasks() -> Iterator[None]:
+    with few_math_tasks():
+        yield
+
+
 def pending_id(folder: Path) -> str:
     """The start of the id of the only lesson that waits."""
-    (waiting,) = json.loads(agentlearn("library", "show", "math", "--json", cwd=folder).stdout)["withheld"]
+    (waiting,) = json.loads(agentlearn_here("library", "show", "math", "--json", cwd=folder).stdout)["withheld"]
     return waiting["experience"]["id"][:12]
 
 
 def shown(folder: Path, name: str) -> str:
     """The lessons of a library."""
-    found = json.loads(agentlearn("library", "show", name, "--json", cwd=folder).stdout)
+    found = json.loads(agentlearn_here("library", "show", name, "--json", cwd=folder).stdout)
     return "\n".join(one["lesson"] for one in found["experiences"])
 
 
 def changes(folder: Path) -> list[dict[str, str]]:
     """The changes of the library, as `library log --json` lists them."""
-    return json.loads(agentlearn("library", "log", "math", "--json", cwd=folder).stdout)["changes"]
+    return json.loads(agentlearn_here("library", "log", "math", "--json", cwd=folder).stdout)["changes"]
 
 
 def two_readers_load(folder: Path) -> None:

@@ -181,6 +181,36 @@ def test_the_policy_stops_what_would_get_in(browser: Browser, files: Path) -> No
     context.close()
 
 
+def test_the_keyboard_reaches_the_contents_and_sorts_a_table(browser: Browser, files: Path) -> None:
+    with view(browser, files / "rich.html") as page:
+        met: list[str] = []
+        while len(met) < 60 and met[-1:] != ["BUTTON Difference"]:
+            page.keyboard.press("Tab")
+            met.append(
+                page.evaluate(
+                    """() => {
+                      const e = document.activeElement, style = getComputedStyle(e);
+                      const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+                      const name = e.getAttribute("aria-label") ?? e.textContent;
+                      return `${e.tagName} ${name}${outlined ? "" : " (not seen)"}`;
+                    }"""
+                )
+            )
+        assert met[0] == "A Skip to the details"
+        assert met[-3:] == ["DIV Arms compared with none (simulated)", "BUTTON Arm", "BUTTON Difference"]
+        assert [one for one in met if one.endswith("(not seen)")] == []
+
+        table = page.get_by_role("region", name="Arms compared with none (simulated)")
+        cells = table.locator("tbody tr td:nth-child(2)")
+        before, orders = cells.all_inner_texts(), list[list[str]]()
+        for _ in range(3):
+            page.keyboard.press("Enter")
+            orders.append(cells.all_inner_texts())
+        numbers = [float(text.split()[0].replace("\N{MINUS SIGN}", "-")) for text in orders[0]]
+        assert numbers == sorted(numbers, reverse=True)
+        assert orders[1:] == [orders[0][::-1], before]
+
+
 def test_the_page_works_without_scripts(browser: Browser, files: Path) -> None:
     with view(browser, files / "rich.html", scripts=False) as page:
         assert page.locator("thead button").count() == 0
@@ -189,3 +219,19 @@ def test_the_page_works_without_scripts(browser: Browser, files: Path) -> None:
         assert not row.is_visible()
         fold.click()
         assert row.is_visible()
+
+
+def test_proposals_are_filtered_by_choice_and_by_text(browser: Browser, files: Path) -> None:
+    with view(browser, files / "learned.html") as page:
+        unfold(page)
+        figure = page.locator("figure", has=page.get_by_role("region", name="Proposals (simulated)"))
+        rows = figure.locator("tbody tr:visible")
+        whole = rows.count()
+        figure.get_by_label("End").select_option("rejected")
+        assert set(rows.locator("td:nth-child(5)").all_inner_texts()) == {"rejected"}
+        figure.get_by_label("Epoch").select_option("2")
+        assert rows.count() == whole / 15
+        figure.get_by_label("End").select_option("any end")
+        figure.get_by_label("Epoch").select_option("any epoch")
+        figure.get_by_label("Text").fill("ASKS_FOR_secrets")
+        assert figure.locator("output").inner_text() == f"{rows.count()} of {whole}" == f"{whole // 5} of {whole}"

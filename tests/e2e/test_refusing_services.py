@@ -65,11 +65,7 @@ def the_sentence(stderr: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("refused", "option"),
-    [
-        (without_temperature, ("--temperature", "none")),
-        (without_system, ("--fold-system",)),
-    ],
+    ("refused", "option"), [(without_temperature, ("--temperature", "none")), (without_system, ("--fold-system",))]
 )
 def test_a_refused_setting_is_named_and_can_be_left_out(
     refused: Callable[[Request], Mapping[str, Any] | None], option: tuple[str, ...], tasks: str, tmp_path: Path

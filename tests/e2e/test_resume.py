@@ -69,7 +69,8 @@ def settings(data: Path, base_url: str, store: str, **changes: Any) -> LearnSett
         "evaluate": False,
         "epochs": 2,
         "batch_size": 4,
-        "group_size": 3,
+        "group_size": 4,
+        "stop_after": 2,
         "validation_rollouts": 1,
         "concurrency": IN_FLIGHT,
         "store": data.parent / store,
@@ -86,7 +87,8 @@ def run(chosen: LearnSettings, resume: str | None = None, **given: Any) -> Learn
 
 def command_of(chosen: LearnSettings) -> list[str]:
     """The same run as a command."""
-    names = ("model", "reward", "epochs", "batch_size", "group_size", "validation_rollouts", "concurrency", "store")
+    names = ("model", "reward", "epochs", "batch_size", "group_size", "stop_after", "validation_rollouts")
+    names += ("concurrency", "store")
     options = [word for name in names for word in (f"--{name.replace('_', '-')}", str(getattr(chosen, name)))]
     return [str(AGENTLEARN), "learn", str(chosen.data), *options, "--no-eval"]
 
@@ -139,6 +141,8 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_happened(plain: Plain,
         undisturbed.groups,
         undisturbed.rollouts,
     )
+    assert report.allocated == undisturbed.allocated
+    assert undisturbed.allocated.stopped
     assert sum(line.replayed for line in report.stages.values()) > 0
     assert any(note.startswith("resumed: ") for note in report.notes)
 
@@ -237,6 +241,7 @@ def acknowledged(monkeypatch: pytest.MonkeyPatch) -> list[CallRecord]:
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("room_again")
 def test_a_full_disk_ends_the_run_in_one_sentence_and_nothing_acknowledged_is_lost(
     plain: Plain,

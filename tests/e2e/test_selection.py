@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,19 @@ from agentlearn_demo.sim.reflector import FLAWLESS, ReflectorParameters
 from agentlearn_demo.sim.server import World
 from agentlearn_demo.sim.skills import installed_skills
 from tests.support.command import agentlearn_here
+from tests.support.small_math import few_math_tasks
 
 pytestmark = pytest.mark.slow
 
 INVERTED = ReflectorParameters(useless=0, over_specific=0, over_long=0, duplicate=0, harmful=1, leaking=0, malformed=0)
 SMALL = ("--limit", "16", "--epochs", "1", "--batch-size", "4", "--group-size", "4", "--validation-rollouts", "2")
+
+
+@pytest.fixture(autouse=True)
+def few_tasks() -> Iterator[None]:
+    """A third of the tasks that measure."""
+    with few_math_tasks(every=3):
+        yield
 
 
 @contextmanager

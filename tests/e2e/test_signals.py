@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.store import read_store
-from tests.support.command import AGENTLEARN, agentlearn, agentlearn_here
+from tests.support.command import AGENTLEARN, agentlearn_here
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
 from tests.support.signalled import Signalled, run_and_signal, says
@@ -20,6 +20,7 @@ from tests.support.signalled import Signalled, run_and_signal, says
 pytestmark = pytest.mark.slow
 
 LEARN = ("learn", "math", "--model", "sim:novice", "--limit", "6", "--epochs", "1", "--no-eval", "--seed", "3")
+LEARN += ("--validation-rollouts", "0")
 LESSON = '{"experiences": {"G0": "When a range has two ends, include both endpoints of the range."}, "next_id": 1}'
 HOSTILE = "x\x1b[2J\u202e"
 
@@ -102,6 +103,17 @@ def test_a_closed_terminal_ends_a_run_in_good_order(tmp_path: Path) -> None:
     assert state_of(tmp_path) == "interrupted"
 
 
+def test_a_run_under_nohup_ignores_a_closed_terminal(tmp_path: Path) -> None:
+    with (tmp_path / "printed").open("wb") as out:
+        child = subprocess.Popen(
+            ["nohup", str(AGENTLEARN), *LEARN], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+        )
+        while b"  run  " not in (tmp_path / "printed").read_bytes():
+            assert child.poll() is None
+        child.send_signal(signal.SIGHUP)
+        assert child.wait(timeout=120) == 0
+
+
 def test_an_interrupted_comparison_goes_on_to_the_same_verdict(tmp_path: Path) -> None:
     command = ("compare", "none", "good.json", "--domain", "math", "--model", "sim:novice", "--limit", "6", "--k", "2")
     arms = []
@@ -139,6 +151,18 @@ def test_a_stopped_training_goes_on_to_the_same_weights(tmp_path: Path, monkeypa
             command = resume_of(done, signal.SIGTERM) or command
             assert command[:2] == ["train", "--resume"]
             assert state_of(tmp_path / name) == "interrupted"
-        report = json.loads(agentlearn(*command, "--json", cwd=tmp_path / name).stdout)
+        report = json.loads(agentlearn_here(*command, "--json", cwd=tmp_path / name).stdout)
         hashes.append(report["weights"]["sha256_after"])
     assert hashes[0] == hashes[1]
+
+
+def test_streams_that_nobody_reads_or_that_cannot_be_used_give_one_sentence_at_most(tmp_path: Path) -> None:
+    for line, status, sentences in (
+        ("A --help | true; echo ${PIPESTATUS[0]}", "141", 0),
+        ("A library list >&- 2>&-; echo $?", "0", 0),
+        ("A library list > /dev/full; echo $?", "1", 1),
+    ):
+        command = ["bash", "-c", line.replace("A ", f"{AGENTLEARN} ")]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        assert (done.stdout.strip(), len(done.stderr.splitlines())) == (status, sentences), done.stderr
+        assert done.stderr.startswith("agentlearn: " * sentences)

@@ -6,26 +6,18 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
-torch = pytest.importorskip("torch")
-
-from agentlearn.cli.app import run  # noqa: E402
-from agentlearn.cli.train_progress import TrainProgress  # noqa: E402
-from agentlearn.store import read_store  # noqa: E402
-from agentlearn.train.report import TrainReport  # noqa: E402
-from agentlearn.train.run_training import run_training  # noqa: E402
-from agentlearn.train.settings import TrainSettings, resumed_train_settings, train_settings  # noqa: E402
-from agentlearn.types.trajectory import ModelTurn  # noqa: E402
-from tests.support.letters_training import (  # noqa: E402
-    WORDS,
-    Stopping,
-    letters_fields,
-    one_word_tasks,
-    stopped,
-    trained,
-)
-from tests.support.tiny_model import saved, tiny_network  # noqa: E402
+from agentlearn.cli.app import run
+from agentlearn.cli.train_progress import TrainProgress
+from agentlearn.store import read_store
+from agentlearn.train.report import TrainReport
+from agentlearn.train.run_training import run_training
+from agentlearn.train.settings import TrainSettings, resumed_train_settings, train_settings
+from agentlearn.types.trajectory import ModelTurn
+from tests.support.letters_training import WORDS, Stopping, letters_fields, one_word_tasks, stopped, trained
+from tests.support.tiny_model import saved, tiny_network
 
 Whole = tuple[TrainReport, TrainSettings]
 MEASURED = {"epochs": 4, "max_output_tokens": 12, "evaluate": True, "test_share": 0.5, "eval_rollouts": 4}
@@ -157,10 +149,7 @@ def test_the_command_prints_a_line_per_update_and_leaves_a_page(
 
 
 def test_what_cannot_be_done_is_said_in_one_sentence(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    subtests: pytest.Subtests,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
     def said(command: str) -> str:
         assert run([*command.split(), "--store", str(tmp_path / "store")]) == 2

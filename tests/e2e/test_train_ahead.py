@@ -10,20 +10,12 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from agentlearn.learning.callbacks import Update  # noqa: E402
-from agentlearn.train import trainable  # noqa: E402
-from agentlearn.types.task import Task  # noqa: E402
-from agentlearn.types.trajectory import Trajectory  # noqa: E402
-from tests.support.letters_training import (  # noqa: E402
-    Stopping,
-    letters_fields,
-    one_word_tasks,
-    resumed,
-    stopped,
-)
-from tests.support.tiny_model import saved, tiny_network  # noqa: E402
+from agentlearn.learning.callbacks import Update
+from agentlearn.train import trainable
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
+from tests.support.letters_training import Stopping, letters_fields, one_word_tasks, resumed, stopped
+from tests.support.tiny_model import saved, tiny_network
 
 STAND_IN = (sys.executable, "-m", "tests.support.vllm_stand_in")
 _COUNT = itertools.count()

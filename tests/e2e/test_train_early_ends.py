@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,10 @@ from agentlearn.store import read_store
 from agentlearn.train.update.metrics import StepMetrics
 from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
+from agentlearn.types.ids import RolloutId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory
-from tests.support.letters_training import (
-    WORDS,
-    Stopping,
-    letters_fields,
-    one_word_tasks,
-    stopped,
-    trained,
-)
+from agentlearn.types.trajectory import ModelTurn, Trajectory
+from tests.support.letters_training import WORDS, Stopping, letters_fields, one_word_tasks, resumed, stopped, trained
 from tests.support.tiny_model import saved, tiny_network
 
 CHANCE = random.Random(0)
@@ -48,6 +43,41 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fields(weights: Path, tmp_path: Path) -> dict[str, Any]:
     tasks = one_word_tasks(tmp_path / "words.jsonl", *WORDS[:4])
     return letters_fields(weights, tasks, tmp_path / "store", reward=f"{__name__}:fickle", epochs=2)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_trains_on_what_the_store_shows(fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It makes its updates again, as after a kill before the first checkpoint."""
+    steps: list[Sequence[TrainingRow]] = []
+    step = Updater.step
+
+    def recorded(self: Updater, rows: Sequence[TrainingRow], **named: Any) -> StepMetrics:
+        steps.append(rows)
+        return step(self, rows, **named)
+
+    CHANCE.seed(1)
+    store: Path = fields["store"]
+    begun = stopped(fields, Stopping(2))
+    with read_store(store) as reader:
+        first = {one.id: one for one in reader.trajectories(begun)}
+    shutil.rmtree(store / "checkpoints")
+    monkeypatch.setattr(Updater, "step", recorded)
+    CHANCE.seed(2)
+    report = resumed(store)
+    with read_store(store) as reader:
+        kept, rollouts = reader.metrics(begun), reader.trajectories(begun)
+        assert (len(steps), len(rollouts)) == (4, 4 * 2 * 4)
+        assert {one.id: one for one in rollouts if one.id in first} == first
+        decided = {one.id for one in rollouts if one.outcome != "undecided"}
+        assert {row.rollout for rows in steps for row in rows} == decided
+        for rows, values in zip(steps, (kept[number] for number in sorted(kept)), strict=True):
+            assert sum(row.reward for row in rows) / len(rows) == pytest.approx(values["reward"])
+            for row in rows:
+                shown = reader.trajectory(RolloutId(row.rollout))
+                (turn,) = (one for one in shown.steps if isinstance(one, ModelTurn))
+                assert turn.tokens is not None
+                assert (row.reward, row.ids_T.tolist()) == (shown.reward, [*turn.tokens.prompt, *turn.tokens.ids])
+    assert any("had finished before were learned from as the store shows them" in note for note in report.notes)
 
 
 def test_a_run_ended_during_an_update_finishes_and_saves_it(
@@ -86,13 +116,13 @@ def test_a_sampler_that_is_not_the_trainer_ends_the_run(
     """Whatever the cause. Nothing is published, and no checkpoint holds the update."""
     from agentlearn.train.engine import active_batch
 
-    exact = active_batch.sample_tokens
+    exact = active_batch._sample_tokens
 
     def shifted(*given: Any) -> tuple[Any, Any]:
         ids, logprobs = exact(*given)
         return ids, logprobs - 0.02
 
-    monkeypatch.setattr(active_batch, "sample_tokens", shifted)
+    monkeypatch.setattr(active_batch, "_sample_tokens", shifted)
     monkeypatch.setattr("agentlearn.train.engine.torch_engine.LARGEST", 1.0)
     with pytest.raises(WeightsDiffer, match=r"differ by 0\.02 nats on average, .* at most 0\.002") as refused:
         trained(fields)

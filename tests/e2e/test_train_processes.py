@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("accelerate")
-
 from agentlearn.library import LibraryStore
 from agentlearn.store import read_store
 from agentlearn.types.experience import library_of

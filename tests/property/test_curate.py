@@ -6,14 +6,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.library.curate import (
-    CheckContext,
-    DropReason,
-    QuarantineCode,
-    RejectionCode,
-    next_version,
-    parse_item,
-)
+from agentlearn.library.curate import CheckContext, DropReason, QuarantineCode, RejectionCode, next_version, parse_item
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, Experience, Library, word_count
 from agentlearn.types.operation import Applied, Delete, Dropped, Ended, Merge, Proposal, Quarantined, Rejected
 from agentlearn.types.task import Task

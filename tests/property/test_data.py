@@ -9,8 +9,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.data import read_tasks, rows
+from agentlearn.data import read_tasks
 from agentlearn.data.overlap import hold_out, overlaps
+from agentlearn.data.reading import rows
 from agentlearn.types.task import Task
 
 WORDS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=40)

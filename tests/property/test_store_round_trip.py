@@ -198,7 +198,7 @@ def test_different_texts_are_stored_differently(one: str, other: str) -> None:
 
 
 @given(several(st.tuples(trajectories, messages), lambda pair: pair[0].id))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_trajectories(pairs: list[tuple[Trajectory, bytes]]) -> None:
     async def save(store: Store) -> None:
         async with asyncio.TaskGroup() as group:
@@ -214,7 +214,7 @@ def test_trajectories(pairs: list[tuple[Trajectory, bytes]]) -> None:
 
 
 @given(several(records, lambda record: record.id))
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_the_journal(journal: list[CallRecord]) -> None:
     async def save(store: Store) -> None:
         for record in journal:
@@ -228,7 +228,7 @@ def test_the_journal(journal: list[CallRecord]) -> None:
 
 
 @given(several(endings, lambda ended: ended.proposal.id), several(summaries, lambda one: one.id), ids, texts)
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_proposals_and_summaries(ended: list[Ended], told: list[Summary], run: str, phase: str) -> None:
     async def save(store: Store) -> None:
         await store.save_proposals(RunId(run), phase, 3, ended)
@@ -245,7 +245,7 @@ def test_proposals_and_summaries(ended: list[Ended], told: list[Summary], run: s
 
 
 @given(several(libraries, lambda library: library.version), several(tasks, lambda task: task.id))
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_libraries_and_tasks(versions: list[Library], run_inputs: list[Task]) -> None:
     first: dict[str, Experience] = {}  # an id names one experience for ever
     for library in versions:
@@ -267,7 +267,7 @@ def test_libraries_and_tasks(versions: list[Library], run_inputs: list[Task]) ->
 
 
 @given(several(events, lambda event: event.run), texts)
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_runs_and_prompts(history: list[RunEvent], prompt: str) -> None:
     async def save(store: Store) -> None:
         await store.save_prompt(PromptRef(name="p", version=1, sha256="ab"), prompt)

@@ -12,7 +12,7 @@ import pytest
 from pydantic_ai import Agent
 
 from agentlearn import learn, solve
-from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState, fetched_state, model_path
+from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState, model_path
 from agentlearn.train.run_training import run_training
 from agentlearn.train.serving.local import load_for_serving
 from agentlearn.train.settings import train_settings
@@ -22,7 +22,7 @@ NAME = "smollm2-135m"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        fetched_state(KNOWN_MODELS[NAME]) is not FetchedState.FETCHED,
+        KNOWN_MODELS[NAME].state() is not FetchedState.FETCHED,
         reason=f"the model is not there; fetch it with: agentlearn models fetch {NAME}",
     ),
     pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning"),

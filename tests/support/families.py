@@ -25,20 +25,14 @@ _GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512}
 FAMILIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "llama": ("llama", {}),
     "qwen2": ("qwen2", {}),
-    "qwen2 with a window": (
-        "qwen2",
-        {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1},
-    ),
+    "qwen2 with a window": ("qwen2", {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}),
     "qwen3": ("qwen3", {}),
     "qwen3 with a window in every layer": (
         "qwen3",
         {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 0},
     ),
     "mistral with a window": ("mistral", {"sliding_window": WINDOW}),
-    "gemma 2": (
-        "gemma2",
-        {"sliding_window": WINDOW, "query_pre_attn_scalar": 8, "final_logit_softcapping": 3.0},
-    ),
+    "gemma 2": ("gemma2", {"sliding_window": WINDOW, "query_pre_attn_scalar": 8, "final_logit_softcapping": 3.0}),
     "gemma 3": ("gemma3_text", {"sliding_window": WINDOW, "query_pre_attn_scalar": 8, "num_hidden_layers": 6}),
     "phi": ("phi", {}),
     "phi 3 with a window": ("phi3", {"sliding_window": WINDOW}),

@@ -13,12 +13,12 @@ from agentlearn.learning.report import (
     HeldOutScore,
     LearnReport,
     LibraryLine,
-    Proposals,
     SelectedVersion,
     StageLine,
     VersionLine,
     WeightsRecord,
 )
+from agentlearn.library.curate import EndCounts
 from agentlearn.measure.contrast import ContrastVerdict, Worst
 from agentlearn.store import ProposalRow, RunRow, TrajectoryRow
 from agentlearn.types.experience import Experience, Library, Origin
@@ -38,7 +38,7 @@ from agentlearn.types.operation import (
     Rejected,
 )
 from agentlearn.types.trajectory import PromptRef
-from agentlearn.views.learn_record import FamilyScore, LearnRecord
+from agentlearn.views.learn_record import LearnRecord, _FamilyScore
 from agentlearn.views.lesson_origins import LessonOrigin
 from agentlearn.views.records import GroupRow
 
@@ -208,17 +208,15 @@ def learn_record(
             for n, (task, problem) in enumerate(problems.items())
         ),
         families=(
-            FamilyScore(family=text, tasks=3, before=0.2, after=0.9),
-            FamilyScore(family="other", tasks=2, before=0.5, after=0.5),
+            _FamilyScore(family=text, tasks=3, before=0.2, after=0.9),
+            _FamilyScore(family="other", tasks=2, before=0.5, after=0.5),
         ),
         proposals=proposals(tasks, epochs, text, lesson),
         problems=problems,
         library=library,
         start=LibraryVersion("0" * 32),
         origins={
-            ExperienceId("x0" * 8): [
-                LessonOrigin(RUN, "epoch-1", 1, "p0", ("p1",), (f"{RUN}/00000001@epoch-1",), 10),
-            ]
+            ExperienceId("x0" * 8): [LessonOrigin(RUN, "epoch-1", 1, "p0", ("p1",), (f"{RUN}/00000001@epoch-1",), 10)]
         },
         lessons={ExperienceId("x1" * 8): lesson, ExperienceId("x7" * 8): "Count one end."},
         store=Path("s"),
@@ -244,7 +242,7 @@ def full_report(text: str, *, epochs: int, tasks: int, library: Library, simulat
         library=LibraryLine(
             name="math", version=library.version, parent=None, lessons=3, tokens=60, current=library.version
         ),
-        proposals=Proposals(applied=3, rejected={"too_long": 2}),
+        proposals=EndCounts(applied=3, rejected={"too_long": 2}),
         groups={"mixed": 3, "all_right": 2, "all_wrong": 1},
         rollouts={"ok": 100, "failed": 1, "undecided": 2},
         stages={

@@ -7,21 +7,7 @@ from agentlearn.views.markup import TAGS
 
 ATTRIBUTES = frozenset(
     {"aria-hidden", "aria-label", "aria-labelledby", "charset", "class", "content", "cx", "cy", "d", "data-value"}
-    | {
-        "dx",
-        "dy",
-        "height",
-        "href",
-        "http-equiv",
-        "id",
-        "lang",
-        "name",
-        "open",
-        "overflow",
-        "r",
-        "rel",
-        "role",
-    }
+    | {"dx", "dy", "height", "href", "http-equiv", "id", "lang", "name", "open", "overflow", "r", "rel", "role"}
     | {"scope", "tabindex", "text-anchor", "transform", "viewbox", "width", "x", "x1", "x2"}
     | {"y", "y1", "y2"}
 )
@@ -30,7 +16,7 @@ LINES = frozenset(
     {"div", "dl", "figcaption", "h1", "h2", "h3", "header", "li", "p", "pre", "section", "summary", "svg", "tr"}
 )
 """Elements that end a line of the text."""
-VOID = frozenset({"link", "meta", "circle", "line", "path"})
+VOID = frozenset({"link", "meta", "img", "input", "circle", "line", "path"})
 
 
 @dataclass

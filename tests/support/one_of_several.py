@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.distributed.sharding import ShardingAccelerator, gather_model, layout_of
 from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.checkpoint import restore_checkpoint, save_checkpoint
-from agentlearn.train.weights.model import state_hash, weights_hash, with_adapter
+from agentlearn.train.weights.checkpoint import CheckpointStore
+from agentlearn.train.weights.model import _state_hash, weights_hash, with_adapter
 from tests.support.gradients import gradients
 from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer
 
@@ -50,19 +50,19 @@ def resumed(fields: dict[str, Any], accelerator: Any, folder: Path) -> dict[str,
     arguments = gradient_arguments(fields | {"optimizer": "adamw", "learning_rate": 0.01})
     through = Updater(tiny_lm(), arguments, accelerator=accelerator)
     through.step(rows)
-    path = save_checkpoint(folder, through, tiny_tokenizer(), position={"batch": 1})
-    in_memory = state_hash({name: whole(one.detach()) for name, one in through.model.named_parameters()})
+    path = CheckpointStore(folder, folder, tiny_tokenizer()).save(through, 1)
+    in_memory = _state_hash({name: whole(one.detach()) for name, one in through.model.named_parameters()})
     through.step(rows)
     again = Updater(tiny_lm(seed=5), arguments, accelerator=accelerator)
-    position = restore_checkpoint(path, again)
+    position = CheckpointStore.restore(again, path)
     again.step(rows)
     names = {"through": through, "again": again}
     weights = {
         name: {key: whole(one.detach()).clone() for key, one in updater.model.named_parameters()}
         for name, updater in names.items()
     }
-    in_file = state_hash(load_file(path / "model.safetensors"))
-    return weights | {"position": dict(position), "in_memory": in_memory, "in_file": in_file}
+    in_file = _state_hash(load_file(path / "model.safetensors"))
+    return weights | {"position": position, "in_memory": in_memory, "in_file": in_file}
 
 
 def sharded(kind: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -89,11 +89,11 @@ def sharded(kind: dict[str, Any], folder: Path) -> dict[str, Any]:
     held = sum(one.to_local().numel() for one in through.model.parameters())
     through.step(rows)
     copy = gather_model(through.model)
-    path = save_checkpoint(folder, through, tiny_tokenizer())
+    path = CheckpointStore(folder, folder, tiny_tokenizer()).save(through, 0)
     after_one = weights_hash(through.model)
     through.step(rows)
     again = begun()
-    restore_checkpoint(path, again)
+    CheckpointStore.restore(again, path)
     restored = weights_hash(again.model)
     again.step(rows)
     return {
@@ -139,12 +139,14 @@ def whole(tensor: Any) -> torch.Tensor:
 if __name__ == "__main__":
     out, given = sys.argv[1:]
     engines = {"ddp": Accelerator(cpu=True), "fsdp2": ShardingAccelerator(torch.device("cpu"))}
-    fields, folder = json.loads(given), Path(out).parent
-    found = {engine: trained(fields, accelerator) for engine, accelerator in engines.items()}
-    goes_on = {engine: resumed(fields, accelerator, folder / engine) for engine, accelerator in engines.items()}
+    folder, runs = Path(out).parent, list[dict[str, Any]]()
+    for at, fields in enumerate(json.loads(given)):
+        found = {engine: trained(fields, accelerator) for engine, accelerator in engines.items()}
+        goes_on = {one: resumed(fields, accelerator, folder / f"{one}-{at}") for one, accelerator in engines.items()}
+        runs.append(found | {"resumed": goes_on})
     kinds = {name: sharded(kind, folder / name) for name, kind in KINDS.items()}
     count = torch.distributed.get_world_size()
     if torch.distributed.get_rank() == 0:
-        torch.save(found | {"resumed": goes_on, "kinds": kinds, "count": count}, Path(out))
+        torch.save({"runs": runs, "kinds": kinds, "count": count}, Path(out))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

@@ -153,9 +153,5 @@ def completion(request: Request, reply: Reply) -> dict[str, Any]:
                 "finish_reason": "tool_calls" if "tool_calls" in reply.message else "stop",
             }
         ],
-        "usage": {
-            "prompt_tokens": tokens_in,
-            "completion_tokens": tokens_out,
-            "total_tokens": tokens_in + tokens_out,
-        },
+        "usage": {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out},
     }

@@ -8,7 +8,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions, LearnSettings
-from agentlearn.learning.lessons.lesson_learner import LessonLearner, as_it_is
+from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
@@ -82,7 +82,7 @@ async def learn_from_pages(
             reflector=scripted(reflector),
             store=store,
             pages=rollouts.domain.pages_seen,
-            read_as=rollouts.domain.for_lessons if hide_unseen else as_it_is,
+            read_as=rollouts.domain.for_lessons if hide_unseen else (lambda whole: whole),
         )
         update = await learner.update(_each(groups), step="epoch-1/1")
         refused = tuple(one.end.code for one in update.evidence.ended if isinstance(one.end, Rejected))

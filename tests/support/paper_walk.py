@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from agentlearn.types.task import Task
 from agentlearn_demo.sim.skills import Conversation, FollowedLessons, Skills, ToolExchange, ToolUse
-from agentlearn_demo.web.site import SEARCH, Site, respond
+from agentlearn_demo.web.site import SEARCH, Site
 from agentlearn_demo.web.tasks import all_sites
 from agentlearn_web.observation import ElementLine, PageObservation, TabLine, format_line, render_observation
 
@@ -214,8 +214,7 @@ class PaperWalk:
 
     def _open(self, url: str) -> str:
         parts = urlsplit(url)
-        response = respond(HOSTS[parts.netloc], parts.path, parts.query)
-        html = self.change(response.html)
+        html = self.change(HOSTS[parts.netloc].respond(parts.path, parts.query)[1])
         self.url, self._html, self._chosen = url, html, {}
         self.visited.append(url)
         self._pages, self._at = _cut(page_lines(html), self.budget), 0
@@ -262,12 +261,7 @@ def question(task: Task) -> str:
 
 
 def walked(
-    skills: Skills,
-    task: Task,
-    flaws: frozenset[str] = frozenset(),
-    *,
-    walk: PaperWalk | None = None,
-    seed: int = 0,
+    skills: Skills, task: Task, flaws: frozenset[str] = frozenset(), *, walk: PaperWalk | None = None, seed: int = 0
 ) -> Walked:
     """The walk of a solver that falls into exactly these traps."""
     walk = walk or PaperWalk()

@@ -21,11 +21,10 @@ from agentlearn.config import BudgetOptions, CallOptions
 from agentlearn.doctor.model_probe import MemoryJournal
 from agentlearn.errors import AgentlearnError
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_context import CallContext, WorkUnit
 from agentlearn.models.endpoint import open_endpoint
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.models.price import cost_usd
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.ids import new_run_id
 from tests.support.openai_script import Reply
 from tests.support.openai_stub import OpenAIStub

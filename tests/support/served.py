@@ -25,23 +25,18 @@ from pydantic_ai.usage import RequestUsage
 
 from agentlearn.config import BudgetOptions
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext, CallRecord
+from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.client import ModelClient
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.token_estimate import request_bytes
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.ids import CallId
 from tests.support.stages import RUN, ListJournal
 
 Sizes = Callable[[Random], int]
 """Draws the output tokens of a reply."""
 PLAIN = ModelRequestParameters()
-SCHEMA = {
-    "type": "object",
-    "properties": {"code": {"type": "string", "description": "code"}},
-    "required": ["code"],
-}
+SCHEMA = {"type": "object", "properties": {"code": {"type": "string", "description": "code"}}, "required": ["code"]}
 _TOOLS = [ToolDefinition(name=name, description="runs it " * 20, parameters_json_schema=SCHEMA) for name in "abcd"]
 WITH_TOOLS = ModelRequestParameters(function_tools=_TOOLS)
 

@@ -8,8 +8,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions
-from agentlearn.learning.lessons.stage_agent import StageContext
-from agentlearn.library.shown import render
+from agentlearn.learning.lessons.stages import Stages
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord
 from agentlearn.models.endpoint import Endpoint
@@ -83,15 +82,15 @@ class Arguments:
         self.text = text
 
 
-def stage_context(reply: Reply, library: Library = EMPTY_LIBRARY, step: str = "epoch-1/1") -> StageContext:
-    """A stage context with a scripted model."""
-    return StageContext(
+def stage_context(reply: Reply, library: Library = EMPTY_LIBRARY, step: str = "epoch-1/1") -> Stages:
+    """The stages with a scripted model."""
+    return Stages(
         call_context=CallContext(RUN, ListJournal(), Budget(BudgetOptions())),
         endpoint=scripted(reply),
         seed=0,
         step=step,
         library=library,
-        shown=render(library),
+        shown=library.render(),
     )
 
 

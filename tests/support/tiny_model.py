@@ -1,6 +1,6 @@
 """Small transformers with a few thousand random weights, and a byte tokenizer with a chat template.
 
-This module needs torch and transformers, so test modules that import it begin with `pytest.importorskip("torch")`.
+This module needs torch and transformers.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Plug-ins of other packages: reserved names, names announced twice, and packages that are broken."""
 
 import re
-from importlib.metadata import Distribution
+from importlib.metadata import Distribution, EntryPoint
 from pathlib import Path
 from typing import get_args
 
@@ -11,14 +11,10 @@ from hypothesis import strategies as st
 
 from agentlearn.cli.app import build, run
 from agentlearn.domain.base import installed_domains, load_domain
+from agentlearn.errors import ConfigError, StopSignal
 from agentlearn.models.endpoint import GROUP, is_paid
 from agentlearn.models.services import SERVICES, is_service
-from agentlearn.plugins import (
-    announced,
-    cause_words,
-    is_command,
-    tolerate_unreadable_packages,
-)
+from agentlearn.plugins import Plugin, announced, cause_words, guarded, is_command, tolerate_unreadable_packages
 from tests.support.broken_packages import BROKEN, broken_packages
 
 
@@ -73,6 +69,15 @@ def test_own_names_stay_with_agentlearn() -> None:
 
 
 @pytest.mark.usefixtures("broken")
+def test_two_packages_with_one_name_are_both_refused() -> None:
+    for refused in (lambda: load_domain("shared"), lambda: is_paid("shared:x"), lambda: build(["shared"])):
+        with pytest.raises(ConfigError) as error:
+            refused()
+        assert error.value.message == "the packages 'twin-a' and 'twin-b' both announce 'shared'; uninstall one of them"
+        assert (error.value.code, error.value.exit_status) == ("bad_plugin", 2)
+
+
+@pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize("name", BROKEN)
 def test_using_a_broken_plugin_is_one_sentence(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for command in ([name], ["learn", name, "--model", "sim:novice"], ["solve", "math", "1", "--model", f"{name}:x"]):
@@ -94,6 +99,16 @@ def test_broken_plugins_break_no_other_command(
     assert run(command) == 0
     printed = capsys.readouterr()
     assert "NOISE" not in printed.out + printed.err
+
+
+def test_a_signal_during_the_import_of_a_plugin_is_no_fault_of_the_plugin() -> None:
+    plugin = Plugin("agentlearn.domains", "one", "a:b", "some", EntryPoint("one", "a:b", "agentlearn.domains"))
+
+    def stopped() -> object:
+        raise StopSignal(15)
+
+    with pytest.raises(StopSignal):
+        guarded(plugin, "domain", stopped)
 
 
 @given(text=st.text(max_size=400))

@@ -17,47 +17,44 @@ def broken(task, answer):
 SUM = '{"problem": "17 + 25", "answer": "42", '
 
 
-def pytest_says(folder: Path, *lines: str) -> str:
-    """Return what pytest prints for a file of examples."""
-    (folder / "my_reward.py").write_text(REWARD)
-    (folder / "sums.reward.jsonl").write_text("\n".join(lines))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=folder.parent).stdout
-
-
-def test_every_line_is_a_test_and_a_failure_says_what_differs(tmp_path: Path) -> None:
-    said = pytest_says(
-        tmp_path,
-        '{"reward": "my_reward:score"}',
-        SUM + '"output": "42", "score": 1}',
-        SUM + '"output": "41", "score": 0, "reason": "is not 42"}',
-        SUM + '"output": "41", "score": 1}',
-        SUM + '"output": "41", "score": 0, "reason": "too small"}',
-    )
-    assert "2 failed, 2 passed" in said
-    assert "line 4: the reward is 0.0, and 1 is expected: output '41', answer '42', reason '41 is not 42'" in said
-    assert "line 5: the reason does not hold 'too small'" in said
-    assert "Traceback" not in said
-
-
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        (('{"reward": "my_reward:later"}', '{"problem": "p", "output": "abc", "most": 3, "score": 1}'), "1 passed"),
-        (('{"reward": "exact"}', SUM + '"output": " 42", "score": 1}'), "1 passed"),
-        (
-            ('{"reward": "my_reward:broken"}', SUM + '"output": "42", "score": 1}'),
-            "line 2: the reward 'my_reward:broken' gave 7",
-        ),
-        (('{"reward": "my_reward:scor"}',), "line 1: the reward 'my_reward:scor' cannot be loaded"),
-        (('{"reward": "judge"}',), "the reward 'judge' asks a model"),
-        (('{"problem": "p"}',), "line 1 names no reward"),
-        (('{"reward": "exact"}', "{"), "line 2 is not JSON"),
-        (('{"reward": "exact"}', SUM + '"output": "42"}'), "line 2 has no 'output' or no 'score'"),
-    ],
+SCORED = (
+    '{"reward": "my_reward:score"}',
+    SUM + '"output": "42", "score": 1}',
+    SUM + '"output": "41", "score": 1}',
+    SUM + '"output": "41", "score": 0, "reason": "is not 42"}',
+    SUM + '"output": "41", "score": 0, "reason": "9"}',
 )
-def test_what_a_file_may_hold(tmp_path: Path, lines: tuple[str, ...], words: str) -> None:
-    assert words in pytest_says(tmp_path, *lines)
+FILES = (
+    (SCORED, ("line 3: the reward is 0.0, and 1 is expected: output '41', answer '42', reason '41 is not 42'",)),
+    (SCORED[:2] + SCORED[4:], ("line 3: the reason does not hold '9'",)),
+    (('{"reward": "my_reward:later"}', '{"problem": "p", "output": "abc", "most": 3, "score": 1}'), ()),
+    (('{"reward": "exact"}', SUM + '"output": " 42", "score": 1}'), ()),
+    (
+        ('{"reward": "my_reward:broken"}', SUM + '"output": "42", "score": 1}'),
+        ("line 2: the reward 'my_reward:broken' gave 7",),
+    ),
+    (('{"reward": "my_reward:scor"}',), ("line 1: the reward 'my_reward:scor' cannot be loaded",)),
+    (('{"reward": "judge"}',), ("the reward 'judge' asks a model",)),
+    (('{"problem": "p"}',), ("line 1 names no reward",)),
+    (('{"reward": "exact"}', "{"), ("line 2 is not JSON",)),
+    (('{"reward": "exact"}', SUM + '"output": "42"}'), ("line 2 has no 'output' or no 'score'",)),
+)
+"""Files of examples, and what pytest says of what is wrong in each."""
+
+
+def test_every_line_is_a_test_and_what_is_wrong_is_said(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    (tmp_path / "my_reward.py").write_text(REWARD)
+    for at, (lines, _) in enumerate(FILES):
+        (tmp_path / f"file{at}.reward.jsonl").write_text("\n".join(lines))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+    command += ["--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path.parent)
+    for lines, wrong in FILES:
+        for words in wrong:
+            with subtests.test(lines[0], words=words):
+                assert words in done.stdout
+    assert "4 failed, 5 passed, 5 errors" in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_the_plug_in_alone_imports_nothing_heavy() -> None:

@@ -120,18 +120,27 @@ def shown_problems() -> list[str]:
 @pytest.mark.slow
 def test_the_shown_problems_are_answered_right_with_the_default_seed(tmp_path: Path, subtests: pytest.Subtests) -> None:
     from agentlearn_demo.math.families import FAMILIES
-    from agentlearn_demo.math.tasks import home
 
     for problem in shown_problems():
         with subtests.test(problem):
             known = next(filter(None, (one.recognise(problem) for one in FAMILIES)), None)
             assert known is not None, "not a problem of a family that the default model was trained on"
-            assert home(known) != "test", "the default model was not trained on this problem"
+            assert known.home != "test", "the default model was not trained on this problem"
             shown = agentlearn_here("solve", "math", problem, cwd=tmp_path).stdout
             assert f"answer: {known.gold()}\n" in shown
             assert "knows only the 10 families" in shown
     shown = agentlearn_here("solve", "math", "What is 2 + 2?", cwd=tmp_path).stdout
     assert "this is none of them: its answer means nothing" in " ".join(shown.split())
+
+
+@pytest.mark.slow
+def test_the_shown_output_of_learn_is_what_the_default_run_prints(tmp_path: Path) -> None:
+    blocks = [match[2] for match in FENCE.finditer(README.read_text(encoding="utf-8")) if not match[1].strip()]
+    (shown,) = (one for one in blocks if "held out" in one)
+    said = " ".join(agentlearn_here("learn", "math", "--seed", "0", cwd=tmp_path).stdout.split())
+    for line in shown.splitlines():
+        words = " ".join(re.sub(r"\d\d:\d\d$", "", line).split())
+        assert words in said, f"the default run does not print {words!r}"
 
 
 def test_every_just_target_shown_exists() -> None:

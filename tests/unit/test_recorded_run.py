@@ -77,8 +77,13 @@ def solve_one(directory: Path) -> None:
     asyncio.run(run_solving(SolveSettings(domain="math", problem="What is 2 + 2?", store=directory / "store")))
 
 
-@pytest.mark.parametrize(("one", "owner", "method"), [(import_one, Store, "save_import"), (solve_one, Rollouts, "one")])
-@pytest.mark.parametrize(("error", "state"), [(ConfigError, "failed"), (BudgetExceeded, "interrupted")])
+@pytest.mark.parametrize(
+    ("one", "owner", "method", "error", "state"),
+    [
+        (import_one, Store, "save_import", ConfigError, "failed"),
+        (solve_one, Rollouts, "one", BudgetExceeded, "interrupted"),
+    ],
+)
 def test_an_import_or_a_solve_that_breaks_is_stored_as_such(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

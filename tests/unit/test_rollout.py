@@ -25,7 +25,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions, RolloutOptions
-from agentlearn.domain.base import Answer, RolloutContext
+from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.errors import BudgetExceeded, ConfigError, EndpointError, StoreError, ToolError, ToolLost
 from agentlearn.learning.run_stats import RunStats
 from agentlearn.library.capability import Experiences
@@ -36,7 +36,7 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import RetryPolicy
-from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
+from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts, sandbox_for
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Treatment
@@ -161,6 +161,17 @@ class OnceDomain(ToyDomain):
             self.open_now -= 1
 
 
+class BegunJournal(ListJournal):
+    """A journal that knows some units of an interrupted run."""
+
+    def __init__(self, *begun: str) -> None:
+        super().__init__()
+        self.begun = begun
+
+    def began(self, unit: str) -> bool:
+        return unit in self.begun
+
+
 class LearnedDomain(ToyDomain):
     """Its agent has lessons of its own, as an agent that is in use already."""
 
@@ -203,6 +214,25 @@ def test_a_rollout_whose_tools_are_lost_is_started_again() -> None:
     (given_up,) = run_once(OnceDomain(losses=3), ListJournal())
     assert given_up.failure is not None
     assert (given_up.attempt, given_up.failure.code, given_up.failure.boundary) == (2, "tool_lost", "tool")
+
+
+def test_a_resumed_run_starts_rollouts_again_that_cannot_be_repeated() -> None:
+    (first,) = run_once(OnceDomain(), ListJournal())
+    (second,) = run_once(OnceDomain(), BegunJournal(first.id))
+    (third,) = run_once(OnceDomain(), BegunJournal(first.id, second.id))
+    assert [one.attempt for one in (first, second, third)] == [0, 1, 2]
+    assert first.seed == second.seed
+    assert len({first.id, second.id, third.id}) == 3
+    (taken_up,) = run_once(ToyDomain(), BegunJournal(first.id))
+    assert taken_up.attempt == 0
+    (repeated,) = run_once(OnceDomain(replayable=True), BegunJournal(first.id))
+    assert repeated.attempt == 0
+
+
+def test_the_domain_limits_the_number_of_open_rollouts() -> None:
+    domain = OnceDomain(most_open=2)
+    assert [one.outcome for one in run_once(domain, ListJournal(), number=7)] == ["ok"] * 7
+    assert domain.most == 2
 
 
 def refuse(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -314,6 +344,14 @@ def test_what_ends_a_run_also_ends_it_in_a_verifier(error: Exception) -> None:
         run(use_tool, BrokenVerifier(error, awaited=False))
 
 
+def test_the_report_says_that_the_verifier_failed_and_why() -> None:
+    stats = RunStats()
+    for _ in range(2):
+        stats.add_rollout(run(use_tool, BrokenVerifier(KeyError("answer"), awaited=False))[0].trajectory)
+    (note,) = stats.failure_notes()
+    assert note.startswith("rollouts undecided and not counted: verify_raised 2; the first because verify_raised:")
+
+
 def test_a_shortage_on_this_machine_is_no_result_of_a_tool(subtests: pytest.Subtests) -> None:
     for number in [errno.ENOSPC, errno.EMFILE, errno.EAGAIN]:
         for at in ["open", "tool", "close"]:
@@ -357,6 +395,22 @@ def test_a_shortage_on_this_machine_is_no_result_of_a_tool(subtests: pytest.Subt
 def test_a_budget_ends_the_run_and_not_the_rollout() -> None:
     with pytest.raises(BudgetExceeded):
         run(use_tool, limits=BudgetOptions(max_minutes=1e-9))
+
+
+def test_lone_surrogates_from_a_model_can_be_kept() -> None:
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[TextPart("\ud800 then 8")])
+
+    finished, journal, _ = run(script)
+    assert "\\ud800 then 8" in journal.records[0].response.replace("\\\\", "\\")
+    assert finished.trajectory.reward == 1.0
+
+
+def test_code_is_isolated_unless_the_user_says_otherwise() -> None:
+    toy: Domain = ToyDomain(runs_code=True)
+    assert sandbox_for(toy, None) == "zygote"
+    assert sandbox_for(toy, "unsafe-local") == "unsafe-local"
+    assert sandbox_for(ToyDomain(), None) == ""
 
 
 def test_a_domain_that_runs_code_must_take_a_sandbox() -> None:

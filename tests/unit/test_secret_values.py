@@ -8,17 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config import learn_settings
-from agentlearn.config.endpoint_address import (
-    credentials_of,
-    endpoint_name,
-    has_login,
-)
+from agentlearn.config.endpoint_address import credentials_of, endpoint_name, has_login, without_credentials
 from agentlearn.config.settings import SolveSettings, given_settings
 from agentlearn.errors import ConfigError, EndpointError
 from agentlearn.learning.resume import keep_credentials
-from agentlearn.secret_values import HIDDEN, LEAST, know_environment, without_secrets
+from agentlearn.secret_values import HIDDEN, LEAST, know_environment, know_secret, without_secrets
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_web import WebDomain
+from tests.support.cases import cases
 
 NAME = "http://host.test:8000/v1#m"
 TEXT = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "S")), min_size=LEAST, max_size=20)
@@ -34,6 +31,13 @@ def test_an_address_has_the_same_name_whatever_its_credentials(user: str, passwo
     assert not any(one in repr(found) for one in (user, password, key))
     message = EndpointError(f"refused {password} and {quote(key, safe='')}").message
     assert message == f"refused {HIDDEN} and {HIDDEN}"
+
+
+def test_only_credentials_are_taken_out(subtests: pytest.Subtests) -> None:
+    for given_, name in cases(__file__, "only_credentials_are_taken_out"):
+        with subtests.test(repr((given_, name))):
+            assert endpoint_name(given_) == name
+            assert without_credentials(given_.strip()) == name
 
 
 @pytest.mark.parametrize(
@@ -79,6 +83,18 @@ def test_keys_tokens_and_proxies_of_the_environment_are_left_out() -> None:
     assert text == f"{HIDDEN} {HIDDEN} {HIDDEN} {HIDDEN} /usr/bin/canary-555 none"
 
 
+def test_of_two_secrets_the_longer_one_is_left_out_whole() -> None:
+    know_secret("canary-short")
+    know_secret("canary-short-and-long")
+    assert without_secrets("canary-short-and-long") == HIDDEN
+
+
+def test_an_api_key_that_is_no_text_is_not_repeated() -> None:
+    with pytest.raises(ConfigError) as refused:
+        learn_settings({"domain": "math", "api_key": 1234567890123})
+    assert "1234567890123" not in refused.value.message
+
+
 @pytest.mark.parametrize(
     "start", ["https://user:secret@site.test/", "HTTP://token@site.test?q", " http://:x@site.test"]
 )
@@ -92,3 +108,8 @@ def test_a_start_address_with_a_login_is_refused(start: str, tmp_path: Path) -> 
     with pytest.raises(ConfigError) as refused:
         WebDomain().read(file)
     assert "secret@" not in refused.value.message
+
+
+@pytest.mark.parametrize("start", ["", "https://site.test/@name", "https://site.test/?mail=a@b.test", "site-map"])
+def test_a_start_address_may_hold_an_at_sign(start: str) -> None:
+    assert given_settings(SolveSettings, {"domain": "web", "problem": "p", "start": start}).start == start

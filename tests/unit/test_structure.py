@@ -36,13 +36,13 @@ def imported_modules(tree: ast.Module) -> Iterator[str]:
                 yield inner if inner in modules() else node.module
 
 
-def test_the_top_level_has_at_most_31_entries() -> None:
+def test_the_top_level_has_at_most_32_entries() -> None:
     entries = [
         one.name
         for one in (ROOT / "agentlearn").iterdir()
         if not one.name.startswith(("_", ".")) and (one.is_dir() or one.suffix == ".py")
     ]
-    assert len(entries) <= 31, sorted(entries)
+    assert len(entries) <= 32, sorted(entries)
 
 
 def test_every_public_class_and_type_alias_is_defined_once() -> None:
@@ -78,7 +78,6 @@ PRINTING = {
     "agentlearn.doctor.machine": "keeps what a check prints from the report",
     "agentlearn.plugins": "sends to stderr what a plug-in prints",
     "agentlearn.cli.ask": "asks whether stdin is a terminal",
-    "agentlearn.sandbox.inside.cell": "runs in the sandbox: its output is a result",
     "agentlearn.sandbox.inside.session": "runs in the sandbox: its output is a result",
     "agentlearn_web.reading.worker": "a process of its own: its output is a result",
 }

@@ -87,11 +87,7 @@ def test_several_options_of_a_list_are_chosen_at_once(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         home = await walk.open(HOME)
         many, one = ref(home, "many"), ref(home, "one")
-        for options, chosen in (
-            (["Red", "g"], ["Red", "Green"]),
-            (["dark grey"], ["Dark grey"]),
-            ([], []),
-        ):
+        for options, chosen in ((["Red", "g"], ["Red", "Green"]), (["dark grey"], ["Dark grey"]), ([], [])):
             assert (await walk.choose(many, options)).status == "ok"
             assert (await walk.page.evaluate("chosen()"))[0] == chosen
         assert (await walk.choose(one, ["Second"])).status == "ok"
@@ -189,10 +185,7 @@ def test_the_next_dialog_is_answered_as_said_and_only_that_one(walks: Walking) -
         assert reasons(planned) == ["the next one in this tab will be accepted"]
         accepted = await walk.click(ref(home, "delete"))
         assert "said true" in words(accepted)
-        assert (event_lines(accepted), reasons(accepted)) == (
-            ["dialog: Really?"],
-            ["a dialog (confirm) was accepted"],
-        )
+        assert (event_lines(accepted), reasons(accepted)) == (["dialog: Really?"], ["a dialog (confirm) was accepted"])
         assert "said false" in words(await walk.click(ref(home, "delete")))
         await walk.dialog(True, "Ada")
         named = await walk.click(ref(home, "name"))

@@ -78,21 +78,18 @@ def _words(seen: PageObservation) -> set[str]:
     return set(" ".join(f"{line.name} {line.text}" for line in seen.lines).casefold().replace(":", " ").split())
 
 
-def test_an_episode_counts_once_and_only_on_its_document() -> None:
-    async def scene() -> None:
-        async with domain.running() as running, _opened(running, "click-test-2", 1) as deps:
-            hands = Hands(deps.walk, await deps.walk.tabs())
-            await hands.button("TWO")
-            assert await deps.reward() == -1
-            await hands.button("ONE")
-            assert await deps.reward() == -1
-            await hands.took(await deps.walk.open(page_url("click-test-2")))
-            assert await deps.reward() is None
-            await hands.click(next(line for line in hands.lines() if line.text == "START"))
-            await hands.button("TWO")  # the page places both at random; this one is drawn last, so ONE cannot cover it
-            assert await deps.reward() is None
-
-    asyncio.run(scene())
+async def test_an_episode_counts_once_and_only_on_its_document() -> None:
+    async with domain.running() as running, _opened(running, "click-test-2", 1) as deps:
+        hands = Hands(deps.walk, await deps.walk.tabs())
+        await hands.button("TWO")
+        assert await deps.reward() == -1
+        await hands.button("ONE")
+        assert await deps.reward() == -1
+        await hands.took(await deps.walk.open(page_url("click-test-2")))
+        assert await deps.reward() is None
+        await hands.click(next(line for line in hands.lines() if line.text == "START"))
+        await hands.button("TWO")  # the page places both at random; this one is drawn last, so ONE cannot cover it
+        assert await deps.reward() is None
 
 
 def test_the_same_seed_draws_the_same_page() -> None:

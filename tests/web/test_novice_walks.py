@@ -90,12 +90,7 @@ def test_careful_walks_are_right_and_each_trap_alone_makes_them_wrong() -> None:
     for one in done:
         assert one.task.answer is not None
         found = match_answers(one.answer, one.task.answer, one.task.problem).status
-        assert (found == "equal") == (not one.flaws), (
-            one.task.family,
-            sorted(one.flaws),
-            one.answer,
-            one.task.answer,
-        )
+        assert (found == "equal") == (not one.flaws), (one.task.family, sorted(one.flaws), one.answer, one.task.answer)
         assert one.answer == walked(skills, one.task, one.flaws).answer
         assert {seen.status for seen in one.shown} == {"ok"}
         if not one.flaws:

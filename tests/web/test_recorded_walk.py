@@ -43,3 +43,15 @@ def test_each_act_saves_a_screenshot_and_the_walk_a_trace(walks: Walking, tmp_pa
     assert {"before", "after", "frame-snapshot", "screencast-frame"} <= kinds
     assert any(one.get("method") == "click" for one in trace)
     assert pictures
+
+
+def test_a_failed_recording_does_not_end_the_walk(walks: Walking, tmp_path: Path) -> None:
+    file = tmp_path / "taken"
+    file.write_text("a file, not a folder")
+    walks.over(PAGES, two_acts, record=file)
+    assert file.read_text() == "a file, not a folder"
+    folder = tmp_path / "walk"
+    (folder / "step-01.png").mkdir(parents=True)
+    (folder / "trace.zip").mkdir()
+    walks.over(PAGES, two_acts, record=folder)
+    assert (folder / "step-02.png").is_file()

@@ -22,7 +22,7 @@ from agentlearn.rollout.solve import Solved, SolveGiven, run_solving
 from agentlearn.types.task import Task
 from agentlearn_web import WebDomain
 from agentlearn_web.browser.walk import Walk
-from tests.support.walking import Reply, served, words
+from tests.support.walking import Reply, ref, served, words
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
@@ -218,13 +218,36 @@ async def https(certificate: Path) -> AsyncGenerator[str]:
         ("self.pem", "self.pem", "ok"),
     ],
 )
-def test_own_certificates_are_trusted_and_all_others_are_still_refused(
+async def test_own_certificates_are_trusted_and_all_others_are_still_refused(
     trusted: str | None, certificate: str, status: str, certificates: Path
 ) -> None:
-    async def main() -> None:
-        options = SiteOptions(ca_file=None if trusted is None else certificates / trusted)
-        async with https(certificates / certificate) as url, a_walk(WebDomain().with_sites(options), url) as walk:
-            seen = await walk.open(url)
-            assert (seen.status, seen.title == "Wiki") == (status, status == "ok"), seen.note
+    options = SiteOptions(ca_file=None if trusted is None else certificates / trusted)
+    async with https(certificates / certificate) as url, a_walk(WebDomain().with_sites(options), url) as walk:
+        seen = await walk.open(url)
+        assert (seen.status, seen.title == "Wiki") == (status, status == "ok"), seen.note
 
-    asyncio.run(main())
+
+async def test_a_server_that_only_sends_a_trusted_certificate_along_is_refused(certificates: Path) -> None:
+    chain = certificates / "forged.pem"
+    chain.write_text((certificates / "self.pem").read_text() + (certificates / "ca.pem").read_text())
+    chain.with_suffix(".key").write_text((certificates / "self.key").read_text())
+
+    domain = WebDomain().with_sites(SiteOptions(ca_file=certificates / "ca.pem"))
+    async with https(chain) as url, a_walk(domain, url) as walk:
+        assert (await walk.open(url)).status == "load_failed"
+
+
+def test_a_click_on_a_private_site_stays_on_it() -> None:
+    """The walk of a private start reaches no other port, no other name of this machine, and nothing public."""
+
+    async def main(port: int) -> None:
+        here = f"http://127.0.0.1:{port}"
+        async with a_walk(WebDomain(), here) as walk:
+            seen = await walk.open(f"{here}/home")
+            assert seen.status == "ok"
+            assert (await walk.click(ref(seen, "next"))).status == "ok"
+            for foreign in (f"http://localhost:{port}/", f"http://127.0.0.2:{port}/", "http://example.org/"):
+                assert (await walk.open(foreign)).status == "blocked"
+
+    with served(PAGES) as site:
+        asyncio.run(main(site.port))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from agentlearn.data import scorer
 from agentlearn.domain.custom.scoring import ScoreRequest, ScorerMessage
 from agentlearn.errors import AgentlearnError, VerifierError
-from agentlearn.sandbox.inside.process import die_with
+from agentlearn.sandbox.inside.kernel import die_with
 from agentlearn.types.value import Value
 
 _MEMORY_BYTES = 4 << 30

@@ -6,7 +6,7 @@ estimates are posterior means under normal priors, so a version with little evid
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -112,9 +112,9 @@ class Candidates:
         latest_first = [one for one in reversed(self.libraries.values()) if one.version not in fixed]
         if not latest_first:
             return ()
-        leader = max(latest_first, key=lambda one: fit.against(one)[0])
+        leader = fit.leader(latest_first[::-1])
         others = [one for one in latest_first if one is not leader]
-        others.sort(key=lambda one: -_expected_excess(*fit.between(one, leader)))
+        others.sort(key=lambda one: -fit.expected_excess(one, leader))
         return (leader, *others)[:most]
 
     def to_continue(self, current: Library) -> Library:
@@ -130,20 +130,20 @@ class Candidates:
         start deserves them until the leader is clearly better, so that chance does not put a bad version in its place.
         """
         fit = self._fit()
-        leader = _leader(fit, arms)
+        leader = fit.leader(arms)
 
         def deserves(one: Library) -> bool:
-            if one.version == self.start.version and not _is_ahead(fit.against(leader), _SURE_TO_LEAVE_START):
+            if one.version == self.start.version and not fit.is_ahead(leader, _SURE_TO_LEAVE_START):
                 return True
-            return _expected_excess(*fit.between(one, leader)) >= _COSTLY
+            return fit.expected_excess(one, leader) >= _COSTLY
 
         return tuple(one for one in arms if one is leader or deserves(one))
 
     def choose(self, arms: Sequence[Library]) -> Library:
         """Return the arm to select: the leader, or the start when the leader is not better with some certainty."""
         fit = self._fit()
-        leader = _leader(fit, arms)
-        return leader if _is_ahead(fit.against(leader), _SURE_TO_SELECT) else self.start
+        leader = fit.leader(arms)
+        return leader if fit.is_ahead(leader, _SURE_TO_SELECT) else self.start
 
     def _fit(self) -> "_Fit":
         cells: dict[tuple[TaskId, str, LibraryVersion], list[float]] = {}
@@ -170,8 +170,14 @@ class _Fit:
         start: Library,
         cells: Mapping[tuple[TaskId, str, LibraryVersion], Sequence[float]],
     ) -> "_Fit":
+        # the variance of rewards of one version on one task, pooled over all cells
+        squares, freedom = _NOISE * _NOISE_WEIGHT, float(_NOISE_WEIGHT)
+        for rewards in cells.values():
+            mean = sum(rewards) / len(rewards)
+            squares += sum((reward - mean) ** 2 for reward in rewards)
+            freedom += len(rewards) - 1
         names: dict[tuple[str, str], int] = {("all", ""): 0}
-        variances, means, noise = [1.0], [0.5], _noise(cells.values())
+        variances, means, noise = [1.0], [0.5], squares / freedom
 
         def column(kind: str, name: str, variance: float, mean: float = 0.0) -> int:
             if (kind, name) not in names:
@@ -218,37 +224,25 @@ class _Fit:
         variance = float(contrast_C @ self.cov_CC @ contrast_C)
         return float(contrast_C @ self.mean_C), max(variance, 0.0) ** 0.5
 
+    def leader(self, arms: Sequence[Library]) -> Library:
+        """Return the arm with the highest estimate; of equal ones the latest."""
+        return max(arms[::-1], key=lambda one: self.against(one)[0])
+
+    def is_ahead(self, library: Library, sure: float) -> bool:
+        """Whether a version is better than the start by that many standard deviations."""
+        mean, sd = self.against(library)
+        return mean > sure * sd
+
+    def expected_excess(self, one: Library, other: Library) -> float:
+        """Return the mean of the positive part of the difference of two versions."""
+        mean, sd = self.between(one, other)
+        if sd <= 0:
+            return max(mean, 0.0)
+        z = mean / sd
+        return sd * math.exp(-z * z / 2) / math.sqrt(2 * math.pi) + mean * (1 + math.erf(z / math.sqrt(2))) / 2
+
     def _row(self, library: Library) -> NDArray[np.float64]:
         row_C = np.zeros(len(self.mean_C))
         row_C[self.columns["version", library.version]] = 1.0
         row_C[[self.columns["lesson", one.id] for one in library.experiences]] = 1.0
         return row_C
-
-
-def _leader(fit: _Fit, arms: Sequence[Library]) -> Library:
-    """The arm with the highest estimate; of equal ones the latest."""
-    return max(arms[::-1], key=lambda one: fit.against(one)[0])
-
-
-def _is_ahead(lead: tuple[float, float], sure: float) -> bool:
-    """Whether a lead is above zero by that many standard deviations. lead: its mean and standard deviation."""
-    mean, sd = lead
-    return mean > sure * sd
-
-
-def _noise(cells: Iterable[Sequence[float]]) -> float:
-    """The variance of rewards of one version on one task, pooled over all cells."""
-    squares, freedom = _NOISE * _NOISE_WEIGHT, float(_NOISE_WEIGHT)
-    for rewards in cells:
-        mean = sum(rewards) / len(rewards)
-        squares += sum((reward - mean) ** 2 for reward in rewards)
-        freedom += len(rewards) - 1
-    return squares / freedom
-
-
-def _expected_excess(mean: float, sd: float) -> float:
-    """The mean of the positive part of a normal variable."""
-    if sd <= 0:
-        return max(mean, 0.0)
-    z = mean / sd
-    return sd * math.exp(-z * z / 2) / math.sqrt(2 * math.pi) + mean * (1 + math.erf(z / math.sqrt(2))) / 2

@@ -131,37 +131,28 @@ async def learn(
     base: dict[str, Any] = {} if settings is None else settings.model_dump(exclude_unset=True)
     if settings is not None and settings.model in (SIMULATED_MODEL, default_model(settings.domain)):
         base.pop("model", None)  # settings without a model have it by themselves; the agent's own goes before it
-    fields: dict[str, Any] = {**base, **options}
-    by_name, own_reward = isinstance(what, str | Path), reward is not None and not isinstance(reward, str)
-    subject = subject_of(
-        what,
-        tasks,
-        reward=reward,
-        deps=deps,
-        answer_of=answer_of,
-        tools=fields.get("tools", "none"),
-        instructions=fields.get("instructions"),
-        only_instructions=fields.get("only_instructions", False),
-    )
+    groups = next((one for one in (what, tasks) if isinstance(one, Groups)), None)
+    of_groups: dict[str, Any] = {} if groups is None else {"from_store": True, "epochs": 1}
+    fields: dict[str, Any] = {**of_groups, **base, **options}
+    for_sources = {name: fields[name] for name in ("tools", "instructions", "only_instructions") if name in fields}
+    subject = subject_of(what, tasks, reward=reward, deps=deps, answer_of=answer_of, **for_sources)
     model, reflector = model or base.get("model"), reflector or base.get("reflector")
     if model is None and subject.domain.runs_itself:
         model = reflector  # the program calls models of its own: this is only a name for the record
     chosen = subject.chosen_model(model)
-    groups = next((one for one in (what, tasks) if isinstance(one, Groups)), None)
     directory = groups.store if groups is not None and store is None else directory_of(store or base.get("store"))
-    if groups is not None:
-        fields = {"from_store": True, "epochs": 1, **fields}
-    fields |= {"domain": subject.domain.name, "store": directory, "model": named_model(chosen)}
-    fields |= {"name": library} if library is not None else {}
-    fields |= {"data": subject.source} if subject.source is not None else {}
-    fields |= {"test_data": (str(test),)} if isinstance(test, str | Path) else {}
-    fields |= {"reflector": named_model(reflector)} if reflector is not None else {}
-    fields |= {"library": start} if isinstance(start, str) else {}
-    settings = learn_settings(fields)
-    if by_name and isinstance(subject.domain, CustomTasks) and not own_reward:
-        settings = settings.model_copy(update={"reward": subject.domain.reward.name})
-    elif by_name and isinstance(reward, str):
-        settings = settings.model_copy(update={"reward": reward})
+    names = {
+        "domain": subject.domain.name,
+        "store": directory,
+        "model": named_model(chosen),
+        "reflector": None if reflector is None else named_model(reflector),
+        "name": library,
+        "data": subject.source,
+        "test_data": (str(test),) if isinstance(test, str | Path) else None,
+        "library": start if isinstance(start, str) else None,
+    }
+    settings = learn_settings({**fields, **{name: value for name, value in names.items() if value is not None}})
+    other_start = None if start is None or isinstance(start, str) else start
     given = Given(
         domain=with_chosen_columns(subject.domain, settings),
         train=await subject.tasks(tasks, limit=settings.limit),
@@ -170,23 +161,25 @@ async def learn(
         model=None if isinstance(chosen, str) else chosen,
         reflector=None if isinstance(reflector, str) else reflector,
         store=store if isinstance(store, Store) else None,
-        start=None
-        if start is None or isinstance(start, str)
-        else library_from(start, LibraryStore(directory / "libraries")),
+        start=None if other_start is None else library_from(other_start, LibraryStore(directory / "libraries")),
     )
+    by_name, own_reward = isinstance(what, str | Path), reward is not None and not isinstance(reward, str)
     objects = {"agent or program": not by_name, "reward": own_reward}
     objects |= {"tasks": given.train is not None, "model": given.model is not None}
-    named = tuple(name for name, used in objects.items() if used)
-    settings = settings.model_copy(update={"given": named})
-    run = None
+    noted: dict[str, Any] = {"given": tuple(name for name, used in objects.items() if used)}
+    if by_name and not own_reward and isinstance(subject.domain, CustomTasks):
+        noted["reward"] = subject.domain.reward.name
+    elif by_name and isinstance(reward, str):
+        noted["reward"] = reward
+    settings, run = settings.model_copy(update=noted), None
     if resume is not None:
         with nullcontext(store) if isinstance(store, Store) else read_store(directory) as reader:
             run, settings = resumed_run(reader, resume, settings)
     if not wants_progress(progress, callbacks):
         return await run_learning(settings, callbacks, resume=run, given=given)
-    from agentlearn.cli.progress import progress_in_python
+    from agentlearn.cli.progress import LearnProgress
 
-    with progress_in_python(settings) as shown:
+    with LearnProgress.in_python(settings) as shown:
         return await run_learning(settings, calling_both(shown, callbacks, Callbacks), resume=run, given=given)
 
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from agentlearn.config import LearnSettings
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import EndpointError
-from agentlearn.learning.batch_runner import TEACHING, group_use, reflector_sees
+from agentlearn.learning.batch_runner import TEACHING, TeachingRules
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, RolledBack, Update
 from agentlearn.learning.lessons.candidates import Candidates
-from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StageContext, StagePrompts, shown_reason
-from agentlearn.learning.lessons.stages import compare, consolidate, summarise
+from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, shown_reason
+from agentlearn.learning.lessons.stages import Stages
 from agentlearn.learning.lessons.trust import authors_read, texts_of_strangers, unapproved
 from agentlearn.library.curate import CheckContext, next_version
-from agentlearn.library.shown import render
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
@@ -30,16 +29,6 @@ from agentlearn.types.trajectory import Trajectory, Treatment, UserTurn
 
 _WITHOUT_SIZE_LIMITS = {"max_lessons": 10_000, "max_library_tokens": 10**9}
 """For checking a single group: only the whole batch's deletes and merges decide whether the library has room."""
-
-
-def as_it_is(trajectory: Trajectory) -> Trajectory:
-    """The trajectory itself: lessons may be learned from all of it."""
-    return trajectory
-
-
-def _no_pages(_: Trajectory) -> Iterable[str]:
-    """No texts: the domain's tools show nothing that others wrote."""
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +62,9 @@ class LessonLearner:
     """Reward from which an answer counts as right."""
     margin: float = 0.0
     """Rewards of a group that differ by no more than this count as equal."""
-    pages: Callable[[Trajectory], Iterable[str]] = _no_pages
+    pages: Callable[[Trajectory], Iterable[str]] = lambda _: ()
     """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
-    read_as: Callable[[Trajectory], Trajectory] = as_it_is
+    read_as: Callable[[Trajectory], Trajectory] = lambda whole: whole
     """Returns the trajectory as the stages read it."""
     reasons_by: AuthorKind = "reasons"
     """Who writes the reasons of verdicts; see `Domain.reasons_by`."""
@@ -118,23 +107,23 @@ class LessonLearner:
 
         No lesson may hold the expected answer of any of the batch's tasks, unless it is a class.
         """
-        stage_context, answers = self._stage_context(step), CheckContext.of(tasks, classes=self.classes).answers
+        stages, answers = self._stages(step), CheckContext.of(tasks, classes=self.classes).answers
         async with TaskGroup() as running:
-            learning = [running.create_task(self._learn_from(one, stage_context, answers)) async for one in groups]
+            learning = [running.create_task(self._learn_from(one, stages, answers)) async for one in groups]
         results = sorted((task.result() for task in learning), key=lambda result: result.group.task.id)
         kinds = Counter(result.group.kind(self.threshold, self.margin) for result in results)
         accepted = [proposal for result in results for proposal in result.accepted]
         context = self._check_context([result.group for result in results], self.settings)
-        consolidated = await consolidate(accepted, stage_context, context, [result.seen for result in results])
+        consolidated = await stages.consolidate(accepted, context, [result.seen for result in results])
         before = self.library
-        made, checked = next_version(consolidated.proposals, before, context)
+        made, checked = next_version(consolidated.accepted, before, context)
         self._continue_from(made, [result.group for result in results])
         ended = (*(one for result in results for one in result.ended), *consolidated.ended, *checked)
         self._log_refusals(ended, step)
         faults = {
-            "summarise": _sum(result.summarise_faults for result in results),
-            "compare": _sum(result.compare_faults for result in results),
-            "consolidate": dict(Counter(consolidated.faults)),
+            "summarise": sum((result.summarise_faults for result in results), Counter[str]()),
+            "compare": sum((result.compare_faults for result in results), Counter[str]()),
+            "consolidate": Counter(consolidated.faults),
         }
         failed = f"consolidation failed twice in {step}: the groups' proposals were checked without it"
         return Update(
@@ -144,8 +133,8 @@ class LessonLearner:
                 ended=ended,
                 groups=dict(kinds),
                 taught=dict(Counter(result.use for result in results)),
-                faults=faults,
-                notes=(failed,) if consolidated.failed else (),
+                faults={stage: dict(sorted(counts.items())) for stage, counts in faults.items()},
+                notes=() if consolidated.usable else (failed,),
             ),
         )
 
@@ -170,14 +159,14 @@ class LessonLearner:
         """Whether the stages see reasons. Without labels they see none: a reason may hold the expected answer."""
         return self.explains and self.settings.labels == "gold"
 
-    def _stage_context(self, step: str) -> StageContext:
-        return StageContext(
+    def _stages(self, step: str) -> Stages:
+        return Stages(
             call_context=self.call_context,
             endpoint=self.reflector,
             seed=self.settings.seed,
             step=step,
             library=self.library,
-            shown=render(self.library),
+            shown=self.library.render(),
             options=self.settings,
             show_gold=self.settings.labels == "gold",
             show_reasons=self._shows_reasons,
@@ -215,25 +204,26 @@ class LessonLearner:
 
     def _strangers(self, groups: Sequence[Group]) -> tuple[Author, ...]:
         """The strangers whose text the stages read: in groups that teach, and behind lessons that nobody accepted."""
-        taught = [group for group in groups if self._use(reflector_sees(group, self.threshold)) in TEACHING]
+        taught = [group for group in groups if self._teaching.use(self._teaching.seen(group)) in TEACHING]
         read = authors_read(taught, reasons_by=self.reasons_by if self._shows_reasons else None)
         return strangers((*read, *unapproved(self.library, self.accepted)))
 
-    def _use(self, seen: Group) -> GroupUse:
-        gold, teaches = self.settings.labels == "gold", self.settings.all_wrong == "teach"
-        return group_use(seen, self.threshold, self.margin, reasons=self._shows_reasons, gold=gold, teaches=teaches)
+    @property
+    def _teaching(self) -> TeachingRules:
+        gold, all_wrong = self.settings.labels == "gold", self.settings.all_wrong == "teach"
+        return TeachingRules(self.threshold, self.margin, reasons=self._shows_reasons, gold=gold, all_wrong=all_wrong)
 
-    async def _learn_from(self, group: Group, stage_context: StageContext, answers: frozenset[str]) -> _GroupResult:
+    async def _learn_from(self, group: Group, stages: Stages, answers: frozenset[str]) -> _GroupResult:
         """Summaries and proposals of one group. A group without anything to learn from costs no model call.
 
         answers: the expected answers of all tasks of the batch.
         """
-        seen = reflector_sees(group, self.threshold)
-        if (use := self._use(seen)) not in TEACHING:
+        seen = self._teaching.seen(group)
+        if (use := self._teaching.use(seen)) not in TEACHING:
             return _GroupResult(group, seen, use)
         async with TaskGroup() as running:
             tasks = [
-                running.create_task(summarise(self.read_as(t), seen.task_of(t), stage_context)) for t in seen.decided
+                running.create_task(stages.summarise(self.read_as(one), seen.task_of(one))) for one in seen.decided
             ]
         results = [task.result() for task in tasks]
         faults = Counter(code for result in results for code in result.faults.elements())
@@ -250,7 +240,7 @@ class LessonLearner:
         context = self._check_context([group], self.settings.model_copy(update=_WITHOUT_SIZE_LIMITS))
         context = replace(context, answers=context.answers | answers)
         try:
-            proposed = await compare(seen, summaries, stage_context, context)
+            proposed = await stages.compare(seen, summaries, context)
         except EndpointError as error:
             return _GroupResult(group, seen, use, summarise_faults=faults, compare_faults=Counter({error.code: 1}))
         return _GroupResult(group, seen, use, proposed.accepted, proposed.ended, faults, Counter(proposed.faults))
@@ -275,10 +265,3 @@ def _outcome(before: Library, made: Library, after: Library, *, taught: bool) ->
     if after.version != before.version:
         return Advanced(version=after.version, parent=before.version)
     return Held(reason="no proposal passed the check" if taught else "no group had anything to learn from")
-
-
-def _sum(counters: Iterable[Counter[str]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for counter in counters:
-        total.update(counter)
-    return {code: count for code, count in sorted(total.items()) if count}

@@ -1,7 +1,6 @@
 """One run of training-free GRPO: learn batch by batch, choose a version, measure it, publish it, report."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,11 +8,11 @@ from agentlearn.config import LearnSettings, is_lab
 from agentlearn.learning.batch import Allocation, Batch
 from agentlearn.learning.batch_runner import HiddenLessons, hiding_note
 from agentlearn.learning.callbacks import Update
-from agentlearn.learning.costs import pilot_report
-from agentlearn.learning.evaluate import ArmNames, weights_record, weights_sha256
+from agentlearn.learning.costs import PilotReport
+from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes, weights_record, weights_sha256
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.learning.lessons.pending_versions import refused_lessons
-from agentlearn.learning.lessons.selection import Choice, Validation, arms_of, choose, decided, version_lines
+from agentlearn.learning.lessons.selection import Choice, Validation, arms_of
 from agentlearn.learning.lessons.trust import refused_authors, unapproved, waiting_lessons, why_it_waits
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets
@@ -23,15 +22,13 @@ from agentlearn.learning.report import (
     LearnReport,
     LessonWorth,
     LibraryLine,
-    Proposals,
     SelectedVersion,
     Taught,
     WeightsRecord,
 )
-from agentlearn.learning.run_result import RunResult, verdict_notes
-from agentlearn.learning.warnings import unprotected
+from agentlearn.learning.run_stats import unprotected
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate import count_ends
+from agentlearn.library.curate import EndCounts
 from agentlearn.library.curate.answer_search import class_answers
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.experience import Library
@@ -104,8 +101,7 @@ class LessonRun(RunLoop[LearnSettings]):
         await self.learn_from(sets.train, sets.test, learner)
         self._note_hidden(start)
         choice, alone = await self._choose(sets, learner)
-        library = choice.selected
-        phases = {"before": start, "after": library} if choice.changed else {"before": start}
+        phases = {"before": start, "after": choice.selected} if choice.changed else {"before": start}
         scores = await self.evaluate(phases, sets.test)
         before = scores.get("before")
         after = scores.get("after") if choice.changed else before
@@ -114,46 +110,50 @@ class LessonRun(RunLoop[LearnSettings]):
         weights = await weights_record(endpoint, hash_before)
         current = _current(self.settings.library_name, library_store)
         result = replace(result, wall_s=time.perf_counter() - started)
-        report = self._report(
-            result, choice, library, selection=selection, whole=whole, weights=weights, current=current
+        pilot = None if self.settings.pilot is None else self._pilot_report(result, whole, choice.start.tokens)
+        line = LibraryLine(
+            name=self.settings.library_name,
+            version=library.version,
+            parent=library.parent,
+            lessons=len(library),
+            tokens=library.tokens,
+            current=current,
         )
+        report = self._report(result, choice, line, selection=selection, weights=weights, pilot=pilot)
         return report.with_learned(library)
+
+    def _pilot_report(self, result: RunResult, whole: TaskSets, library: int) -> PilotReport:
+        """Return what the pilot measured. library: tokens of the lessons in its prompts."""
+        taught = Taught.of(result.stats.total("taught"))
+        return PilotReport.of(
+            self.settings,
+            tasks=len(result.sets.train),
+            whole=whole,
+            groups=result.stats.total("groups"),
+            taught_wrong=taught.all_wrong + taught.single,
+            drawn=result.stats.allocated(0).drawn,
+            stages=result.totals,
+            library=library,
+        )
 
     def _report(
         self,
         result: RunResult,
         choice: Choice,
-        library: Library,
+        library: LibraryLine,
         *,
         selection: SelectedVersion | None,
-        whole: TaskSets,
         weights: WeightsRecord,
-        current: LibraryVersion | None,
+        pilot: PilotReport | None,
     ) -> LearnReport:
         """Return the report of the finished run.
 
-        library: what came of the selected version. selection: None in a pilot. whole: tasks of the whole run; more than
-        the run's own in a pilot. current: the version that the library's name stands for.
+        library: what came of the selected version. selection: None in a pilot. pilot: None in a whole run.
         """
         settings, stats, held_out = self.settings, result.stats, result.held_out
-        train = len(result.sets.train)
-        ends = count_ends([one for epoch in stats.epochs.values() for one in epoch.ended])
-        groups = sum((epoch.groups for epoch in stats.epochs.values()), Counter[str]())
-        taught = Taught.of(sum((epoch.taught for epoch in stats.epochs.values()), Counter[str]()))
+        groups, taught = stats.total("groups"), Taught.of(stats.total("taught"))
         delta = held_out.delta if held_out else None
-        versions = version_lines(choice, self._made_at)
-        pilot = None
-        if settings.pilot is not None:
-            pilot = pilot_report(
-                settings,
-                tasks=train,
-                whole=whole,
-                groups=groups,
-                taught_wrong=taught.all_wrong + taught.single,
-                drawn=stats.allocated(0).drawn,
-                stages=result.totals,
-                library=choice.start.tokens,
-            )
+        visits = 0 if settings.from_store else len(result.sets.train) * self.epochs
         return LearnReport(
             run=result.run,
             domain=settings.domain,
@@ -168,21 +168,8 @@ class LessonRun(RunLoop[LearnSettings]):
             known_families=result.known_families,
             unseen_families=result.unseen_families,
             test_sets=result.test_sets,
-            library=LibraryLine(
-                name=settings.library_name,
-                version=library.version,
-                parent=library.parent,
-                lessons=len(library),
-                tokens=library.tokens,
-                current=current,
-            ),
-            proposals=Proposals(
-                applied=ends.applied,
-                folded=ends.folded,
-                dropped=dict(ends.dropped),
-                rejected=dict(ends.rejected),
-                quarantined=dict(ends.quarantined),
-            ),
+            library=library,
+            proposals=EndCounts.of([one for epoch in stats.epochs.values() for one in epoch.ended]),
             groups={kind: groups[kind] for kind in GROUP_KINDS},
             taught=taught,
             rollouts={outcome: stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},
@@ -190,22 +177,22 @@ class LessonRun(RunLoop[LearnSettings]):
             failed_requests=result.failed_requests,
             services=result.services,
             epochs=tuple(stats.lines),
-            versions=versions,
+            versions=choice.version_lines(self._made_at),
             selection=selection,
-            allocated=stats.allocated(0 if settings.from_store else train * settings.group_size * self.epochs),
+            allocated=stats.allocated(visits * settings.group_size),
             curve=result.curve,
             weights=weights,
             pilot=pilot,
             cost_usd=result.cost_usd,
             wall_s=result.wall_rounded_s,
-            notes=(*self._notes(choice, library, delta, taught), *result.notes()),
+            notes=(*self._notes(choice, library.version, delta, taught), *result.notes()),
         )
 
-    def _notes(self, choice: Choice, library: Library, delta: Delta | None, taught: Taught) -> Iterator[str]:
+    def _notes(self, choice: Choice, version: LibraryVersion, delta: Delta | None, taught: Taught) -> Iterator[str]:
         """The notes that only a run with lessons has."""
         settings, shows = self.settings, "these numbers show that the program works and nothing more"
-        if library.version != choice.start.version:
-            worse = f"version {library.version[:8]} is not published"
+        if version != choice.start.version:
+            worse = f"version {version[:8]} is not published"
             yield from verdict_notes(delta, worse=worse, unclear="more held-out tasks would narrow it")
         if settings.pilot is not None:
             yield "this was a pilot: no library was published; leave out --pilot for the whole run"
@@ -247,7 +234,7 @@ class LessonRun(RunLoop[LearnSettings]):
                 settings=self.settings, batches=self.batches, candidates=candidates, tasks=sets.validation
             )
             validated = await validation.run(arms)
-        choice = choose(
+        choice = Choice.of(
             candidates,
             last,
             self.settings,
@@ -274,7 +261,7 @@ class LessonRun(RunLoop[LearnSettings]):
         name, store = self.settings.library_name, library_store.directory.parent
         delta = held_out.delta if held_out is not None else None
         waits = why_it_waits(waiting_lessons(choice.selected, self._learner.accepted, trust=self.settings.trust))
-        selection = decided(choice, delta, name=name, store=store, waits=waits, alone=alone)
+        selection = choice.decided(delta, name=name, store=store, waits=waits, alone=alone)
         renamed = len(choice.start) > 0 and _current(name, library_store) is None
         if selection.status != "published" and not (selection.status == "unchanged" and renamed):
             return selection, choice.selected

@@ -8,13 +8,13 @@ the doubt that the lesson was held for does not count. A rejection also refuses 
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from agentlearn.config.options import LessonOptions
-from agentlearn.errors import LibraryError
+from agentlearn.errors import ConfigError, LibraryError
 from agentlearn.learning.report import LessonWorth
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
@@ -71,8 +71,17 @@ def pending_lessons(reader: StoreReader, *, domain: str | None = None, run: str 
     decisions = [one for one in reader.decisions() if not one.of_version]
     decided = [(one.library, one.lesson_key) for one in decisions]
     rejected = {one.lesson_key for one in decisions if one.verdict == "rejected"}
+    runs: dict[str, RunRow] = {}
     found: dict[tuple[str, str], PendingLesson] = {}
-    for one in _held(reader, wanted):
+    for row in reader.quarantined():
+        operation, end = row.ended.proposal.operation, row.ended.end
+        if operation is None or not isinstance(end, Quarantined) or wanted not in {None, row.run}:
+            continue
+        of = runs.setdefault(row.run, runs.get(row.run) or reader.run(row.run))
+        settings: dict[str, Any] = json.loads(of.settings)
+        limits = {name: settings[name] for name in LessonOptions.model_fields if name in settings}
+        name = str(settings.get("name") or of.domain)
+        one = PendingLesson(row, operation, end, of.domain, name, LessonOptions(**limits))
         key = (one.library, one.key)
         if key not in decided and one.key not in rejected and domain in {None, one.domain, one.library}:
             found.setdefault(key, one)
@@ -86,106 +95,6 @@ def refused_lessons(reader: StoreReader, *, before: datetime) -> frozenset[str]:
     """
     decisions = (one for one in reader.decisions() if not one.of_version and one.at < before)
     return frozenset(one.lesson_key for one in decisions if one.verdict == "rejected")
-
-
-async def approve(
-    store: Store, library_store: LibraryStore, prefix: str, *, who: str, note: str, at: datetime
-) -> Approved:
-    """Apply a quarantined operation to the current version of its library and publish the result.
-
-    prefix: the start of the proposal's id. Raises LibraryError when no such lesson waits, or when the library has
-    changed so that the operation no longer fits.
-    """
-    one = _find(store, prefix)
-    library = library_store.load(f"{one.library}@main") if one.library in library_store.names() else EMPTY_LIBRARY
-    options = one.options.model_copy(update={"change_written": True})  # a person decides
-    context = CheckContext(options=options, waived=frozenset({one.end.code}), library=one.library)
-    made, after = None, library
-    if not any(target in library.by_id for target in targets_of(one.operation)):
-        # the lesson itself, if an approval that was cut off has published it already
-        made = next((found for found in library.experiences if found.lesson == one.lesson), None)
-    if made is None:
-        after, (ended,) = next_version([one.row.ended.proposal], library, context)
-        if not isinstance(ended.end, Applied) or ended.end.experience is None:
-            raise LibraryError(_why_not(one, ended.end, library), code="not_applicable")
-        made = after.by_id[ended.end.experience]
-    decision = _quarantine_decision(one, "approved", who=who, note=note, at=at).model_copy(
-        update={"version": after.version, "experience": made.id}
-    )
-    library_store.publish(one.library, after, kind="approve", run=one.row.run, who=who, note=note)
-    await store.save_decision(decision, after)
-    return Approved(decision, after)
-
-
-async def reject_lesson(store: Store, prefix: str, *, who: str, note: str, at: datetime) -> LessonDecision:
-    """Record that a person refuses a quarantined lesson. Raises LibraryError when no such lesson waits."""
-    decision = _quarantine_decision(_find(store, prefix), "rejected", who=who, note=note, at=at)
-    await store.save_decision(decision)
-    return decision
-
-
-def _held(reader: StoreReader, run: str | None) -> Iterable[PendingLesson]:
-    runs: dict[str, RunRow] = {}
-    for row in reader.quarantined():
-        operation, end = row.ended.proposal.operation, row.ended.end
-        if operation is None or not isinstance(end, Quarantined) or run not in {None, row.run}:
-            continue
-        of = runs.setdefault(row.run, runs.get(row.run) or reader.run(row.run))
-        settings: dict[str, Any] = json.loads(of.settings)
-        limits = {name: settings[name] for name in LessonOptions.model_fields if name in settings}
-        yield PendingLesson(
-            row, operation, end, of.domain, str(settings.get("name") or of.domain), LessonOptions(**limits)
-        )
-
-
-def _find(reader: StoreReader, prefix: str) -> PendingLesson:
-    """The only waiting lesson whose proposal id starts with the prefix."""
-    waiting = pending_lessons(reader)
-    matching = [one for one in waiting if prefix and one.row.ended.proposal.id.startswith(prefix)]
-    if len(matching) == 1:
-        return matching[0]
-    decisions = (one for one in reader.decisions() if not one.of_version)
-    decided = next((one for one in decisions if prefix and one.proposal.startswith(prefix)), None)
-    if not matching and decided is not None:
-        raise _decided_already(f"the lesson {prefix!r}", decided)
-    number = f"{len(matching)} lessons that wait have" if matching else "no lesson that waits for a decision has"
-    listed = ", ".join(repr(one.row.ended.proposal.id[:12]) for one in (matching or waiting)[:8]) or "none"
-    raise LibraryError(
-        f"{number} an id that starts with {prefix!r} (found: {listed}); `agentlearn library pending` lists them",
-        code="unknown_lesson",
-    )
-
-
-def _decided_already(what: str, decided: LessonDecision) -> LibraryError:
-    words = f"{what} was {decided.verdict} by {decided.who!r} on {decided.at:%Y-%m-%d}; a decision is not changed"
-    return LibraryError(words, code="decided_already")
-
-
-def _why_not(one: PendingLesson, end: object, library: Library) -> str:
-    now = f"{one.library}@{library.version[:8]}" if len(library) else f"{one.library}, which is empty"
-    gone = [target for target in targets_of(one.operation) if target not in library.by_id]
-    if gone:
-        return (
-            f"the lesson {gone[0][:12]!r} that {one.row.ended.proposal.id[:12]!r} would replace is no longer in {now};"
-            " reject it, and learn again if it is still wanted"
-        )
-    reason = end.reason if isinstance(end, Rejected | Quarantined) else "it is there already"
-    return f"{one.row.ended.proposal.id[:12]!r} cannot be added to {now}: {reason}"
-
-
-def _quarantine_decision(one: PendingLesson, verdict: Any, *, who: str, note: str, at: datetime) -> LessonDecision:
-    return LessonDecision(
-        run=one.row.run,
-        phase=one.row.phase,
-        batch=one.row.batch,
-        proposal=one.row.ended.proposal.id,
-        verdict=verdict,
-        lesson_key=one.key,
-        who=who,
-        note=note,
-        at=at,
-        library=one.library,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,98 +133,221 @@ def pending_versions(
     current = {one.name: one.version for one in published.list()}
     decisions = [one for one in reader.decisions() if one.of_version]
     found: dict[tuple[str, str], PendingVersion] = {}
-    for one in filter(None, map(_pending, runs)):
+    for row in runs:
+        if row.kind != "learn" or not row.report or '"pending"' not in row.report:
+            continue
+        report: dict[str, Any] = json.loads(row.report)
+        selection = report.get("selection") or {}
+        if selection.get("status") != "pending":
+            continue
+        one = PendingVersion(
+            run=row.run,
+            at=row.at,
+            domain=row.domain,
+            library=str(report["library"]["name"]),
+            version=LibraryVersion(selection["selected"]),
+            lessons=int(report["library"]["lessons"]),
+            reason=str(selection["reason"]),
+            alone=tuple(map(LessonWorth.model_validate, selection.get("alone", ()))),
+        )
         decided = any((d.library, d.version) == (one.library, one.version) and d.at >= one.at for d in decisions)
         if not decided and current.get(one.library) != one.version and domain in {None, one.domain, one.library}:
             found.setdefault((one.library, one.version), one)
     return list(found.values())
 
 
-def find_version(reader: StoreReader, published: LibraryStore, reference: str) -> PendingVersion | None:
-    """The only pending version of a reference, `NAME@VERSION` or the start of a version.
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """A person who decides on what waits: by the start of a lesson's id, `NAME@VERSION` or the start of a version."""
 
-    None when there is none and the reference may be something else. Raises LibraryError for `NAME@VERSION` that is not
-    pending, and for a reference to several versions, or to a version and a lesson.
-    """
-    waiting = pending_versions(reader, published)
-    name, at, prefix = reference.rpartition("@")
-    matching = [one for one in waiting if prefix and one.version.startswith(prefix) and name in {"", one.library}]
-    if not matching and not at:
-        return None
-    ids = () if at else (one.row.ended.proposal.id for one in pending_lessons(reader))
-    if (lesson := next((one for one in ids if one.startswith(prefix)), None)) is not None:
-        raise LibraryError(
-            f"{reference!r} names the lesson {lesson[:12]!r} and the version {matching[0].reference!r}; give more of"
-            " the one that you mean",
-            code="ambiguous",
+    store: Store
+    libraries: LibraryStore
+    who: str
+    note: str
+    at: datetime
+
+    async def approve(self, reference: str, without: Collection[str] = ()) -> Approved:
+        """Publish a pending version, or apply a quarantined operation to its library and publish the result.
+
+        without: starts of ids of new lessons of a version that are refused; the others are published. Raises
+        LibraryError when nothing of that name waits, or when the library has changed so that the operation no longer
+        fits.
+        """
+        version = self._version(reference)
+        if version is not None:
+            return await self._approve_version(version, without)
+        if without:
+            raise ConfigError(
+                f"--without leaves lessons out of a version, and {reference!r} is a lesson; approve or reject it",
+                code="not_a_version",
+            )
+        one = self._lesson(reference)
+        known = one.library in self.libraries.names()
+        library = self.libraries.load(f"{one.library}@main") if known else EMPTY_LIBRARY
+        options = one.options.model_copy(update={"change_written": True})  # a person decides
+        context = CheckContext(options=options, waived=frozenset({one.end.code}), library=one.library)
+        made, after = None, library
+        if not any(target in library.by_id for target in targets_of(one.operation)):
+            # the lesson itself, if an approval that was cut off has published it already
+            made = next((found for found in library.experiences if found.lesson == one.lesson), None)
+        if made is None:
+            after, (ended,) = next_version([one.row.ended.proposal], library, context)
+            if not isinstance(ended.end, Applied) or ended.end.experience is None:
+                raise LibraryError(_why_not(one, ended.end, library), code="not_applicable")
+            made = after.by_id[ended.end.experience]
+        decision = self._of_lesson(one, "approved")
+        decision = decision.model_copy(update={"version": after.version, "experience": made.id})
+        self.libraries.publish(one.library, after, kind="approve", run=one.row.run, who=self.who, note=self.note)
+        await self.store.save_decision(decision, after)
+        return Approved(decision, after)
+
+    async def reject(self, reference: str) -> LessonDecision:
+        """Record that a person refuses what waits. A refused version stays in the store.
+
+        Raises LibraryError when nothing of that name waits.
+        """
+        version = self._version(reference)
+        if version is not None:
+            decision = self._of_version(version, "rejected")
+        else:
+            decision = self._of_lesson(self._lesson(reference), "rejected")
+        await self.store.save_decision(decision)
+        return decision
+
+    async def _approve_version(self, one: PendingVersion, without: Collection[str]) -> Approved:
+        """Publish a pending version under the name that its run had for it.
+
+        What persons changed in the library since the run started is joined into it, so that none of their lessons is
+        lost.
+        """
+        store = self.store
+        whole, run_inputs = store.library(one.version), store.run_inputs(one.run)
+        start = EMPTY_LIBRARY if run_inputs is None else store.library(run_inputs.library)
+        refused = [_new_lesson(one, whole, start, prefix) for prefix in without]
+        selected = whole
+        if refused:
+            kept = tuple(lesson for lesson in whole.experiences if lesson not in refused)
+            selected = Library(parent=whole.version, experiences=kept, withheld=whole.withheld)
+            await store.save_version(selected, run=one.run)
+        decision = self._of_version(one, "approved")
+        for lesson in refused:
+            row = store.proposals_of([lesson.id])[-1]
+            about = {"phase": row.phase, "batch": row.batch, "proposal": row.ended.proposal.id, "experience": lesson.id}
+            words = {"lesson_key": refusal_key(lesson.lesson), "verdict": "rejected"}
+            await store.save_decision(decision.model_copy(update={**about, **words}))
+        replaced = {found.name: found.version for found in self.libraries.list()}.get(one.library)
+        library = self.libraries.history(one.library).publish_learned(
+            selected,
+            start=whole if run_inputs is None else start,
+            since=store.run(one.run).started_at,
+            kind="approve",
+            run=one.run,
+            who=self.who,
+            note=self.note,
         )
-    if len(matching) == 1:
-        return matching[0]
-    decided = [one for one in reader.decisions() if one.of_version and one.library == name]
-    current = next((one.version for one in published.list() if one.name == name), "")
-    if not matching and prefix and current.startswith(prefix):
-        raise LibraryError(f"version {reference!r} is published already", code="decided_already")
-    done = next((one for one in decided[::-1] if prefix and (one.version or "").startswith(prefix)), None)
-    if not matching and done is not None:
-        raise _decided_already(f"version {reference!r}", done)
-    listed = ", ".join(repr(one.reference) for one in (matching or waiting)[:8]) or "none"
-    number = f"{len(matching)} versions that wait match" if matching else "no version that waits for a decision matches"
-    raise LibraryError(
-        f"{number} {reference!r} (found: {listed}); `agentlearn library pending` lists them", code="unknown_version"
-    )
+        if library.version != selected.version:
+            await store.save_version(library, run=one.run)
+        await store.save_decision(decision)
+        return Approved(decision, library, replaced)
+
+    def _version(self, reference: str) -> PendingVersion | None:
+        """The only pending version of a reference; None when there is none and it may name a lesson.
+
+        Raises LibraryError for `NAME@VERSION` that is not pending, and for a reference to several versions, or to a
+        version and a lesson.
+        """
+        waiting = pending_versions(self.store, self.libraries)
+        name, at, prefix = reference.rpartition("@")
+        matching = [one for one in waiting if prefix and one.version.startswith(prefix) and name in {"", one.library}]
+        if not matching and not at:
+            return None
+        ids = () if at else (one.row.ended.proposal.id for one in pending_lessons(self.store))
+        if (lesson := next((one for one in ids if one.startswith(prefix)), None)) is not None:
+            raise LibraryError(
+                f"{reference!r} names the lesson {lesson[:12]!r} and the version {matching[0].reference!r}; give more"
+                " of the one that you mean",
+                code="ambiguous",
+            )
+        if len(matching) == 1:
+            return matching[0]
+        if not matching and prefix:
+            current = next((one.version for one in self.libraries.list() if one.name == name), "")
+            if current.startswith(prefix):
+                raise LibraryError(f"version {reference!r} is published already", code="decided_already")
+            decided = [one for one in self.store.decisions() if one.of_version and one.library == name]
+            for done in decided[::-1]:
+                if (done.version or "").startswith(prefix):
+                    raise _decided_already(f"version {reference!r}", done)
+        listed = ", ".join(repr(one.reference) for one in (matching or waiting)[:8]) or "none"
+        number = (
+            f"{len(matching)} versions that wait match" if matching else "no version that waits for a decision matches"
+        )
+        raise LibraryError(
+            f"{number} {reference!r} (found: {listed}); `agentlearn library pending` lists them", code="unknown_version"
+        )
+
+    def _lesson(self, prefix: str) -> PendingLesson:
+        """The only waiting lesson whose proposal id starts with the prefix."""
+        waiting = pending_lessons(self.store)
+        matching = [one for one in waiting if prefix and one.row.ended.proposal.id.startswith(prefix)]
+        if len(matching) == 1:
+            return matching[0]
+        decisions = (one for one in self.store.decisions() if not one.of_version)
+        decided = next((one for one in decisions if prefix and one.proposal.startswith(prefix)), None)
+        if not matching and decided is not None:
+            raise _decided_already(f"the lesson {prefix!r}", decided)
+        number = f"{len(matching)} lessons that wait have" if matching else "no lesson that waits for a decision has"
+        listed = ", ".join(repr(one.row.ended.proposal.id[:12]) for one in (matching or waiting)[:8]) or "none"
+        raise LibraryError(
+            f"{number} an id that starts with {prefix!r} (found: {listed}); `agentlearn library pending` lists them",
+            code="unknown_lesson",
+        )
+
+    def _of_version(self, one: PendingVersion, verdict: Literal["approved", "rejected"]) -> LessonDecision:
+        return LessonDecision(
+            run=one.run,
+            phase=OF_VERSION,
+            batch=0,
+            proposal=ProposalId(""),
+            verdict=verdict,
+            lesson_key="",
+            who=self.who,
+            note=self.note,
+            at=self.at,
+            library=one.library,
+            version=one.version,
+        )
+
+    def _of_lesson(self, one: PendingLesson, verdict: Literal["approved", "rejected"]) -> LessonDecision:
+        return LessonDecision(
+            run=one.row.run,
+            phase=one.row.phase,
+            batch=one.row.batch,
+            proposal=one.row.ended.proposal.id,
+            verdict=verdict,
+            lesson_key=one.key,
+            who=self.who,
+            note=self.note,
+            at=self.at,
+            library=one.library,
+        )
 
 
-async def approve_version(
-    store: Store,
-    published: LibraryStore,
-    one: PendingVersion,
-    *,
-    without: Collection[str] = (),
-    who: str,
-    note: str,
-    at: datetime,
-) -> Approved:
-    """Publish a pending version under the name that its run had for it.
-
-    What persons changed in the library since the run started is joined into it, so that none of their lessons is lost.
-    without: starts of ids of new lessons that are refused; the others are published. Raises LibraryError for an id that
-    names no new lesson of the version, or several.
-    """
-    whole, run_inputs = store.library(one.version), store.run_inputs(one.run)
-    start = EMPTY_LIBRARY if run_inputs is None else store.library(run_inputs.library)
-    refused = [_new_lesson(one, whole, start, prefix) for prefix in without]
-    selected = whole
-    if refused:
-        kept = tuple(lesson for lesson in whole.experiences if lesson not in refused)
-        selected = Library(parent=whole.version, experiences=kept, withheld=whole.withheld)
-        await store.save_version(selected, run=one.run)
-    decision = _decision(one, "approved", who=who, note=note, at=at)
-    for lesson in refused:
-        row = store.proposals_of([lesson.id])[-1]
-        about = {"phase": row.phase, "batch": row.batch, "proposal": row.ended.proposal.id, "experience": lesson.id}
-        words = {"lesson_key": refusal_key(lesson.lesson), "verdict": "rejected"}
-        await store.save_decision(decision.model_copy(update={**about, **words}))
-    replaced = {found.name: found.version for found in published.list()}.get(one.library)
-    library = published.history(one.library).publish_learned(
-        selected,
-        start=whole if run_inputs is None else start,
-        since=store.run(one.run).started_at,
-        kind="approve",
-        run=one.run,
-        who=who,
-        note=note,
-    )
-    if library.version != selected.version:
-        await store.save_version(library, run=one.run)
-    await store.save_decision(decision)
-    return Approved(decision, library, replaced)
+def _decided_already(what: str, decided: LessonDecision) -> LibraryError:
+    words = f"{what} was {decided.verdict} by {decided.who!r} on {decided.at:%Y-%m-%d}; a decision is not changed"
+    return LibraryError(words, code="decided_already")
 
 
-async def reject_version(store: Store, one: PendingVersion, *, who: str, note: str, at: datetime) -> LessonDecision:
-    """Record that a person refuses a pending version. The store keeps it; `library pending` lists it no more."""
-    decision = _decision(one, "rejected", who=who, note=note, at=at)
-    await store.save_decision(decision)
-    return decision
+def _why_not(one: PendingLesson, end: object, library: Library) -> str:
+    now = f"{one.library}@{library.version[:8]}" if len(library) else f"{one.library}, which is empty"
+    gone = [target for target in targets_of(one.operation) if target not in library.by_id]
+    if gone:
+        return (
+            f"the lesson {gone[0][:12]!r} that {one.row.ended.proposal.id[:12]!r} would replace is no longer in {now};"
+            " reject it, and learn again if it is still wanted"
+        )
+    reason = end.reason if isinstance(end, Rejected | Quarantined) else "it is there already"
+    return f"{one.row.ended.proposal.id[:12]!r} cannot be added to {now}: {reason}"
 
 
 def _new_lesson(one: PendingVersion, whole: Library, start: Library, prefix: str) -> Experience:
@@ -329,40 +361,3 @@ def _new_lesson(one: PendingVersion, whole: Library, start: Library, prefix: str
             code="unknown_lesson",
         )
     return matching[0]
-
-
-def _pending(run: RunRow) -> PendingVersion | None:
-    if run.kind != "learn" or not run.report or '"pending"' not in run.report:
-        return None
-    report: dict[str, Any] = json.loads(run.report)
-    selection = report.get("selection") or {}
-    if selection.get("status") != "pending":
-        return None
-    return PendingVersion(
-        run=run.run,
-        at=run.at,
-        domain=run.domain,
-        library=str(report["library"]["name"]),
-        version=LibraryVersion(selection["selected"]),
-        lessons=int(report["library"]["lessons"]),
-        reason=str(selection["reason"]),
-        alone=tuple(map(LessonWorth.model_validate, selection.get("alone", ()))),
-    )
-
-
-def _decision(
-    one: PendingVersion, verdict: Literal["approved", "rejected"], *, who: str, note: str, at: datetime
-) -> LessonDecision:
-    return LessonDecision(
-        run=one.run,
-        phase=OF_VERSION,
-        batch=0,
-        proposal=ProposalId(""),
-        verdict=verdict,
-        lesson_key="",
-        who=who,
-        note=note,
-        at=at,
-        library=one.library,
-        version=one.version,
-    )

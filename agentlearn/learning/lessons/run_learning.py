@@ -13,7 +13,7 @@ from agentlearn.domain.reward_trial import try_reward
 from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks
-from agentlearn.learning.costs import pilot_sets, refuse_unpriced
+from agentlearn.learning.costs import refuse_unpriced
 from agentlearn.learning.lessons.lesson_run import LessonRun
 from agentlearn.learning.lessons.start import library_caution, start_library
 from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets, with_validation
@@ -81,7 +81,7 @@ class _Resolved:
             domain = given.domain or domain_of(settings)
             whole = task_sets(settings, domain, train=given.train, test=given.test)
             whole = with_validation(whole, settings, domain, own=settings.data is None and given.train is None)
-        sets = pilot_sets(whole, settings) if settings.pilot is not None else whole
+        sets = whole if settings.pilot is None else whole.sample(settings.pilot, settings.seed)
         if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):
             raise ConfigError(
                 f"domain {settings.domain!r} has no answer_key, which --labels none needs to find the majority answer;"

@@ -37,7 +37,7 @@ _Members = Mapping[str, Sequence[Trajectory]]
 
 
 @dataclass(frozen=True, slots=True)
-class Validated:
+class _Validated:
     """What the comparison found."""
 
     tasks: tuple[Task, ...]
@@ -94,7 +94,7 @@ class Validation:
     tasks: tuple[Task, ...]
     _members: dict[str, list[Trajectory]] = field(default_factory=dict[str, list[Trajectory]])
 
-    async def run(self, arms: Sequence[Library]) -> Validated:
+    async def run(self, arms: Sequence[Library]) -> _Validated:
         """Compare the versions. arms: the start first."""
         self._members = {one.version: [] for one in arms}
         left, judged = tuple(arms), False
@@ -116,7 +116,7 @@ class Validation:
         }
         used = {one.task for every in members.values() for one in every}
         tasks = tuple(task for task in self.tasks if task.id in used)
-        return Validated(tasks, tuple(arms), left, scores, judged)
+        return _Validated(tasks, tuple(arms), left, scores, judged)
 
     async def alone(self, version: Library, lessons: Collection[ExperienceId], *, most: int) -> tuple[LessonWorth, ...]:
         """Measure lessons of a version one by one: its first rollouts of the comparison are repeated without each.
@@ -192,7 +192,6 @@ class Validation:
 
 
 _Z = 1.959964
-_Basis = Literal["validation", "rollouts", "last"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +202,7 @@ class Choice:
     selected: Library
     last: Library
     """The last version that the updates made."""
-    basis: _Basis
+    basis: Literal["validation", "rollouts", "last"]
     versions: int
     """Versions that it was chosen from, with the start and the start without learned lessons."""
     why: str
@@ -212,27 +211,145 @@ class Choice:
     """What is known of each version at the end."""
     learned: tuple[Standing, ...] = ()
     """What the rollouts to learn from alone say about each version."""
-    validated: Validated | None = None
+    validated: _Validated | None = None
     learned_from: bool = False
     """Whether the validation tasks are the tasks learned from."""
     delta: Delta | None = None
     """The selected version minus the start on the validation tasks."""
+
+    @classmethod
+    def of(
+        cls,
+        candidates: Candidates,
+        last: Library,
+        settings: LearnSettings,
+        *,
+        learned: Sequence[Standing],
+        validated: _Validated | None,
+        learned_from: bool,
+    ) -> "Choice":
+        """Return the version with the best evidence. learned: the standings before validation.
+
+        validated: None when versions were not compared on validation tasks.
+        """
+        start, standings = candidates.start, candidates.standings()
+        broken = "" if validated is None else "; no rollout on validation tasks could be judged"
+        if len(standings) == len({candidates.bare.version, start.version}):
+            selected, basis, why = start, "last", "is the only version: learning changed nothing"
+        elif settings.select == "last":
+            selected, basis, why = last, "last", "is the last version, as select 'last' asks for"
+        elif validated is not None and validated.judged:
+            selected, basis, why = candidates.choose(validated.left), "validation", "has the best evidence"
+        elif _unseen(standings, start):
+            selected, basis, why = last, "last", f"is the last version, and no rollout says which is best{broken}"
+        else:
+            selected, basis = candidates.best(), "rollouts"
+            why = f"has the best evidence of the rollouts to learn from{broken}"
+        return cls(
+            start=start,
+            selected=selected,
+            last=last,
+            basis=basis,
+            versions=len(standings),
+            why=why,
+            standings=standings,
+            learned=tuple(learned),
+            validated=validated,
+            learned_from=learned_from,
+            delta=validated.against_start(selected.version, settings.seed) if validated is not None else None,
+        )
 
     @property
     def changed(self) -> bool:
         """Whether another version than the start was selected."""
         return self.selected.version != self.start.version
 
-    @property
-    def blind(self) -> bool:
-        """Whether versions should have been compared and nothing at all is known of them."""
-        broken = self.validated is not None and not self.validated.judged
-        return broken and _unseen(self.standings, self.start)
+    def decided(
+        self, held_out: Delta | None, *, name: str, store: Path, waits: str = "", alone: tuple[LessonWorth, ...] = ()
+    ) -> SelectedVersion:
+        """Return whether the selected version is published.
 
-    @property
-    def bare(self) -> Library:
-        """The start without the lessons that no person wrote."""
-        return self.start.only_written()
+        held_out: it minus the start on held-out tasks. waits: why it waits for a person whatever its score; empty when
+        it does not. alone: what its lessons are worth by themselves, as far as that was measured.
+        """
+        against = self._against(held_out) or waits
+        pending = bool(against) and (self.changed or bool(waits))
+        version, validated = self.selected.version, self.validated
+        compared = validated is not None and validated.judged
+        reason = f"it {self.why}"
+        if self.basis == "validation":
+            reason += f" of {self.versions} versions"
+            found = f"{_numbers(self.delta)} against the start" if self.delta is not None else "none was better"
+            reason += f": {found} on {self._tasks(self.delta)}"
+        return SelectedVersion(
+            selected=version,
+            last=self.last.version,
+            basis=self.basis,
+            tasks=len(validated.tasks) if validated is not None and compared else 0,
+            learned_from=self.learned_from and compared,
+            rollouts=validated.rollouts if validated is not None else 0,
+            delta=self.delta,
+            alone=alone,
+            status="pending" if pending else "published" if self.changed or waits else "unchanged",
+            reason=against or reason,
+            command=command_words("library", "approve", f"{name}@{version[:12]}", store=store) if pending else "",
+        )
+
+    def version_lines(self, made_at: Mapping[LibraryVersion, int]) -> tuple[VersionLine, ...]:
+        """Return a line for each version. made_at: number of updates before each, 0 if not there."""
+        learned, validated = {one.library.version: one for one in self.learned}, self.validated
+        known = any(one.rollouts for one in self.standings)
+        roles: dict[str, Role] = {one.version: "finalist" for one in (validated.arms if validated is not None else ())}
+        bare = self.start.only_written()
+        roles |= {bare.version: "empty", self.start.version: "start", self.selected.version: "selected"}
+        lines = list[VersionLine]()
+        for now in self.standings:
+            library, version = now.library, now.library.version
+            interval = (now.estimate - _Z * now.sd, now.estimate + _Z * now.sd)
+            lines.append(
+                VersionLine(
+                    version=version,
+                    parent=library.parent,
+                    updates=made_at.get(version, 0),
+                    lessons=len(library),
+                    tokens=library.tokens,
+                    rollouts=learned[version].rollouts,
+                    reward=learned[version].reward,
+                    estimate=now.estimate if known else None,
+                    ci=interval if known and version != self.start.version else None,
+                    validation=validated.score(version) if validated is not None and validated.judged else None,
+                    role=roles.get(version, "candidate"),
+                )
+            )
+        return tuple(lines)
+
+    def _against(self, held_out: Delta | None) -> str:
+        """Why the selected version is not published; empty when nothing speaks against it."""
+        delta, validated, bare = self.delta, self.validated, self.start.only_written()
+        if not self.changed:
+            return ""
+        if held_out is not None and held_out.verdict == "worse":
+            return f"held-out tasks got worse: {_numbers(held_out)}"
+        if delta is not None and delta.ci is not None and delta.ci[1] < 0:
+            return f"it is below the library at the start on {self._tasks(delta)}: {_numbers(delta)}"
+        if delta is not None and validated is not None and delta.worst is not None and delta.worst.low < 0:
+            more = validated.more_undecided(self.selected.version)
+            if more > 0 and (delta.mean is None or delta.mean >= 0):  # what was lost decides which version is better
+                return f"{more} more of its rollouts than of the start's on {self._tasks(delta)} could not be judged"
+        if self.selected.version == bare.version and (delta is None or delta.ci is None or delta.ci[0] <= 0):
+            if len(bare):
+                return "it has only the lessons that a person wrote, and it is not shown that the others do harm"
+            return "it has no lessons, and it is not shown that the lessons at the start do harm"
+        if validated is not None and not validated.judged and _unseen(self.standings, self.start):
+            return "nothing is known of it: no rollout on validation tasks could be judged"
+        return ""
+
+    def _tasks(self, delta: Delta | None) -> str:
+        """The validation tasks in words; with a difference, those it is about: a version leaves after any round."""
+        count = len(self.validated.tasks) if self.validated is not None else 0
+        count = count if delta is None or not delta.n else delta.n
+        one = "task" if count == 1 else "tasks"
+        return f"{count} {one} learned from" if self.learned_from else f"{count} validation {one}"
 
 
 def arms_of(candidates: Candidates, finalists: int) -> tuple[Library, ...]:
@@ -241,130 +358,17 @@ def arms_of(candidates: Candidates, finalists: int) -> tuple[Library, ...]:
     Of versions with the same lessons only the first is compared.
     """
     arms: dict[tuple[str, ...], Library] = {}
-    for one in (candidates.start, candidates.bare):
-        arms.setdefault(_lessons(one), one)
+
+    def add(library: Library) -> None:
+        arms.setdefault(tuple(one.lesson for one in library.experiences), library)
+
+    add(candidates.start)
+    add(candidates.bare)
     fixed = len(arms)
     for one in candidates.finalists(len(candidates.libraries)):
         if len(arms) < fixed + finalists:
-            arms.setdefault(_lessons(one), one)
+            add(one)
     return tuple(arms.values())
-
-
-def choose(
-    candidates: Candidates,
-    last: Library,
-    settings: LearnSettings,
-    *,
-    learned: Sequence[Standing],
-    validated: Validated | None,
-    learned_from: bool,
-) -> Choice:
-    """Return the version with the best evidence. learned: the standings before validation.
-
-    validated: None when versions were not compared on validation tasks.
-    """
-    standings = candidates.standings()
-    selected, basis, why = _selected(candidates, last, settings, standings, validated)
-    delta = validated.against_start(selected.version, settings.seed) if validated is not None else None
-    return Choice(
-        start=candidates.start,
-        selected=selected,
-        last=last,
-        basis=basis,
-        versions=len(standings),
-        why=why,
-        standings=standings,
-        learned=tuple(learned),
-        validated=validated,
-        learned_from=learned_from,
-        delta=delta,
-    )
-
-
-def decided(
-    choice: Choice,
-    held_out: Delta | None,
-    *,
-    name: str,
-    store: Path,
-    waits: str = "",
-    alone: tuple[LessonWorth, ...] = (),
-) -> SelectedVersion:
-    """Return whether the selected version is published.
-
-    held_out: it minus the start on held-out tasks. waits: why it waits for a person whatever its score; empty when it
-    does not. alone: what its lessons are worth by themselves, as far as that was measured.
-    """
-    against = _against(choice, held_out) or waits
-    status: Literal["published", "pending", "unchanged"] = "pending" if against else "published"
-    if not choice.changed and not waits:
-        status = "unchanged"
-    version, validated = choice.selected.version, choice.validated
-    compared = validated is not None and validated.judged
-    return SelectedVersion(
-        selected=version,
-        last=choice.last.version,
-        basis=choice.basis,
-        tasks=len(validated.tasks) if validated is not None and compared else 0,
-        learned_from=choice.learned_from and compared,
-        rollouts=validated.rollouts if validated is not None else 0,
-        delta=choice.delta,
-        alone=alone,
-        status=status,
-        reason=against or _in_favour(choice),
-        command=command_words("library", "approve", f"{name}@{version[:12]}", store=store)
-        if status == "pending"
-        else "",
-    )
-
-
-def version_lines(choice: Choice, made_at: dict[LibraryVersion, int]) -> tuple[VersionLine, ...]:
-    """Return a line for each version. made_at: number of updates before each, 0 if not there."""
-    learned = {one.library.version: one for one in choice.learned}
-    known = any(one.rollouts for one in choice.standings)
-    validated = choice.validated
-    roles: dict[str, Role] = {one.version: "finalist" for one in (validated.arms if validated is not None else ())}
-    roles |= {choice.bare.version: "empty", choice.start.version: "start", choice.selected.version: "selected"}
-    lines = list[VersionLine]()
-    for now in choice.standings:
-        library, version = now.library, now.library.version
-        spread = _Z * now.sd
-        interval = (now.estimate - spread, now.estimate + spread) if version != choice.start.version else None
-        lines.append(
-            VersionLine(
-                version=version,
-                parent=library.parent,
-                updates=made_at.get(version, 0),
-                lessons=len(library),
-                tokens=library.tokens,
-                rollouts=learned[version].rollouts,
-                reward=learned[version].reward,
-                estimate=now.estimate if known else None,
-                ci=interval if known else None,
-                validation=validated.score(version) if validated is not None and validated.judged else None,
-                role=roles.get(version, "candidate"),
-            )
-        )
-    return tuple(lines)
-
-
-def _selected(
-    candidates: Candidates,
-    last: Library,
-    settings: LearnSettings,
-    standings: Sequence[Standing],
-    validated: Validated | None,
-) -> tuple[Library, _Basis, str]:
-    if len(standings) == len({candidates.bare.version, candidates.start.version}):
-        return candidates.start, "last", "is the only version: learning changed nothing"
-    if settings.select == "last":
-        return last, "last", "is the last version, as select 'last' asks for"
-    if validated is not None and validated.judged:
-        return candidates.choose(validated.left), "validation", "has the best evidence"
-    broken = "" if validated is None else "; no rollout on validation tasks could be judged"
-    if _unseen(standings, candidates.start):
-        return last, "last", f"is the last version, and no rollout says which is best{broken}"
-    return candidates.best(), "rollouts", f"has the best evidence of the rollouts to learn from{broken}"
 
 
 def _unseen(standings: Sequence[Standing], start: Library) -> bool:
@@ -373,49 +377,6 @@ def _unseen(standings: Sequence[Standing], start: Library) -> bool:
     return not any(one.rollouts for one in standings if one.library.version not in fixed)
 
 
-def _against(choice: Choice, held_out: Delta | None) -> str:
-    """Why the selected version is not published; empty when nothing speaks against it."""
-    delta, validated = choice.delta, choice.validated
-    if not choice.changed:
-        return ""
-    if held_out is not None and held_out.verdict == "worse":
-        return f"held-out tasks got worse: {_numbers(held_out)}"
-    if delta is not None and delta.ci is not None and delta.ci[1] < 0:
-        return f"it is below the library at the start on {_tasks(choice, delta)}: {_numbers(delta)}"
-    if delta is not None and validated is not None and delta.worst is not None and delta.worst.low < 0:
-        more = validated.more_undecided(choice.selected.version)
-        if more > 0 and (delta.mean is None or delta.mean >= 0):  # what was lost decides which version is better
-            return f"{more} more of its rollouts than of the start's on {_tasks(choice, delta)} could not be judged"
-    if choice.selected.version == choice.bare.version and (delta is None or delta.ci is None or delta.ci[0] <= 0):
-        if len(choice.bare):
-            return "it has only the lessons that a person wrote, and it is not shown that the others do harm"
-        return "it has no lessons, and it is not shown that the lessons at the start do harm"
-    if choice.blind:
-        return "nothing is known of it: no rollout on validation tasks could be judged"
-    return ""
-
-
-def _in_favour(choice: Choice) -> str:
-    if choice.basis != "validation":
-        return f"it {choice.why}"
-    chosen = f"it {choice.why} of {choice.versions} versions"
-    if choice.delta is None:
-        return f"{chosen}: none was better on {_tasks(choice)}"
-    return f"{chosen}: {_numbers(choice.delta)} against the start on {_tasks(choice, choice.delta)}"
-
-
-def _tasks(choice: Choice, delta: Delta | None = None) -> str:
-    """The validation tasks in words; with a difference, those that it is about: a version leaves after any round."""
-    count = len(choice.validated.tasks) if choice.validated is not None else 0
-    count = count if delta is None or not delta.n else delta.n
-    one = "task" if count == 1 else "tasks"
-    return f"{count} {one} learned from" if choice.learned_from else f"{count} validation {one}"
-
-
 def _numbers(delta: Delta) -> str:
     mean = "no number" if delta.mean is None else f"{delta.mean:+.2f}"
     return mean if delta.ci is None else f"{mean} [{delta.ci[0]:+.2f}, {delta.ci[1]:+.2f}]"
-
-
-def _lessons(library: Library) -> tuple[str, ...]:
-    return tuple(one.lesson for one in library.experiences)

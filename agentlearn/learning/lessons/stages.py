@@ -14,143 +14,44 @@ brackets and between quotation marks.
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Literal, assert_never
+from dataclasses import dataclass, field
+from typing import Literal
 
+from agentlearn.config.options import LessonOptions
 from agentlearn.errors import EndpointError
 from agentlearn.learning.batch import differ
 from agentlearn.learning.lessons.stage_agent import (
     MAX_RAW_CHARACTERS,
+    STAGE_PROMPTS,
     Fault,
     StageAgent,
-    StageContext,
-    StagePrompt,
+    StagePrompts,
     StageReply,
     quoted_reason,
-    reason_block,
+    shown_reason,
     stage_agent,
-    verdict_words,
 )
 from agentlearn.library.curate import CheckContext, next_version, parse_item
+from agentlearn.library.curate.operations import lesson_of, targets_of
+from agentlearn.models.call_context import CallContext, Stage, WorkUnit
+from agentlearn.models.endpoint import Endpoint
 from agentlearn.rollout.transcript import transcript
 from agentlearn.text import storable
+from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, Summary, SummaryStep
-from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, TaskId, content_hash
-from agentlearn.types.operation import (
-    Add,
-    Applied,
-    Delete,
-    Dropped,
-    Ended,
-    Folded,
-    Merge,
-    Modify,
-    Operation,
-    Proposal,
-    Quarantined,
-    Rejected,
-)
+from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, TaskId, content_hash, derive_seed
+from agentlearn.types.operation import Applied, Dropped, Ended, Folded, Operation, Proposal, Quarantined, Rejected
+from agentlearn.types.rendering import Rendered
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Trajectory
 
 _MAX_STEP_CHARACTERS = 800
 _MAX_STEPS = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Summarised:
-    """The result of summarising one trajectory."""
-
-    summary: Summary | None
-    """None when no reply was usable."""
-    faults: Counter[str]
-    """Number of malformed replies, items and labels, and of failed calls, by code."""
-
-
-@cache
-def _summarise_agent(prompt: StagePrompt) -> StageAgent:
-    return stage_agent(prompt.load().text, "steps")
-
-
-async def summarise(trajectory: Trajectory, task: Task, stage_context: StageContext) -> Summarised:
-    """Ask for a summary, and once more after a malformed reply. Prose is then used as a summary of one step."""
-    faults: Counter[str] = Counter()
-    raw = ""
-    unit = stage_context.unit("summarise", f"{task.id}/{trajectory.g}")
-    question, agent = _question(trajectory, task, stage_context), _summarise_agent(stage_context.prompts.summarise)
-    for _ in range(2):
-        try:
-            reply = await agent.ask(question, stage_context.endpoint, unit)
-        except EndpointError as error:
-            faults[error.code] += 1
-            return Summarised(None, faults)
-        steps = tuple(step for item in reply.salvaged.items if (step := _step(item, stage_context, faults)) is not None)
-        faults.update(reply.salvaged.faults)
-        if steps:
-            return Summarised(_summary(trajectory, stage_context, steps[:_MAX_STEPS], reply.raw), faults)
-        if "prose" in reply.salvaged.faults:
-            raw = reply.raw
-    # Prose still says what happened; it only does not name the experiences used.
-    if text := _one_line(raw):
-        return Summarised(_summary(trajectory, stage_context, (SummaryStep(text=text),), raw), faults)
-    faults["no_summary"] += 1
-    return Summarised(None, faults)
-
-
-def _question(trajectory: Trajectory, task: Task, stage_context: StageContext) -> str:
-    verdict, reward = verdict_words(trajectory.reward, stage_context.threshold)
-    gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
-    reason = reason_block(stage_context.reason_of(trajectory))
-    library = f"{stage_context.shown.text}\n" if stage_context.shown.text else ""
-    return (
-        f"<problem>\n{task.problem}\n</problem>\n<verdict>{verdict} (reward {reward})</verdict>\n"
-        f"{reason}{gold}{library}<trajectory>\n{transcript(trajectory.steps)}\n</trajectory>"
-    )
-
-
-def _step(item: object, stage_context: StageContext, faults: Counter[str]) -> SummaryStep | None:
-    if isinstance(item, str) and _one_line(item):
-        faults["string_item"] += 1
-        return SummaryStep(text=_one_line(item))
-    text = item.get("text") if isinstance(item, dict) else None
-    if not isinstance(text, str) or not _one_line(text):
-        faults["bad_item"] += 1
-        return None
-    assert isinstance(item, dict)
-    used: object = item.get("used")
-    named = tuple(str(label).strip("[] ").upper() for label in used) if isinstance(used, list) else ()
-    known = tuple(stage_context.shown.labels[label] for label in named if label in stage_context.shown.labels)
-    faults["unknown_id"] += len(named) - len(known)
-    return SummaryStep(text=_one_line(text), used=tuple(dict.fromkeys(known)))
-
-
-def _one_line(text: str) -> str:
-    """The text as one line, at most 800 characters, without control characters, lone surrogates and angle brackets."""
-    words = "".join(c if c.isprintable() else " " for c in text).replace("<", "‹").replace(">", "›").split()
-    return " ".join(words)[:_MAX_STEP_CHARACTERS]
-
-
-def _summary(trajectory: Trajectory, stage_context: StageContext, steps: tuple[SummaryStep, ...], raw: str) -> Summary:
-    return Summary(
-        id=content_hash("summary", trajectory.id, stage_context.step),
-        run=stage_context.call_context.run,
-        rollout=trajectory.id,
-        steps=steps,
-        raw=raw,
-        library=stage_context.library.version,
-        prompts=(stage_context.prompts.summarise.load().ref,),
-    )
-
-
-def _used_labels(used: tuple[ExperienceId, ...], stage_context: StageContext) -> str:
-    """Labels of the experiences that a step used, such as ` (used G1, G4)`; empty for none."""
-    by_id = {identity: label for label, identity in stage_context.shown.labels.items()}
-    return f" (used {', '.join(by_id[one] for one in used if one in by_id)})" if used else ""
-
-
-_ProposingStage = Literal["compare", "consolidate"]
-
+_MOST_FROM_WRONG = 2
+"""Largest number of proposals from a group that is all wrong: no attempt in it shows that a proposal is right."""
+_MOST_REWARDS = 8
+"""Of a larger group with partial rewards, the line gives only the number, the range and the mean."""
+_MAX_TRIES = 2
 _FAULT_SENTENCES: Mapping[Fault, str] = {
     "prose": "the reply was prose; an object with the key 'proposals' is needed",
     "object_not_array": "the reply held one object; a list of objects under 'proposals' is needed",
@@ -161,259 +62,360 @@ _FAULT_SENTENCES: Mapping[Fault, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _ReplySource:
-    """Values that all proposals of one reply share."""
+class _Summarised:
+    """The result of summarising one trajectory."""
 
-    stage: _ProposingStage
-    key: str
-    """Name of the question within its stage; part of every proposal's id."""
-    prompt: PromptRef
-    """The stage's prompt."""
-    labels: Mapping[str, ExperienceId]
-    """The library's experiences by the label that the model sees."""
-    supports: Mapping[str, ProposalId]
-    """The compare proposals that a consolidation may rest on, by label."""
-    task: TaskId | None = None
-    """The group's task; None for the consolidate stage."""
-    evidence: tuple[RolloutId, ...] = ()
-    """Rollouts that the question shows."""
-
-
-def _parse_reply(reply: StageReply, source: _ReplySource, *, repair: PromptRef | None = None) -> tuple[Proposal, ...]:
-    """Return every item of the reply as a proposal. A malformed reply adds one refused proposal per fault.
-
-    repair: the repair prompt, for the reply of the repair round.
-    """
-    found = list[Proposal]()
-
-    def add(raw: str, shown: str, refusal: Rejected | None, operation: Operation | None, *rests_on: ProposalId) -> None:
-        key = (source.stage, source.key, 0 if repair is None else 1, len(found), raw)
-        found.append(
-            Proposal(
-                id=ProposalId(content_hash("proposal", *key)),
-                stage=source.stage,
-                ordinal=len(found),
-                operation=operation if refusal is None else None,
-                refusal=refusal,
-                raw=shown,
-                task=source.task,
-                evidence=source.evidence,
-                rests_on=rests_on,
-                prompts=(source.prompt,) if repair is None else (source.prompt, repair),
-            )
-        )
-
-    for item in reply.salvaged.items:
-        raw = (storable(item) if isinstance(item, str) else json.dumps(item, default=str))[:MAX_RAW_CHARACTERS]
-        parsed = parse_item(item, stage=source.stage, labels=source.labels)
-        rests_on = dict.fromkeys(source.supports[label] for label in parsed.rests_on if label in source.supports)
-        refusal = parsed.refusal
-        if refusal is None and source.stage == "consolidate" and not rests_on:
-            words = "the item names no proposal in 'rests_on' that it carries on, such as 'P1'"
-            refusal = Rejected(code="unsupported", reason=words)
-        add(raw, raw, refusal, parsed.operation, *rests_on)
-    for fault in reply.salvaged.faults:
-        add(fault, reply.raw, Rejected(code=fault, reason=_FAULT_SENTENCES[fault]), None)
-    return tuple(found)
+    summary: Summary | None
+    """None when no reply was usable."""
+    faults: Counter[str]
+    """Number of malformed replies, items and labels, and of failed calls, by code."""
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
-    """The result of one question."""
+class _Question:
+    """A question that is answered by proposals, and what all its proposals share."""
+
+    stage: Literal["compare", "consolidate"]
+    key: str
+    """Name of the question within its stage; part of every proposal's id."""
+    text: str
+    agent: StageAgent
+    prompt: PromptRef
+    """The stage's prompt."""
+    evidence: tuple[RolloutId, ...]
+    """Rollouts that the question shows."""
+    task: TaskId | None = None
+    """The group's task; None for the consolidate stage."""
+    supports: Mapping[str, ProposalId] = field(default_factory=dict[str, ProposalId])
+    """The compare proposals that a consolidation may rest on, by label."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposed:
+    """The result of one question, or of the consolidate stage."""
 
     accepted: tuple[Proposal, ...]
     """Proposals that pass every rule as things are now."""
     ended: tuple[Ended, ...]
     """The other proposals, with their ends."""
-    faults: tuple[Fault, ...]
-    """Faults in the shape of the replies."""
-    usable: bool
+    faults: tuple[str, ...]
+    """Codes of faults in the shape of the replies, and of failed calls."""
+    usable: bool = True
     """False when no reply had items or was a well-formed empty list."""
 
 
-async def _propose(
-    agent: StageAgent,
-    question: str,
-    source: _ReplySource,
-    stage_context: StageContext,
-    context: CheckContext,
-    *,
-    limit: int | None = None,
-) -> Proposed:
-    """Ask, parse, check, and give refused items one repair round. Raises EndpointError.
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The three stages over one batch of one run, with the model that writes the lessons."""
 
-    limit: largest number of accepted proposals; those past it end as rejected.
-    """
-    unit = stage_context.unit(source.stage, source.key)
-    reply = await agent.ask(question, stage_context.endpoint, unit)
-    first = _parse_reply(reply, source)
-    accepted, ended = _checked((), first, stage_context, context)
-    faults, usable = reply.salvaged.faults, reply.salvaged.usable
-    number_of = {one.id: number for number, one in enumerate(first, start=1)}
-    refusals = [
-        f"- item {number_of[one.proposal.id]}: {one.end.code}: {one.end.reason}"
-        for one in ended
-        if isinstance(one.end, Rejected)
-    ]
-    if refusals and reply.messages:
-        repair = stage_context.prompts.repair.load()
-        message = repair.fill({"refusals": "\n".join(refusals)})
-        repaired = await agent.ask(message, stage_context.endpoint, unit, history=reply.messages)
-        second = _parse_reply(repaired, source, repair=repair.ref)
-        accepted_now, ended_now = _checked(accepted, second, stage_context, context)
-        accepted, ended = (*accepted, *accepted_now), (*ended, *ended_now)
-        faults, usable = (*faults, *repaired.salvaged.faults), usable or repaired.salvaged.usable
-    kept, over = accepted[:limit], accepted[limit:] if limit is not None else ()
-    too_many = Rejected(code="too_many_proposals", reason=f"only {limit} proposals are taken from one group")
-    return Proposed(kept, (*ended, *(Ended(proposal=one, end=too_many) for one in over)), faults, usable)
+    call_context: CallContext
+    endpoint: Endpoint
+    """Model that writes the lessons."""
+    seed: int
+    """Seed of the run."""
+    step: str
+    """Position in the run, such as `epoch-1/2`; part of every work unit's name and seed."""
+    library: Library
+    shown: Rendered
+    """The library as the stages read it."""
+    options: LessonOptions = field(default_factory=LessonOptions)
+    """Limits on proposals and on the library."""
+    show_gold: bool = True
+    """Whether stages see the expected answer; False when learning without labels."""
+    show_reasons: bool = True
+    """Whether stages see the reasons of verdicts; False without labels, and where they explain nothing."""
+    threshold: float = 1.0
+    """Reward from which an answer counts as right."""
+    margin: float = 0.0
+    """Rewards of a group that differ by no more than this count as equal."""
+    prompts: StagePrompts = STAGE_PROMPTS
 
+    async def summarise(self, trajectory: Trajectory, task: Task) -> _Summarised:
+        """Ask for a summary, and once more after a malformed reply. Prose is then used as a summary of one step."""
+        faults, prose = Counter[str](), ""
+        prompt, unit = self.prompts.summarise.load(), self._unit("summarise", f"{task.id}/{trajectory.g}")
 
-def _checked(
-    before: tuple[Proposal, ...], proposals: tuple[Proposal, ...], stage_context: StageContext, context: CheckContext
-) -> tuple[tuple[Proposal, ...], tuple[Ended, ...]]:
-    """The proposals that would be applied after `before`, and the others with their ends."""
-    ended = next_version((*before, *proposals), stage_context.library, context).ended[len(before) :]
-    accepted = tuple(one.proposal for one in ended if isinstance(one.end, Applied))
-    return accepted, tuple(one for one in ended if not isinstance(one.end, Applied))
+        def summary(steps: Sequence[SummaryStep], raw: str) -> _Summarised:
+            made = Summary(
+                id=content_hash("summary", trajectory.id, self.step),
+                run=self.call_context.run,
+                rollout=trajectory.id,
+                steps=tuple(steps[:_MAX_STEPS]),
+                raw=raw,
+                library=self.library.version,
+                prompts=(prompt.ref,),
+            )
+            return _Summarised(made, faults)
 
-
-_MOST_FROM_WRONG = 2
-"""Largest number of proposals from a group that is all wrong: no attempt in it shows that a proposal is right."""
-
-
-def _is_mixed(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> bool:
-    """Whether the rewards of the summarised trajectories differ."""
-    return differ([t.reward for t in group.decided if t.id in summaries and t.reward is not None], stage_context.margin)
-
-
-@cache
-def _compare_agent(prompt: StagePrompt, max_proposals: int, max_words: int) -> StageAgent:
-    values = {"max_proposals": str(max_proposals), "max_words": str(max_words)}
-    return stage_agent(prompt.load().fill(values), "proposals")
-
-
-async def compare(
-    group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext, context: CheckContext
-) -> Proposed:
-    """Return the proposals of a group that teaches. Raises EndpointError.
-
-    Of a group whose rewards differ, the model compares the attempts; of one that is all wrong, it looks for the rule
-    behind what was wanted, and at most two proposals are taken.
-
-    summaries: of the group's decided trajectories, by rollout.
-    """
-    prompt, limit = stage_context.prompts.compare, stage_context.options.max_proposals
-    if not _is_mixed(group, summaries, stage_context):
-        prompt, limit = stage_context.prompts.compare_wrong, min(limit, _MOST_FROM_WRONG)
-    source = _ReplySource(
-        stage="compare",
-        key=group.task.id,
-        prompt=prompt.load().ref,
-        labels=stage_context.shown.labels,
-        supports={},
-        task=group.task.id,
-        evidence=tuple(t.id for t in group.decided if t.id in summaries),
-    )
-    question = question_of(group, summaries, stage_context)
-    agent = _compare_agent(prompt, limit, stage_context.options.lesson_words)
-    return await _propose(agent, question, source, stage_context, context, limit=limit)
-
-
-def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
-    """Return the user message of the stage."""
-    attempts: list[str] = []
-    compared, mixed = [t for t in group.decided if t.id in summaries], _is_mixed(group, summaries, stage_context)
-    for number, trajectory in enumerate(compared, start=1):
-        verdict, reward = verdict_words(trajectory.reward, stage_context.threshold)
-        if mixed:
-            verdict = _verdict(trajectory, compared, verdict, stage_context.margin)
-        steps = "\n".join(
-            f"{place}. {step.text}{_used_labels(step.used, stage_context)}"
-            for place, step in enumerate(summaries[trajectory.id].steps, start=1)
+        right = "right" if self._is_right(trajectory) else "wrong"
+        library = f"{self.shown.text}\n" if self.shown.text else ""
+        question = (
+            f"<problem>\n{task.problem}\n</problem>\n"
+            f"<verdict>{right} (reward {trajectory.reward or 0.0:.2f})</verdict>\n"
+            f"{self._reason(trajectory)}{self._gold(task)}{library}"
+            f"<trajectory>\n{transcript(trajectory.steps)}\n</trajectory>"
         )
-        reason = reason_block(stage_context.reason_of(trajectory))
-        own = _problem(group.task_of(trajectory), stage_context) if group.others else ""
-        attempts.append(
-            f'<attempt n="{number}" verdict="{verdict}" reward="{reward}">\n{own}{reason}{steps}\n</attempt>'
+        for _ in range(_MAX_TRIES):
+            try:
+                reply = await stage_agent(prompt.text, "steps").ask(question, self.endpoint, unit)
+            except EndpointError as error:
+                faults[error.code] += 1
+                return _Summarised(None, faults)
+            steps = [step for item in reply.salvaged.items if (step := self._step(item, faults)) is not None]
+            faults.update(reply.salvaged.faults)
+            if steps:
+                return summary(steps, reply.raw)
+            prose = reply.raw if "prose" in reply.salvaged.faults else prose
+        # Prose still says what happened; it only does not name the experiences used.
+        if text := _one_line(prose):
+            return summary([SummaryStep(text=text)], prose)
+        faults["no_summary"] += 1
+        return _Summarised(None, faults)
+
+    def _step(self, item: object, faults: Counter[str]) -> SummaryStep | None:
+        fields: dict[str, object] = item if isinstance(item, dict) else {"text": item}
+        given, used = fields.get("text"), fields.get("used")
+        text = _one_line(given) if isinstance(given, str) else ""
+        if not text:
+            faults["bad_item"] += 1
+            return None
+        faults["string_item"] += isinstance(item, str)
+        named = [str(label).strip("[] ").upper() for label in used] if isinstance(used, list) else []
+        known = [self.shown.labels[label] for label in named if label in self.shown.labels]
+        faults["unknown_id"] += len(named) - len(known)
+        return SummaryStep(text=text, used=tuple(dict.fromkeys(known)))
+
+    async def compare(self, group: Group, summaries: Mapping[RolloutId, Summary], context: CheckContext) -> _Proposed:
+        """Return the proposals of a group that teaches. Raises EndpointError.
+
+        Of a group whose rewards differ, the model compares the attempts; of one that is all wrong, it looks for the
+        rule behind what was wanted, and at most two proposals are taken.
+
+        summaries: of the group's decided trajectories, by rollout.
+        """
+        prompt, limit = self.prompts.compare.load(), self.options.max_proposals
+        compared = [one for one in group.decided if one.id in summaries]
+        if not differ([one.reward or 0.0 for one in compared], self.margin):
+            prompt, limit = self.prompts.compare_wrong.load(), min(limit, _MOST_FROM_WRONG)
+        values = {"max_proposals": str(limit), "max_words": str(self.options.lesson_words)}
+        question = _Question(
+            stage="compare",
+            key=group.task.id,
+            text=self.compare_question(group, summaries),
+            agent=stage_agent(prompt.fill(values), "proposals"),
+            prompt=prompt.ref,
+            evidence=tuple(one.id for one in compared),
+            task=group.task.id,
         )
-    library = f"\n{stage_context.shown.text}" if stage_context.shown.text else ""
-    listed = "\n".join(attempts)
-    # Of near neighbours each attempt names its own problem, and only there is an expected answer shown.
-    head = f"<problem>\n{group.task.problem}\n</problem>\n" if group.others else _problem(group.task, stage_context)
-    return f"{head}<attempts>\n{listed}\n</attempts>{library}"
+        return await self._propose(question, context, limit=limit)
+
+    def compare_question(self, group: Group, summaries: Mapping[RolloutId, Summary]) -> str:
+        """Return the user message of the compare stage.
+
+        Attempts with partial rewards are better or worse: better are those whose reward lies within the margin of the
+        best one.
+        """
+        compared = [one for one in group.decided if one.id in summaries]
+        rewards = [one.reward or 0.0 for one in compared]
+        partial = differ(rewards, self.margin) and not set(rewards) <= {0.0, 1.0}
+        label_of = {identity: label for label, identity in self.shown.labels.items()}
+        attempts: list[str] = []
+        for number, (one, reward) in enumerate(zip(compared, rewards, strict=True), start=1):
+            verdict = "right" if self._is_right(one) else "wrong"
+            if partial:
+                verdict = "worse" if differ((reward, max(rewards)), self.margin) else "better"
+            own = self._problem(group.task_of(one)) if group.others else ""
+            steps = list[str]()
+            for place, step in enumerate(summaries[one.id].steps, start=1):
+                used = f" (used {', '.join(label_of[used] for used in step.used if used in label_of)})"
+                steps.append(f"{place}. {step.text}{used if step.used else ''}")
+            listed = "\n".join(steps)
+            head = f'<attempt n="{number}" verdict="{verdict}" reward="{reward:.2f}">'
+            attempts.append(f"{head}\n{own}{self._reason(one)}{listed}\n</attempt>")
+        library = f"\n{self.shown.text}" if self.shown.text else ""
+        # Of near neighbours each attempt names its own problem, and only there is an expected answer shown.
+        problem = f"<problem>\n{group.task.problem}\n</problem>\n" if group.others else self._problem(group.task)
+        listed = "\n".join(attempts)
+        return f"{problem}<attempts>\n{listed}\n</attempts>{library}"
+
+    async def consolidate(
+        self, proposals: Sequence[Proposal], context: CheckContext, groups: Sequence[Group] = ()
+    ) -> _Proposed:
+        """Consolidate the compare proposals of a batch, given in order of (task, ordinal). Tries twice.
+
+        Where the stage fails twice, the result is not usable, and its accepted proposals are the given ones. groups:
+        those that the proposals come from, for the evidence that the stage is shown.
+        """
+        if not proposals:
+            return _Proposed((), (), ())
+        labels = {f"P{number}": proposal for number, proposal in enumerate(proposals, start=1)}
+        evidence_of = {proposal.id: proposal.evidence for proposal in proposals}
+        prompt = self.prompts.consolidate.load()
+        faults: list[str] = []
+        ended: list[Ended] = []
+
+        def narrowed(one: Proposal) -> Proposal:
+            """The proposal with the evidence of what it rests on only."""
+            rollouts = dict.fromkeys(rollout for support in one.rests_on for rollout in evidence_of[support])
+            return one.model_copy(update={"evidence": tuple(rollouts)})
+
+        for attempt in range(_MAX_TRIES):
+            question = _Question(
+                stage="consolidate",
+                key=f"try-{attempt}",
+                text=self.consolidate_question(labels, groups),
+                agent=stage_agent(prompt.fill({"max_words": str(self.options.lesson_words)}), "proposals"),
+                prompt=prompt.ref,
+                evidence=tuple(dict.fromkeys(rollout for proposal in proposals for rollout in proposal.evidence)),
+                supports={label: proposal.id for label, proposal in labels.items()},
+            )
+            try:
+                answer = await self._propose(question, context)
+            except EndpointError as error:
+                faults.append(error.code)
+                continue
+            faults.extend(answer.faults)
+            for one in answer.ended:  # a person who decides on a quarantined proposal needs its evidence
+                held = isinstance(one.end, Quarantined)
+                proposal = narrowed(one.proposal) if held else one.proposal
+                ended.append(one.model_copy(update={"proposal": proposal}))
+            if answer.usable:
+                made = (*answer.accepted, *(one.proposal for one in answer.ended))
+                into = {one.id: tuple(new.id for new in made if one.id in new.rests_on) for one in proposals}
+                unused = Dropped(reason="not taken up by the consolidation")
+                before = (
+                    Ended(proposal=one, end=Folded(into=into[one.id]) if into[one.id] else unused) for one in proposals
+                )
+                return _Proposed(tuple(map(narrowed, answer.accepted)), (*before, *ended), tuple(faults))
+        return _Proposed(tuple(proposals), tuple(ended), tuple(faults), usable=False)
+
+    def consolidate_question(self, labels: Mapping[str, Proposal], groups: Sequence[Group] = ()) -> str:
+        """Return the user message for labelled proposals. groups: those that the proposals come from.
+
+        Under each proposal whose group is known stands how the group's attempts ended, and what was said about one
+        that ended worst. Tasks are numbered in order of the proposals.
+        """
+        label_of = {identity: label for label, identity in self.shown.labels.items()}
+        by_task = {group.task.id: group for group in groups}
+        numbers: dict[TaskId, int] = {}
+        lines: list[str] = []
+        for label, proposal in labels.items():
+            lines.append(f"[{label}] {_operation_words(proposal.operation, label_of)}")
+            if proposal.task is not None and proposal.task in by_task:
+                group, number = by_task[proposal.task], numbers.setdefault(proposal.task, len(numbers) + 1)
+                worst = (one for one in group.decided if one.reward == min(group.rewards_G))
+                said = next(filter(None, map(shown_reason, worst)), "") if self.show_reasons else ""
+                reason = f"; reason: {quoted_reason(said)}" if said else ""
+                lines.append(f"  task {number}: {_outcome_words(group.rewards_G)}{reason}")
+        library = f"{self.shown.text}\n" if self.shown.text else ""
+        listed = "\n".join(lines)
+        return f"{library}<proposals>\n{listed}\n</proposals>"
+
+    async def _propose(self, question: _Question, context: CheckContext, *, limit: int | None = None) -> _Proposed:
+        """Ask, parse, check, and give refused items one repair round. Raises EndpointError.
+
+        limit: largest number of accepted proposals; those past it end as rejected.
+        """
+        unit, accepted, ended = self._unit(question.stage, question.key), list[Proposal](), list[Ended]()
+
+        def check(proposals: Sequence[Proposal]) -> None:
+            """Keep the proposals that would be applied after the accepted ones, and the others with their ends."""
+            found = next_version((*accepted, *proposals), self.library, context).ended[len(accepted) :]
+            accepted.extend(one.proposal for one in found if isinstance(one.end, Applied))
+            ended.extend(one for one in found if not isinstance(one.end, Applied))
+
+        reply = await question.agent.ask(question.text, self.endpoint, unit)
+        first = self._parsed(reply, question)
+        check(first)
+        faults, usable = reply.salvaged.faults, reply.salvaged.usable
+        number_of = {one.id: number for number, one in enumerate(first, start=1)}
+        refusals = [
+            f"- item {number_of[one.proposal.id]}: {one.end.code}: {one.end.reason}"
+            for one in ended
+            if isinstance(one.end, Rejected)
+        ]
+        if refusals and reply.messages:
+            repair = self.prompts.repair.load()
+            message = repair.fill({"refusals": "\n".join(refusals)})
+            repaired = await question.agent.ask(message, self.endpoint, unit, history=reply.messages)
+            check(self._parsed(repaired, question, repair=repair.ref))
+            faults, usable = (*faults, *repaired.salvaged.faults), usable or repaired.salvaged.usable
+        too_many = Rejected(code="too_many_proposals", reason=f"only {limit} proposals are taken from one group")
+        over = accepted[limit:] if limit is not None else ()
+        ended += [Ended(proposal=one, end=too_many) for one in over]
+        return _Proposed(tuple(accepted[:limit]), tuple(ended), faults, usable)
+
+    def _parsed(self, reply: StageReply, question: _Question, *, repair: PromptRef | None = None) -> list[Proposal]:
+        """Return every item of the reply as a proposal. A malformed reply adds one refused proposal per fault.
+
+        repair: the repair prompt, for the reply of the repair round.
+        """
+        found = list[Proposal]()
+
+        def add(raw: str, shown: str, refusal: Rejected | None, operation: Operation | None, *on: ProposalId) -> None:
+            key = (question.stage, question.key, 0 if repair is None else 1, len(found), raw)
+            found.append(
+                Proposal(
+                    id=ProposalId(content_hash("proposal", *key)),
+                    stage=question.stage,
+                    ordinal=len(found),
+                    operation=operation if refusal is None else None,
+                    refusal=refusal,
+                    raw=shown,
+                    task=question.task,
+                    evidence=question.evidence,
+                    rests_on=on,
+                    prompts=(question.prompt,) if repair is None else (question.prompt, repair),
+                )
+            )
+
+        for item in reply.salvaged.items:
+            raw = (storable(item) if isinstance(item, str) else json.dumps(item, default=str))[:MAX_RAW_CHARACTERS]
+            parsed = parse_item(item, stage=question.stage, labels=self.shown.labels)
+            named = (question.supports[label] for label in parsed.rests_on if label in question.supports)
+            rests_on, refusal = tuple(dict.fromkeys(named)), parsed.refusal
+            if refusal is None and question.stage == "consolidate" and not rests_on:
+                words = "the item names no proposal in 'rests_on' that it carries on, such as 'P1'"
+                refusal = Rejected(code="unsupported", reason=words)
+            add(raw, raw, refusal, parsed.operation, *rests_on)
+        for fault in reply.salvaged.faults:
+            add(fault, reply.raw, Rejected(code=fault, reason=_FAULT_SENTENCES[fault]), None)
+        return found
+
+    def _unit(self, stage: Stage, name: str) -> WorkUnit:
+        """A work unit whose seed depends only on (run seed, stage, step, name), not on the run's id."""
+        key = f"{self.step}/{name}"
+        return WorkUnit(self.call_context, stage, key, derive_seed(self.seed, stage, key))
+
+    def _is_right(self, trajectory: Trajectory) -> bool:
+        return trajectory.reward is not None and trajectory.reward >= self.threshold
+
+    def _gold(self, task: Task) -> str:
+        return f"<gold>\n{task.answer}\n</gold>\n" if self.show_gold and task.answer is not None else ""
+
+    def _problem(self, task: Task) -> str:
+        """A task's problem and its expected answer, where the stages may see it, between tags."""
+        return f"<problem>\n{task.problem}\n</problem>\n{self._gold(task)}"
+
+    def _reason(self, trajectory: Trajectory) -> str:
+        """The reason of a verdict between tags; empty when there is none, or when the stages see none."""
+        reason = shown_reason(trajectory) if self.show_reasons else ""
+        return f"<reason>\n{reason}\n</reason>\n" if reason else ""
 
 
-def _verdict(trajectory: Trajectory, compared: Sequence[Trajectory], verdict: str, margin: float) -> str:
-    """The verdict of an attempt among others whose rewards differ.
-
-    Attempts with partial rewards are better or worse: better are those whose reward lies within the margin of the best
-    one.
-    """
-    rewards = [one.reward for one in compared if one.reward is not None]
-    if set(rewards) <= {0.0, 1.0}:
-        return verdict
-    return "worse" if differ((trajectory.reward or 0.0, max(rewards)), margin) else "better"
+def _one_line(text: str) -> str:
+    """The text as one line, at most 800 characters, without control characters, lone surrogates and angle brackets."""
+    words = "".join(c if c.isprintable() else " " for c in text).replace("<", "‹").replace(">", "›").split()
+    return " ".join(words)[:_MAX_STEP_CHARACTERS]
 
 
-def _problem(task: Task, stage_context: StageContext) -> str:
-    """Return a task's problem and its expected answer, where the stages may see it, between tags."""
-    gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
-    return f"<problem>\n{task.problem}\n</problem>\n{gold}"
+def _operation_words(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> str:
+    assert operation is not None, "a proposal that could not be parsed never reaches consolidation"
+    lesson, targets = lesson_of(operation), ", ".join(label_of[target] for target in targets_of(operation))
+    return f"{operation.op}{f' {targets}' if targets else ''}{f': {lesson}' if lesson else ''}"
 
 
-_MOST_REWARDS = 8
-"""Of a larger group with partial rewards, the line gives only the number, the range and the mean."""
-
-
-def consolidate_question(
-    labels: Mapping[str, Proposal], stage_context: StageContext, groups: Sequence[Group] = ()
-) -> str:
-    """Return the user message for labelled proposals. groups: those that the proposals come from."""
-    label_of = {identity: label for label, identity in stage_context.shown.labels.items()}
-    details = _details(labels, stage_context, groups)
-    lines = "\n".join(
-        f"[{label}] {_line(proposal.operation, label_of)}{details.get(label, '')}" for label, proposal in labels.items()
-    )
-    library = f"{stage_context.shown.text}\n" if stage_context.shown.text else ""
-    return f"{library}<proposals>\n{lines}\n</proposals>"
-
-
-def _line(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> str:
-    match operation:
-        case Add():
-            return f"add: {operation.lesson}"
-        case Modify():
-            return f"modify {label_of[operation.target]}: {operation.lesson}"
-        case Delete():
-            return f"delete {label_of[operation.target]}"
-        case Merge():
-            return f"merge {', '.join(label_of[target] for target in operation.targets)}: {operation.lesson}"
-        case None:
-            raise AssertionError("a proposal that could not be parsed never reaches consolidation")
-        case _:
-            assert_never(operation)
-
-
-def _details(labels: Mapping[str, Proposal], stage_context: StageContext, groups: Sequence[Group]) -> Mapping[str, str]:
-    """The line of evidence under each proposal whose group is known. Tasks are numbered in order of the proposals."""
-    by_task = {group.task.id: group for group in groups}
-    numbers: dict[TaskId, int] = {}
-    found: dict[str, str] = {}
-    for label, proposal in labels.items():
-        if proposal.task is not None and proposal.task in by_task:
-            number = numbers.setdefault(proposal.task, len(numbers) + 1)
-            found[label] = f"\n  task {number}: {_evidence(by_task[proposal.task], stage_context)}"
-    return found
-
-
-def _evidence(group: Group, stage_context: StageContext) -> str:
-    """How a group's attempts ended, and what was said about one that ended worst."""
-    worst = (one for one in group.decided if one.reward == min(group.rewards_G))
-    said = next(filter(None, map(stage_context.reason_of, worst)), "")
-    return f"{_outcomes(group.rewards_G)}{f'; reason: {quoted_reason(said)}' if said else ''}"
-
-
-def _outcomes(rewards_G: Sequence[float]) -> str:
+def _outcome_words(rewards_G: Sequence[float]) -> str:
     if set(rewards_G) <= {0.0, 1.0}:
         right = sum(reward == 1 for reward in rewards_G)
         return f"{right} right, {len(rewards_G) - right} wrong"
@@ -422,81 +424,3 @@ def _outcomes(rewards_G: Sequence[float]) -> str:
         return f"rewards {', '.join(f'{reward:.2f}' for reward in falling)}"
     mean = sum(falling) / len(falling)
     return f"{len(falling)} rewards from {falling[-1]:.2f} to {falling[0]:.2f}, mean {mean:.2f}"
-
-
-_MAX_TRIES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Consolidated:
-    """The result of the consolidate stage."""
-
-    proposals: tuple[Proposal, ...]
-    """Proposals to check: the stage's own, or the compare stage's when the consolidation failed."""
-    ended: tuple[Ended, ...]
-    """Proposals that go no further, with their ends."""
-    faults: tuple[str, ...]
-    """Codes of malformed replies and of failed calls."""
-    failed: bool = False
-    """Whether the stage failed twice."""
-
-
-@cache
-def _agent(prompt: StagePrompt, max_words: int) -> StageAgent:
-    return stage_agent(prompt.load().fill({"max_words": str(max_words)}), "proposals")
-
-
-async def consolidate(
-    proposals: Sequence[Proposal], stage_context: StageContext, context: CheckContext, groups: Sequence[Group] = ()
-) -> _Consolidated:
-    """Consolidate the compare proposals of a batch, given in order of (task, ordinal). Tries twice.
-
-    groups: those that the proposals come from, for the evidence that the stage is shown.
-    """
-    if not proposals:
-        return _Consolidated((), (), ())
-    labels = {f"P{number}": proposal for number, proposal in enumerate(proposals, start=1)}
-    question, prompt = consolidate_question(labels, stage_context, groups), stage_context.prompts.consolidate
-    faults: list[str] = []
-    ended: list[Ended] = []
-    for attempt in range(_MAX_TRIES):
-        source = _ReplySource(
-            stage="consolidate",
-            key=f"try-{attempt}",
-            prompt=prompt.load().ref,
-            labels=stage_context.shown.labels,
-            supports={label: proposal.id for label, proposal in labels.items()},
-            evidence=tuple(dict.fromkeys(rollout for proposal in proposals for rollout in proposal.evidence)),
-        )
-        try:
-            agent = _agent(prompt, stage_context.options.lesson_words)
-            answer = await _propose(agent, question, source, stage_context, context)
-        except EndpointError as error:
-            faults.append(error.code)
-            continue
-        faults.extend(answer.faults)
-        for one in answer.ended:  # a person who decides on a quarantined proposal needs its evidence
-            held = isinstance(one.end, Quarantined)
-            proposal = _narrowed(one.proposal, proposals) if held else one.proposal
-            ended.append(one.model_copy(update={"proposal": proposal}))
-        if answer.usable:
-            narrowed = tuple(_narrowed(accepted, proposals) for accepted in answer.accepted)
-            return _Consolidated(narrowed, (*_ends(proposals, answer), *ended), tuple(faults))
-    return _Consolidated(tuple(proposals), tuple(ended), tuple(faults), failed=True)
-
-
-def _narrowed(one: Proposal, proposals: Sequence[Proposal]) -> Proposal:
-    evidence = {proposal.id: proposal.evidence for proposal in proposals}
-    return one.model_copy(
-        update={"evidence": tuple(dict.fromkeys(r for support in one.rests_on for r in evidence[support]))}
-    )
-
-
-def _ends(proposals: Sequence[Proposal], answer: Proposed) -> list[Ended]:
-    """How each compare proposal ended: folded when a consolidate proposal rests on it, else dropped."""
-    into: dict[ProposalId, list[ProposalId]] = {proposal.id: [] for proposal in proposals}
-    for consolidated in (*answer.accepted, *(one.proposal for one in answer.ended)):
-        for support in consolidated.rests_on:
-            into[support].append(consolidated.id)
-    unused = Dropped(reason="not taken up by the consolidation")
-    return [Ended(proposal=one, end=Folded(into=tuple(into[one.id])) if into[one.id] else unused) for one in proposals]

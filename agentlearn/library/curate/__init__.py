@@ -13,7 +13,7 @@ code and a sentence. A lesson takes seven forms on its way:
 """
 
 from agentlearn.library.curate.codes import DropReason, LessonFlag, QuarantineCode, RejectionCode
-from agentlearn.library.curate.library_draft import CheckContext, EndCounts, count_ends
+from agentlearn.library.curate.library_draft import CheckContext, EndCounts
 from agentlearn.library.curate.next_version import NextVersion, next_version
 from agentlearn.library.curate.operations import ParsedItem, parse_item
 
@@ -26,7 +26,6 @@ __all__ = [
     "ParsedItem",
     "QuarantineCode",
     "RejectionCode",
-    "count_ends",
     "next_version",
     "parse_item",
 ]

@@ -188,6 +188,8 @@ _WORD = re.compile(r"[\w.:/'-]*\w")
 _LEAST = 13
 """Smaller numbers stand in many lessons that leak nothing."""
 _LEAST_SIGNS = 4
+_RARE = re.compile(r"[A-Z]\w+-[A-Z]|\w[._]\w+[._]\w|\w_\w|\w\.(?:py|js|ts|c|h|go|rs|java|rb|json|yaml|toml|txt|md)$")
+"""Names with a hyphen, files and codes."""
 
 
 def answer_in_other_words(text: str, lesson: str, answers: Collection[str]) -> bool:
@@ -196,53 +198,46 @@ def answer_in_other_words(text: str, lesson: str, answers: Collection[str]) -> b
         return False
     numbers, plain = _numbers(text), _compact(_digits(text))
     words = set(_WORD.findall(lesson)) | set(re.findall(r"[\w.-]*\w", lesson))
-    return any(
-        _compact(answer) in numbers or _stands_in(_compact(answer), plain) or _rare_part(answer) & words
-        for answer in answers
-    )
 
+    def stands(answer: str) -> bool:
+        """Whether a formula of digits and signs stands in the text as a whole."""
+        if (len(answer) < _LEAST_SIGNS and "/" not in answer) or not re.search(r"\d\D+\d", answer):
+            return False
+        return re.search(rf"(?<!\d){re.escape(answer)}(?!\d)", plain) is not None
 
-def _stands_in(answer: str, plain: str) -> bool:
-    """Whether a formula of digits and signs stands in the text as a whole."""
-    if (len(answer) < _LEAST_SIGNS and "/" not in answer) or not re.search(r"\d\D+\d", answer):
-        return False
-    return re.search(rf"(?<!\d){re.escape(answer)}(?!\d)", plain) is not None
+    def has_rare_part(answer: str) -> bool:
+        """Whether a word of an answer of several words that hardly occurs elsewhere stands in the lesson."""
+        parts = (word for word in re.findall(r"[\w.'-]*\w", answer) if word != answer and len(word) > 5)
+        return any(_RARE.search(word) is not None and word in words for word in parts)
 
-
-def _rare_part(answer: str) -> set[str]:
-    """The words of an answer of several words that hardly occur elsewhere: names with a hyphen, files, codes."""
-    words = re.findall(r"[\w.'-]*\w", answer)
-    return {
-        word
-        for word in words
-        if word != answer
-        and len(word) > 5
-        and re.search(
-            r"[A-Z]\w+-[A-Z]|\w[._]\w+[._]\w|\w_\w|\w\.(?:py|js|ts|c|h|go|rs|java|rb|json|yaml|toml|txt|md)$", word
-        )
-    }
+    compact = ((answer, _compact(answer)) for answer in answers)
+    return any(short in numbers or stands(short) or has_rare_part(answer) for answer, short in compact)
 
 
 def _numbers(text: str) -> set[str]:
-    written = set(re.findall(r"\d+", text))
-    found = {token for token in _digits(text).split() if token.isdigit() and int(token) >= _LEAST} - written
-    for word in re.findall(r"[a-z]{3,}", text):
-        if _ROMAN_NUMBER.fullmatch(word):
-            found.add(str(_roman(word)))
+    """The numbers that a folded text names in words, money, Roman and Chinese digits, bits and times of day."""
+    digits = _digits(text)
+    found = {token for token in digits.split() if token.isdigit() and int(token) >= _LEAST}
+    found -= set(re.findall(r"\d+", text))
+    for word in filter(_ROMAN_NUMBER.fullmatch, re.findall(r"[a-z]{3,}", text)):
+        values = [_ROMAN[sign] for sign in word]
+        found.add(str(sum(-now if now < max(values[place:]) else now for place, now in enumerate(values))))
     found |= {str(Fraction(one)) for one in re.findall(r"\b\d\.\d{3,}\b", text)}
-    for whole, cents in _MONEY.findall(_digits(text)):
+    for whole, cents in _MONEY.findall(digits):
         found |= {whole, f"{whole}.{cents:0>2}"} if cents else {whole}
     found |= {str(int(bits, 2)) for bits in re.findall(r"\b[01]{5,}\b", text)}
-    for half, joint, hour, full in _CLOCK.findall(text):
-        found |= _times(half, joint, hour or full)
-    found |= {str(_han(run)) for run in _HAN_NUMBER.findall(text)}
+    for part, joint, past, full in _CLOCK.findall(text):
+        hour = past or full
+        at = SMALL_NUMBERS.get(hour, int(hour) if hour.isdigit() else 0)
+        minutes = {"half": 30, "quarter": 15}.get(part, 0) * (-1 if joint == "to" else 1)
+        found |= {f"{(60 * at + minutes + half_day) // 60 % 24}:{minutes % 60:02}" for half_day in (0, 720)}
+    for run in _HAN_NUMBER.findall(text):
+        total, digit = 0, 0
+        for sign in run:
+            value = 2 if sign == "\u4e24" else int(unicodedata.numeric(sign, 0))
+            total, digit = (total, value) if value < 10 else (total + (digit or 1) * value, 0)
+        found.add(str(total + digit))
     return found
-
-
-def _times(part: str, joint: str, hour: str) -> set[str]:
-    at = SMALL_NUMBERS.get(hour, int(hour) if hour.isdigit() else 0)
-    minutes = {"half": 30, "quarter": 15}.get(part, 0) * (-1 if joint == "to" else 1)
-    return {f"{(60 * at + minutes + half_day) // 60 % 24}:{minutes % 60:02}" for half_day in (0, 720)}
 
 
 def _digits(text: str) -> str:
@@ -272,19 +267,3 @@ def _compact(text: str) -> str:
     """A text without spaces, backslashes, dollar signs and `frac`, as a task or a lesson would write it."""
     text = re.sub(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"\1/\2", text)
     return re.sub(r"[\s\\${}]|(?<=\d),(?=\d{3})", "", text).casefold()
-
-
-def _roman(word: str) -> int:
-    values = [_ROMAN[sign] for sign in word]
-    return sum(-now if now < max(values[place:]) else now for place, now in enumerate(values))
-
-
-def _han(run: str) -> int:
-    total, digit = 0, 0
-    for sign in run:
-        value = 2 if sign == "\u4e24" else int(unicodedata.numeric(sign, 0))
-        if value < 10:
-            digit = value
-        else:
-            total, digit = total + (digit or 1) * value, 0
-    return total + digit

@@ -91,32 +91,22 @@ def checked_lesson(lesson: object) -> str | Rejected:
         return reject(RejectionCode.MISSING_FIELD, "the lesson is missing")
     if not isinstance(lesson, str):
         return reject(RejectionCode.WRONG_TYPE, f"the lesson is a {type(lesson).__name__}; it must be text")
-    return _character_fault(lesson) or _shape_fault(lesson) or too_long(lesson) or forgery(lesson) or lesson
-
-
-def _character_fault(lesson: str) -> Rejected | None:
     categories = {unicodedata.category(character) for character in lesson}
-    if "Cs" in categories:
-        return reject(RejectionCode.SURROGATES, "the lesson holds a lone surrogate; send whole Unicode characters")
-    if _LINE_END.search(lesson):
-        return reject(RejectionCode.MULTI_LINE, "the lesson has several lines; write it as one")
-    if "Cc" in categories:
-        return reject(
-            RejectionCode.CONTROL_CHARACTERS, "the lesson holds a control character, such as a tab; use plain spaces"
-        )
-    if not lesson.isprintable() or _INVISIBLE.search(lesson):
-        return reject(
-            RejectionCode.INVISIBLE_CHARACTERS, "the lesson holds characters that cannot be seen; use plain text"
-        )
-    return None
-
-
-def _shape_fault(lesson: str) -> Rejected | None:
-    if not any(character.isalnum() for character in lesson):
-        return reject(RejectionCode.EMPTY_LESSON, "the lesson has no words")
-    if lesson != lesson.strip():
-        return reject(RejectionCode.MALFORMED, "the lesson is surrounded by white space")
-    return None
+    invisible = not lesson.isprintable() or _INVISIBLE.search(lesson) is not None
+    faults = (
+        ("Cs" in categories, RejectionCode.SURROGATES, "holds a lone surrogate; send whole Unicode characters"),
+        (_LINE_END.search(lesson), RejectionCode.MULTI_LINE, "has several lines; write it as one"),
+        (
+            "Cc" in categories,
+            RejectionCode.CONTROL_CHARACTERS,
+            "holds a control character, such as a tab; use plain spaces",
+        ),
+        (invisible, RejectionCode.INVISIBLE_CHARACTERS, "holds characters that cannot be seen; use plain text"),
+        (not any(map(str.isalnum, lesson)), RejectionCode.EMPTY_LESSON, "has no words"),
+        (lesson != lesson.strip(), RejectionCode.MALFORMED, "is surrounded by white space"),
+    )
+    fault = next((reject(code, f"the lesson {what}") for wrong, code, what in faults if wrong), None)
+    return fault or too_long(lesson) or forgery(lesson) or lesson
 
 
 def too_long(lesson: str, words: int = MAX_LESSON_WORDS) -> Rejected | None:

@@ -255,21 +255,21 @@ class EndCounts(Value):
     quarantined: dict[str, int] = Field(default_factory=dict)
     """Proposals that wait for a person, by code in alphabetical order."""
 
+    @classmethod
+    def of(cls, ended: Iterable[Ended]) -> Self:
+        """Count each proposal once."""
+        ends = [one.end for one in ended]
 
-def count_ends(ended: Iterable[Ended]) -> EndCounts:
-    """Count each proposal once."""
-    ends = [one.end for one in ended]
-    return EndCounts(
-        applied=sum(isinstance(end, Applied) for end in ends),
-        folded=sum(isinstance(end, Folded) for end in ends),
-        dropped=_sorted(end.reason for end in ends if isinstance(end, Dropped)),
-        rejected=_sorted(end.code for end in ends if isinstance(end, Rejected)),
-        quarantined=_sorted(end.code for end in ends if isinstance(end, Quarantined)),
-    )
+        def counted(names: Iterable[str]) -> dict[str, int]:
+            return dict(sorted(Counter(names).items()))
 
-
-def _sorted(names: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(names).items()))
+        return cls(
+            applied=sum(isinstance(end, Applied) for end in ends),
+            folded=sum(isinstance(end, Folded) for end in ends),
+            dropped=counted(end.reason for end in ends if isinstance(end, Dropped)),
+            rejected=counted(end.code for end in ends if isinstance(end, Rejected)),
+            quarantined=counted(end.code for end in ends if isinstance(end, Quarantined)),
+        )
 
 
 def withhold(library: Library, reasons: Mapping[ExperienceId, str], *, status: WithheldStatus = "parked") -> Library:

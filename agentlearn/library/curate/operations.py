@@ -92,27 +92,18 @@ def sound_operation(operation: object) -> Operation | Rejected:
     if kind is None:
         return reject(RejectionCode.MALFORMED, f"a {type(operation).__name__} is not an operation")
     fields = cast("Mapping[str, object]", vars(operation))
-    targets = _targets(kind, fields)
-    if isinstance(targets, Rejected):
-        return targets
-    return _operation_of(kind, targets, fields.get("lesson"), fields.get("tags"))
-
-
-def _targets(kind: OperationKind, fields: Mapping[str, object]) -> tuple[str, ...] | Rejected:
-    if kind == "add":
-        return ()
-    named = fields.get("targets") if kind == "merge" else (fields.get("target"),)
+    named = () if kind == "add" else fields.get("targets") if kind == "merge" else (fields.get("target"),)
     if named is None or named == (None,):
         return reject(RejectionCode.MISSING_FIELD, f"the {kind} names no experience")
     if not isinstance(named, list | tuple):
         return reject(RejectionCode.WRONG_TYPE, f"the targets of a merge are a list, not a {type(named).__name__}")
     listed = cast("Sequence[object]", named)
-    texts = tuple(one for one in listed if isinstance(one, str))
-    if len(texts) < len(listed):
+    targets = tuple(one for one in listed if isinstance(one, str))
+    if len(targets) < len(listed):
         return reject(RejectionCode.WRONG_TYPE, "a target is the id of an experience, as text")
-    if kind == "merge" and len(texts) < 2:
-        return reject(RejectionCode.TOO_FEW_TARGETS, f"a merge needs at least two experiences, not {len(texts)}")
-    return texts
+    if kind == "merge" and len(targets) < 2:
+        return reject(RejectionCode.TOO_FEW_TARGETS, f"a merge needs at least two experiences, not {len(targets)}")
+    return _operation_of(kind, targets, fields.get("lesson"), fields.get("tags"))
 
 
 _OP_KEYS = ("op", "option", "operation", "action")
@@ -156,6 +147,65 @@ class ParsedItem:
         return self.outcome if isinstance(self.outcome, Rejected) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """The fields of an item by lower-case name, without those that are None."""
+
+    fields: Mapping[str, object]
+    stage: Literal["compare", "consolidate"]
+    labels: Mapping[str, ExperienceId]
+
+    def first(self, keys: Sequence[str]) -> object:
+        """The value of the first of these fields that is there."""
+        return next((self.fields[key] for key in keys if key in self.fields), None)
+
+    def operation(self) -> Operation | Rejected:
+        """The operation that the item asks for."""
+        named = self.first(_OP_KEYS)
+        if named is None:
+            return reject(RejectionCode.MISSING_FIELD, "the item has no 'op'; it is one of add, modify, merge, delete")
+        if not isinstance(named, str):
+            return reject(
+                RejectionCode.WRONG_TYPE, f"the op is a {type(named).__name__}; it is one of add, modify, merge, delete"
+            )
+        kind = _PARSE_KINDS.get(named.strip().casefold())
+        if kind is None:
+            return reject(RejectionCode.UNKNOWN_OP, f"{named[:_SHOWN]!r} is none of add, modify, merge, delete")
+        if kind == "merge" and self.stage == "compare":
+            return reject(RejectionCode.WRONG_STAGE, MERGE_IN_GROUP)
+        targets = () if kind == "add" else self.targets(kind)
+        if isinstance(targets, Rejected):
+            return targets
+        lesson = self.first(_LESSON_KEYS)
+        stripped = lesson.strip() if isinstance(lesson, str) else lesson
+        return _operation_of(kind, targets, stripped, self.first(_TAG_KEYS))
+
+    def targets(self, kind: OperationKind) -> tuple[ExperienceId, ...] | Rejected:
+        """The experiences that the item names."""
+        named = self.first((*_TARGETS_KEYS, *_TARGET_KEYS) if kind == "merge" else (*_TARGET_KEYS, *_TARGETS_KEYS))
+        if named is None:
+            return reject(RejectionCode.MISSING_FIELD, f"the {kind} names no experience")
+        ids: list[ExperienceId] = []
+        known = {label.upper(): experience for label, experience in self.labels.items()}
+        for one in cast("Sequence[object]", named if isinstance(named, list | tuple) else (named,)):
+            if not isinstance(one, str):
+                return reject(
+                    RejectionCode.WRONG_TYPE, f"a label is a {type(one).__name__}; it must be text, such as 'G3'"
+                )
+            experience = known.get(_label(one))
+            if experience is None:
+                return reject(RejectionCode.UNKNOWN_ID, f"{one[:_SHOWN]!r} is not a label of this library")
+            ids.append(experience)
+        if kind == "merge" and len(ids) < 2:
+            return reject(RejectionCode.TOO_FEW_TARGETS, f"a merge needs at least two experiences, not {len(ids)}")
+        if kind != "merge" and len(ids) != 1:
+            return reject(
+                RejectionCode.TOO_MANY_TARGETS,
+                f"a {kind} names one experience, not {len(ids)}; write one item for each",
+            )
+        return tuple(ids)
+
+
 def parse_item(
     item: object, *, stage: Literal["compare", "consolidate"], labels: Mapping[str, ExperienceId]
 ) -> ParsedItem:
@@ -167,90 +217,21 @@ def parse_item(
     if not isinstance(item, Mapping):
         refusal = reject(RejectionCode.NOT_AN_OBJECT, f"the item is a {type(item).__name__}; it must be an object")
         return ParsedItem(refusal)
-    fields = _fields(cast("Mapping[object, object]", item))
-    rests_on, support_ignored = _rests_on(_first(fields, _SUPPORT_KEYS))
-    outcome = _operation(fields, stage, labels)
+    given = cast("Mapping[object, object]", item).items()
+    named = {key.strip().casefold(): value for key, value in given if isinstance(key, str) and value is not None}
+    asked = _Item(named, stage, labels)
+    support = asked.first(_SUPPORT_KEYS)
+    listed = support if isinstance(support, list | tuple) else () if support is None else (support,)
+    marks = [_label(one) if isinstance(one, str) else "" for one in cast("Sequence[object]", listed)]
+    rests_on, outcome = tuple(dict.fromkeys(filter(None, marks))), asked.operation()
     if isinstance(outcome, Rejected):
         return ParsedItem(outcome, rests_on)
-    tags_ignored = not isinstance(outcome, Delete) and tags_of(_first(fields, _TAG_KEYS)).ignored
-    doubts = {LessonFlag.TAGS_IGNORED: tags_ignored, LessonFlag.RESTS_ON_IGNORED: support_ignored}
+    tags_ignored = not isinstance(outcome, Delete) and tags_of(asked.first(_TAG_KEYS)).ignored
+    doubts = {LessonFlag.TAGS_IGNORED: tags_ignored, LessonFlag.RESTS_ON_IGNORED: not all(marks)}
     return ParsedItem(outcome, rests_on, tuple(flag.value for flag, raised in doubts.items() if raised))
-
-
-def _fields(item: Mapping[object, object]) -> dict[str, object]:
-    """The item's fields by lower-case name, without those that are None."""
-    named = ((key.strip().casefold(), value) for key, value in item.items() if isinstance(key, str))
-    return {key: value for key, value in named if value is not None}
-
-
-def _first(fields: Mapping[str, object], keys: Sequence[str]) -> object:
-    return next((fields[key] for key in keys if key in fields), None)
-
-
-def _operation(
-    fields: Mapping[str, object], stage: Literal["compare", "consolidate"], labels: Mapping[str, ExperienceId]
-) -> Operation | Rejected:
-    kind = _kind(fields)
-    if isinstance(kind, Rejected):
-        return kind
-    if kind == "merge" and stage == "compare":
-        return reject(RejectionCode.WRONG_STAGE, MERGE_IN_GROUP)
-    targets = () if kind == "add" else _parse_targets(kind, fields, labels)
-    if isinstance(targets, Rejected):
-        return targets
-    lesson = _first(fields, _LESSON_KEYS)
-    stripped = lesson.strip() if isinstance(lesson, str) else lesson
-    return _operation_of(kind, targets, stripped, _first(fields, _TAG_KEYS))
-
-
-def _kind(fields: Mapping[str, object]) -> OperationKind | Rejected:
-    named = _first(fields, _OP_KEYS)
-    if named is None:
-        return reject(RejectionCode.MISSING_FIELD, "the item has no 'op'; it is one of add, modify, merge, delete")
-    if not isinstance(named, str):
-        return reject(
-            RejectionCode.WRONG_TYPE, f"the op is a {type(named).__name__}; it is one of add, modify, merge, delete"
-        )
-    kind = _PARSE_KINDS.get(named.strip().casefold())
-    return kind or reject(RejectionCode.UNKNOWN_OP, f"{named[:_SHOWN]!r} is none of add, modify, merge, delete")
-
-
-def _parse_targets(
-    kind: OperationKind, fields: Mapping[str, object], labels: Mapping[str, ExperienceId]
-) -> tuple[ExperienceId, ...] | Rejected:
-    keys = (*_TARGETS_KEYS, *_TARGET_KEYS) if kind == "merge" else (*_TARGET_KEYS, *_TARGETS_KEYS)
-    named = _first(fields, keys)
-    if named is None:
-        return reject(RejectionCode.MISSING_FIELD, f"the {kind} names no experience")
-    listed = cast("Sequence[object]", named if isinstance(named, list | tuple) else (named,))
-    ids: list[ExperienceId] = []
-    known = {label.upper(): experience for label, experience in labels.items()}
-    for one in listed:
-        if not isinstance(one, str):
-            return reject(RejectionCode.WRONG_TYPE, f"a label is a {type(one).__name__}; it must be text, such as 'G3'")
-        experience = known.get(_label(one))
-        if experience is None:
-            return reject(RejectionCode.UNKNOWN_ID, f"{one[:_SHOWN]!r} is not a label of this library")
-        ids.append(experience)
-    if kind == "merge" and len(ids) < 2:
-        return reject(RejectionCode.TOO_FEW_TARGETS, f"a merge needs at least two experiences, not {len(ids)}")
-    if kind != "merge" and len(ids) != 1:
-        return reject(
-            RejectionCode.TOO_MANY_TARGETS, f"a {kind} names one experience, not {len(ids)}; write one item for each"
-        )
-    return tuple(ids)
 
 
 def _label(text: str) -> str:
     """Return `G3` for `[G3]`, `g3` and ` G3 `; an empty text when the text is not a label."""
     found = _LABEL.fullmatch(text.strip())
     return found[1].upper() if found else ""
-
-
-def _rests_on(value: object) -> tuple[tuple[str, ...], bool]:
-    """The labels that an item rests on, and whether some entries were not labels."""
-    if value is None:
-        return (), False
-    listed = cast("Sequence[object]", value if isinstance(value, list | tuple) else (value,))
-    labels = [_label(one) if isinstance(one, str) else "" for one in listed]
-    return tuple(dict.fromkeys(filter(None, labels))), not all(labels)

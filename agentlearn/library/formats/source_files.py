@@ -1,10 +1,11 @@
 """Reading a file or a folder that somebody else made: text only, of limited size, and nothing outside of the folder."""
 
 import os
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import readable
@@ -54,7 +55,31 @@ class SourceFiles:
     @classmethod
     def of_text(cls, text: str, path: str = "given text") -> "SourceFiles":
         """The source of one text."""
-        return cls(path, {Path(path).name: _tidy(text)})
+        text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        return cls(path, {Path(path).name: text})
+
+    @classmethod
+    def read(cls, path: Path | str, limits: ImportLimits = ImportLimits()) -> "SourceFiles":
+        """Return the texts of a file or folder; of a folder that holds one skill, those of the skill.
+
+        Raises LibraryError, which says what cannot be read and why.
+        """
+        given = Path(path)
+        try:
+            if not given.is_dir():
+                return cls._file(given, str(path), limits.max_bytes)
+            inside = [one for one in given.iterdir() if not one.name.startswith(".")]
+            # An export writes the folder of a skill into another one.
+            holds_skill = len(inside) == 1 and not inside[0].is_symlink()
+            if holds_skill and any((inside[0] / name).is_file() for name in SKILL):
+                return cls._folder(inside[0], limits)
+            return cls._folder(given, limits)
+        except FileNotFoundError as error:
+            raise LibraryError(f"there is no file or folder {str(path)!r}; check the path", code="no_file") from error
+        except OSError as error:
+            raise LibraryError(
+                f"{str(path)!r} cannot be read: {error.strerror or error}; check the path", code="unreadable_file"
+            ) from error
 
     @property
     def only(self) -> str:
@@ -69,94 +94,64 @@ class SourceFiles:
             return self.only
         return next((self.texts[name] for name in names if name in self.texts), None)
 
-
-def read_source(path: Path | str, limits: ImportLimits = ImportLimits()) -> SourceFiles:
-    """Return the texts of a file or folder; of a folder that holds one skill, those of the skill.
-
-    Raises LibraryError, which says what cannot be read and why.
-    """
-    given = Path(path)
-    try:
-        if given.is_dir():
-            return _folder(_skill_in(given), limits)
-        return SourceFiles(str(path), {given.name: _text(given, str(path), limits.max_bytes)})
-    except FileNotFoundError as error:
-        raise LibraryError(f"there is no file or folder {str(path)!r}; check the path", code="no_file") from error
-    except OSError as error:
-        raise LibraryError(
-            f"{str(path)!r} cannot be read: {error.strerror or error}; check the path", code="unreadable_file"
-        ) from error
-
-
-def _skill_in(folder: Path) -> Path:
-    """Return the folder of the only skill in a folder that is none itself, as an export writes it; else the folder."""
-    inside = [one for one in folder.iterdir() if not one.name.startswith(".")]
-    is_skill = len(inside) == 1 and not inside[0].is_symlink() and any((inside[0] / name).is_file() for name in SKILL)
-    return inside[0] if is_skill else folder
-
-
-def _folder(folder: Path, limits: ImportLimits) -> SourceFiles:
-    home, texts, left, entries = folder.resolve(), dict[str, str](), limits.max_bytes, 0
-    for where, folders, files in os.walk(folder):
-        here = Path(where)
-        if len(here.relative_to(folder).parts) > limits.max_depth:
-            raise LibraryError(
-                f"{str(folder)!r} has folders more than {limits.max_depth} deep; give the one that holds the lessons",
-                code="folder_too_deep",
-            )
-        folders[:] = sorted(one for one in folders if not one.startswith("."))
-        for name in (*folders, *sorted(files)):
-            entries += 1
-            if entries > limits.max_files:
+    @classmethod
+    def _folder(cls, folder: Path, limits: ImportLimits) -> "SourceFiles":
+        home, texts, left, entries = folder.resolve(), dict[str, str](), limits.max_bytes, 0
+        for where, folders, files in os.walk(folder):
+            here = Path(where)
+            if len(here.relative_to(folder).parts) > limits.max_depth:
                 raise LibraryError(
-                    f"{str(folder)!r} has more than {limits.max_files:,} entries; give the folder that holds the"
+                    f"{str(folder)!r} has folders more than {limits.max_depth} deep; give the one that holds the"
                     " lessons",
-                    code="folder_too_large",
+                    code="folder_too_deep",
                 )
-            entry = here / name
-            if entry.is_symlink() and not entry.resolve().is_relative_to(home):
-                raise LibraryError(
-                    f"{str(entry)!r} is a link that leads out of the folder; remove it, or put the file there",
-                    code="link_leads_out",
-                )
-        for name in sorted(files):
-            if name.startswith(".") or Path(name).suffix.lower() not in _TEXT:
-                continue
-            text = _text(here / name, str(here / name), left)
-            left -= len(text.encode(errors="surrogatepass"))
-            texts[(here / name).relative_to(folder).as_posix()] = text
-    return SourceFiles(str(folder), dict(sorted(texts.items())), is_folder=True)
+            folders[:] = sorted(one for one in folders if not one.startswith("."))
+            files.sort()
+            for entry in (here / name for name in (*folders, *files)):
+                entries += 1
+                if entries > limits.max_files:
+                    raise LibraryError(
+                        f"{str(folder)!r} has more than {limits.max_files:,} entries; give the folder that holds the"
+                        " lessons",
+                        code="folder_too_large",
+                    )
+                if entry.is_symlink() and not entry.resolve().is_relative_to(home):
+                    raise LibraryError(
+                        f"{str(entry)!r} is a link that leads out of the folder; remove it, or put the file there",
+                        code="link_leads_out",
+                    )
+            for entry in (here / name for name in files if not name.startswith(".")):
+                if entry.suffix.lower() in _TEXT:
+                    text = cls._file(entry, str(entry), left).only
+                    left -= len(text.encode(errors="surrogatepass"))
+                    texts[entry.relative_to(folder).as_posix()] = text
+        return cls(str(folder), dict(sorted(texts.items())), is_folder=True)
 
-
-def _text(file: Path, shown: str, most: int) -> str:
-    with readable(file).open("rb") as opened:
-        content = opened.read(max(most, 0) + 1)
-    packed = content.startswith(_PACKED_STARTS) or content[_TAR_AT : _TAR_AT + 5] == b"ustar"
-    if packed or file.suffix.lower() in _PACKED:
-        raise LibraryError(
-            f"{shown!r} is an archive; unpack it, read what it holds, and give the folder", code="archive"
-        )
-    if len(content) > most:
-        raise LibraryError(
-            f"{shown!r} is larger than the limit of {max(most, 0):,} bytes that are left to read; give a smaller file,"
-            " or raise --max-mb",
-            code="file_too_large",
-        )
-    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-    try:
-        text = _tidy(content.decode(encoding))
-    except UnicodeDecodeError as error:
-        raise LibraryError(
-            f"{shown!r} is not UTF-8: byte {error.start:,} cannot be read; save it as UTF-8", code="not_text"
-        ) from error
-    if "\0" in text:
-        raise LibraryError(f"{shown!r} holds NUL characters, so it is not text; give a text file", code="not_text")
-    return text
-
-
-def _tidy(text: str) -> str:
-    """The text without a byte order mark, with `\\n` at the end of each line."""
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    @classmethod
+    def _file(cls, file: Path, shown: str, most: int) -> "SourceFiles":
+        with readable(file).open("rb") as opened:
+            content = opened.read(max(most, 0) + 1)
+        packed = content.startswith(_PACKED_STARTS) or content[_TAR_AT : _TAR_AT + 5] == b"ustar"
+        if packed or file.suffix.lower() in _PACKED:
+            raise LibraryError(
+                f"{shown!r} is an archive; unpack it, read what it holds, and give the folder", code="archive"
+            )
+        if len(content) > most:
+            raise LibraryError(
+                f"{shown!r} is larger than the limit of {max(most, 0):,} bytes that are left to read; give a smaller"
+                " file, or raise --max-mb",
+                code="file_too_large",
+            )
+        encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+        try:
+            found = cls.of_text(content.decode(encoding), shown)
+        except UnicodeDecodeError as error:
+            raise LibraryError(
+                f"{shown!r} is not UTF-8: byte {error.start:,} cannot be read; save it as UTF-8", code="not_text"
+            ) from error
+        if "\0" in found.only:
+            raise LibraryError(f"{shown!r} holds NUL characters, so it is not text; give a text file", code="not_text")
+        return found
 
 
 Form = Literal["agentlearn", "lines", "training-free-grpo", "youtu", "ace", "markdown", "agents-md", "skill"]
@@ -190,20 +185,28 @@ class ReadLessons:
     """The version that the file says it was exported from; empty for none. It can only add caution."""
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryFormat:
+class LibraryFormat(ABC):
     """One format of libraries."""
 
-    name: Form
-    sniff: Callable[[SourceFiles], bool]
-    """Whether a source is in this format, by its names and first characters."""
-    read: Callable[[SourceFiles], ReadLessons]
-    """Return the lessons of a source. Raises LibraryError when it is not in this format."""
-    write: Callable[[Library, str], Mapping[str, str]]
-    """Return the texts of a library by file name; under the empty name, the text of the one file. The second argument
-    is the name of the library, for titles. Raises LibraryError for a library that the format cannot hold."""
-    keeps: Literal["everything", "lessons and tags", "lessons and first tags", "lessons"]
+    name: ClassVar[Form]
+    keeps: ClassVar[Literal["everything", "lessons and tags", "lessons and first tags", "lessons"]]
     """What of a library it keeps."""
+
+    @abstractmethod
+    def sniff(self, source: SourceFiles) -> bool:
+        """Whether a source is in this format, by its names and first characters."""
+
+    @abstractmethod
+    def read(self, source: SourceFiles) -> ReadLessons:
+        """Return the lessons of a source. Raises LibraryError when it is not in this format."""
+
+    @abstractmethod
+    def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
+        """Return the texts of a library by file name; under the empty name, the text of the one file.
+
+        name: of the library, for titles. description: of a skill. Raises LibraryError for a library that the format
+        cannot hold.
+        """
 
     def losses(self, library: Library) -> tuple[str, ...]:
         """What of this library the format does not keep, each as a noun: `ids`, `tags`."""

@@ -10,7 +10,6 @@ from typing import Any
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate.similarity import refusal_key
-from agentlearn.library.history import hand_edits
 from agentlearn.library.history.change_log import (
     MAIN,
     Change,
@@ -22,23 +21,14 @@ from agentlearn.library.history.change_log import (
     RejectLesson,
     VersionFiles,
     account_name,
-    checked_label,
-    checked_library_name,
+    checked_name,
     is_version_prefix,
-    state_after,
 )
-from agentlearn.library.history.hand_edits import HandEdit, LibraryDiff, diff_libraries, find_lesson, held_lessons
-from agentlearn.library.history.three_way import (
-    Ancestry,
-    BlamedLesson,
-    JoinSide,
-    LibraryJoin,
-    blame_lesson,
-    join_libraries,
-)
+from agentlearn.library.history.hand_edits import HandEdit, HandEdits, LibraryDiff, held_lessons
+from agentlearn.library.history.three_way import Ancestry, BlamedLesson, JoinSide, LibraryJoin
 from agentlearn.text import storable
 from agentlearn.types.author import Author
-from agentlearn.types.experience import EMPTY_LIBRARY, Library, Withheld, WithheldStatus
+from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
 _OF_RUNS = frozenset({"add", "modify", "merge"})
@@ -70,7 +60,7 @@ class History:
     """
 
     def __init__(self, directory: Path, name: str) -> None:
-        self.name = checked_library_name(name)
+        self.name = checked_name(name)
         self._files = VersionFiles(directory, name)
         self._log = ChangeLog(directory / name)
 
@@ -87,7 +77,7 @@ class History:
     @property
     def state(self) -> LibraryState:
         """What the names of the library mean now."""
-        return state_after(self.changes)
+        return LibraryState.of(self.changes)
 
     @property
     def exists(self) -> bool:
@@ -141,11 +131,11 @@ class History:
         """Return what changed between two references. before: None for the version before `after`."""
         later = self.load(after)
         if before is not None:
-            return diff_libraries(self.load(before), later)
+            return LibraryDiff.of(self.load(before), later)
         changes = self.changes
         found = next((one.before for one in reversed(changes) if one.moves and one.version == later.version), None)
         earlier = self._files.load(found) if found else EMPTY_LIBRARY
-        return diff_libraries(earlier, later)
+        return LibraryDiff.of(earlier, later)
 
     def blame(self, lesson: str, reference: str | None = None) -> tuple[BlamedLesson, ...]:
         """Return a lesson and all that it goes back to, each with the changes that brought and removed it.
@@ -156,84 +146,43 @@ class History:
         library, ancestry = self.load(reference), self._ancestry()
         here = any(one.startswith(lesson) for one in held_lessons(library))
         elsewhere = [one for one in ancestry.experiences if lesson and one.startswith(lesson)]
-        if not here and len(elsewhere) == 1:
-            identity = elsewhere[0]
-        else:
-            identity = find_lesson(library, lesson, where=self._named(reference))
-        return blame_lesson(identity, ancestry, self.changes)
+        found_elsewhere = not here and len(elsewhere) == 1
+        identity = elsewhere[0] if found_elsewhere else HandEdits(library, self._named(reference)).find(lesson)
+        return ancestry.blame(identity, self.changes)
 
-    def add(
-        self,
-        lesson: str,
-        *,
-        tags: Sequence[str] = (),
-        accept: Collection[str] = (),
-        options: LessonOptions | None = None,
-        branch: str = MAIN,
-        **signed: Any,
-    ) -> Change:
+    def add(self, lesson: str, *, tags: Sequence[str] = (), **how: Any) -> Change:
         """Add a lesson at the end. accept: codes of rules to set aside. options: limits on the library."""
-        context = hand_edits.person_context(accept, options=options, refused=self.refused_words(), library=self.name)
+        return self._edit("add", lambda edits: edits.add(lesson, tuple(tags)), create=True, **how)
 
-        def edit(library: Library) -> HandEdit:
-            return hand_edits.added(library, lesson, tuple(tags), context)
+    def edit(self, lesson: str, words: str, *, tags: Sequence[str] = (), **how: Any) -> Change:
+        """Replace the words of a lesson, given by the start of its id. The result is a new lesson in its place.
 
-        return self._edit("add", edit, branch=branch, accepted=accept, create=True, **signed)
+        accept: codes of rules to set aside. options: limits on the library.
+        """
+        return self._edit("edit", lambda edits: edits.edit(lesson, words, tuple(tags)), **how)
 
-    def edit(
-        self,
-        lesson: str,
-        words: str,
-        *,
-        tags: Sequence[str] = (),
-        accept: Collection[str] = (),
-        options: LessonOptions | None = None,
-        branch: str = MAIN,
-        **signed: Any,
-    ) -> Change:
-        """Replace the words of a lesson, given by the start of its id. The result is a new lesson in its place."""
-        context = hand_edits.person_context(accept, options=options, refused=self.refused_words(), library=self.name)
-
-        def edit(library: Library) -> HandEdit:
-            target = find_lesson(library, lesson, where=self._named(branch))
-            return hand_edits.edited(library, target, words, tuple(tags), context)
-
-        return self._edit("edit", edit, branch=branch, accepted=accept, **signed)
-
-    def remove(self, lesson: str, *, branch: str = MAIN, **signed: Any) -> Change:
+    def remove(self, lesson: str, **how: Any) -> Change:
         """Remove a lesson, shown or withheld. Older versions keep it."""
+        return self._edit("remove", lambda edits: edits.remove(lesson), **how)
 
-        def edit(library: Library) -> HandEdit:
-            return hand_edits.removed(library, find_lesson(library, lesson, where=self._named(branch)))
-
-        return self._edit("remove", edit, branch=branch, **signed)
-
-    def park(self, lesson: str, *others: str, reason: str = "", branch: str = MAIN, **signed: Any) -> Change:
+    def park(self, lesson: str, *others: str, reason: str = "", **how: Any) -> Change:
         """Keep lessons without showing them to agents, in one change."""
+        return self._edit("park", lambda edits: edits.park((lesson, *others), storable(reason)), **how)
 
-        def edit(library: Library) -> HandEdit:
-            named = (find_lesson(library, one, "shown", where=self._named(branch)) for one in (lesson, *others))
-            return hand_edits.parked(library, tuple(dict.fromkeys(named)), storable(reason))
+    def unpark(self, lesson: str, **how: Any) -> Change:
+        """Show a parked lesson again, after the same check as for a new one. accept: codes of rules to set aside."""
+        return self._edit("unpark", lambda edits: edits.show(lesson, "parked"), **how)
 
-        return self._edit("park", edit, branch=branch, **signed)
+    def approve(self, lesson: str, **how: Any) -> Change:
+        """Show a lesson that waits for a person, after the same check as for a new one.
 
-    def unpark(self, lesson: str, *, accept: Collection[str] = (), branch: str = MAIN, **signed: Any) -> Change:
-        """Show a parked lesson again, after the same check as for a new one."""
-        return self._show("unpark", lesson, "parked", accept, branch, signed)
+        accept: codes of rules to set aside.
+        """
+        return self._edit("approve", lambda edits: edits.show(lesson, "pending"), **how)
 
-    def approve(self, lesson: str, *, accept: Collection[str] = (), branch: str = MAIN, **signed: Any) -> Change:
-        """Show a lesson that waits for a person, after the same check as for a new one."""
-        return self._show("approve", lesson, "pending", accept, branch, signed)
-
-    def reject(self, lesson: str, *, branch: str = MAIN, **signed: Any) -> Change:
+    def reject(self, lesson: str, **how: Any) -> Change:
         """Refuse a lesson that waits for a person. It leaves the library, and its words are refused later."""
-
-        def edit(library: Library) -> HandEdit:
-            target = find_lesson(library, lesson, "pending", where=self._named(branch))
-            words = held_lessons(library)[target][0].lesson
-            return hand_edits.removed(library, target, RejectLesson(target=target, lesson=words))
-
-        return self._edit("reject", edit, branch=branch, **signed)
+        return self._edit("reject", lambda edits: edits.reject(lesson), **how)
 
     def publish(
         self,
@@ -278,10 +227,10 @@ class History:
         """
         with self._writing() as writer:
             changes = writer.logged.changes
-            head = state_after(changes).branches.get(MAIN)
+            head = LibraryState.of(changes).branches.get(MAIN)
             library = selected
             if head is not None:
-                began = state_after(one for one in changes if one.at < since).branches.get(MAIN)
+                began = LibraryState.of(one for one in changes if one.at < since).branches.get(MAIN)
                 library = self._joined_with_persons(selected, start, head, began, versions)
             self._files.save(library)
             if head != library.version:
@@ -309,7 +258,7 @@ class History:
             rest = Library(parent=library.parent, joined=library.joined, experiences=kept, withheld=library.withheld)
             sides.append(rest if left_out else library)
         ancestry = self._ancestry(*versions, selected, start, sides[0])
-        joined = join_libraries(sides[0], selected, ancestry, base=sides[1]).library
+        joined = ancestry.join(sides[0], selected, base=sides[1]).library
         if held_lessons(joined) == held_lessons(selected):
             return selected
         return Library(parent=selected.version, joined=head, experiences=joined.experiences, withheld=joined.withheld)
@@ -329,9 +278,7 @@ class History:
         copied: called after it; returns the lessons of this store that lessons of the new version were copied from.
         """
         with self._writing() as writer:
-            state = writer.state
-            new = branch == MAIN and MAIN not in state.branches
-            before = EMPTY_LIBRARY if new else self._files.load(state.branches[self._known(state, branch)])
+            before = self._current(writer.state, branch, create=True)
             after = change(before)
             if after.version == before.version:
                 return None
@@ -370,13 +317,13 @@ class History:
             state = writer.state
             ours = self._files.load(state.branches[self._known(state, branch)])
             ancestry = self._ancestry(ours, theirs)
-            join = join_libraries(ours, theirs, ancestry, prefer or "ours")
+            join = ancestry.join(ours, theirs, prefer or "ours")
             nothing_new = theirs.version in ancestry.distances(ours.version)
             if nothing_new:
                 join = LibraryJoin(library=ours, base=theirs)
             if nothing_new or (join.conflicts and prefer is None):
                 return JoinedLibraries(None, join, theirs.version)
-            join = _held_back(join) if screened else join
+            join = join.held_back() if screened else join
             self._files.save(theirs)
             self._files.save(join.library)
             change = self._append(writer, "join", join.library.version, branch, **signed)
@@ -384,7 +331,7 @@ class History:
 
     def branch(self, name: str, *, reference: str | None = None, **signed: Any) -> Change:
         """Make a branch that begins with the version of a reference."""
-        checked_label(name, "branch")
+        checked_name(name, "branch")
         with self._writing() as writer:
             state = writer.state
             if name in state.branches or name in state.tags or name == MAIN:
@@ -397,7 +344,7 @@ class History:
 
     def tag(self, name: str, *, reference: str | None = None, **signed: Any) -> Change:
         """Give a version a name that never means another one."""
-        checked_label(name, "tag")
+        checked_name(name, "tag")
         with self._writing() as writer:
             state = writer.state
             version, meant = self._resolved(state, reference), state.tags.get(name)
@@ -431,47 +378,35 @@ class History:
                 )
             return self._append(writer, "unpin", state.branches[MAIN], MAIN, **signed)
 
-    def _show(
-        self, kind: ChangeKind, lesson: str, status: WithheldStatus, accept: Collection[str], branch: str, signed: Any
-    ) -> Change:
-        context = hand_edits.person_context(accept, library=self.name)
-
-        def edit(library: Library) -> HandEdit:
-            target = find_lesson(library, lesson, status, where=self._named(branch))
-            return hand_edits.shown_again(library, target, context, status)
-
-        return self._edit(kind, edit, branch=branch, accepted=accept, **signed)
-
     def _edit(
         self,
         kind: ChangeKind,
-        edit: Callable[[Library], HandEdit],
+        edit: Callable[[HandEdits], HandEdit],
         *,
-        branch: str,
-        accepted: Collection[str] = (),
+        accept: Collection[str] = (),
+        options: LessonOptions | None = None,
+        branch: str = MAIN,
         create: bool = False,
         **signed: Any,
     ) -> Change:
         """Apply an operation to the current version of a branch. create: make the library if it does not exist."""
+        context, where = HandEdits.checked(accept, options, self.refused_words(), self.name), self._named(branch)
         if not self.exists:
             if not create:
                 self._refuse_unknown()
-            edit(EMPTY_LIBRARY)  # a refused lesson leaves no folder behind
+            edit(HandEdits(EMPTY_LIBRARY, where, context))  # a refused lesson leaves no folder behind
         with self._writing() as writer:
-            state = writer.state
-            new = create and branch == MAIN and MAIN not in state.branches
-            library = EMPTY_LIBRARY if new else self._files.load(state.branches[self._known(state, branch)])
-            after, operation, further = edit(library)
+            library = self._current(writer.state, branch, create=create)
+            after, operations = edit(HandEdits(library, where, context))
             self._files.save(after)
-            return self._append(
-                writer,
-                kind,
-                after.version,
-                branch,
-                operations=(operation, *further),
-                accepted=tuple(sorted(set(accepted))),
-                **signed,
-            )
+            accepted = tuple(sorted(set(accept)))
+            return self._append(writer, kind, after.version, branch, operations=operations, accepted=accepted, **signed)
+
+    def _current(self, state: LibraryState, branch: str, *, create: bool) -> Library:
+        """The current version of a branch. create: the empty library where `main` has none."""
+        if create and branch == MAIN and MAIN not in state.branches:
+            return EMPTY_LIBRARY
+        return self._files.load(state.branches[self._known(state, branch)])
 
     @contextmanager
     def _writing(self) -> Generator[LogWriter]:
@@ -552,28 +487,3 @@ class History:
 
     def _named(self, reference: str | None) -> str:
         return self.name if reference in {None, MAIN} else f"{self.name}@{reference}"
-
-
-def _held_back(join: LibraryJoin) -> LibraryJoin:
-    """The join with lessons of strangers withheld, and with the lessons of ours that they would replace."""
-    taken = {one.id for one in join.taken if one.origin.strangers}
-    held = [one for one in join.library.experiences if one.id in taken]
-    if not held:
-        return join
-    replaced = {parent for one in held for parent in one.origin.parents}
-    ours = [one for one in join.dropped if one.id in replaced]
-    library = Library(
-        parent=join.library.parent,
-        joined=join.library.joined,
-        experiences=(*(one for one in join.library.experiences if one.id not in taken), *ours),
-        withheld=(
-            *join.library.withheld,
-            *(
-                Withheld(experience=one, status="pending", reason=f"from {one.origin.strangers[0].words}")
-                for one in held
-            ),
-        ),
-    )
-    return join.model_copy(
-        update={"library": library, "dropped": tuple(one for one in join.dropped if one.id not in replaced)}
-    )

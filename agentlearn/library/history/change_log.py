@@ -15,7 +15,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,7 +26,7 @@ from pydantic import Field, ValidationError
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import own, own_folder, sync, write_whole
-from agentlearn.library.formats import format_library, parse_library
+from agentlearn.library.formats import library_text, parse_library
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 from agentlearn.types.operation import Add, Delete, Merge, Modify
@@ -137,50 +137,49 @@ class Change(Value):
         """Whether it makes a version the current one of a branch."""
         return self.kind not in {"pin", "unpin", "tag"}
 
+    @classmethod
+    def parse(cls, line: bytes, number: int, previous: str, source: str) -> "Change":
+        """Return the change in a line. Raises LibraryError, which names the line, where it does not fit its place."""
+        where, reason, cause, change = f"line {number + 1} of {source!r}", "", None, None
+        try:
+            document: Any = json.loads(line)
+            form = document.get("format") if isinstance(document, dict) else None
+            if isinstance(form, int) and form > FORMAT:
+                raise LibraryError(
+                    f"{where} was written by a newer agentlearn; pip install --upgrade agentlearn-lib",
+                    code="newer_history",
+                )
+            change = cls.model_validate(document)
+        except (ValueError, RecursionError, ValidationError) as error:
+            reason = "its fields cannot be read" if isinstance(error, ValidationError) else "it is not JSON"
+            cause = error
+        if change is not None and change.number != number:
+            reason = f"it has the number {change.number}, and {number} was expected"
+        elif change is not None and change.previous != previous:
+            reason = "it does not follow the line before it"
+        if change is None or reason:
+            raise LibraryError(
+                f"{where} is damaged: {reason}; {_RESTORE}",
+                code="history_damaged",
+            ) from cause
+        return change
 
-def line_hash(line: bytes) -> str:
+    @property
+    def line(self) -> bytes:
+        """Its line, without its end. Equal changes have equal lines on every machine."""
+        document = self.model_dump(mode="json")
+        text = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-8", "backslashreplace")
+
+
+def _line_hash(line: bytes) -> str:
     """Return the hash of a line without its end: 32 hex digits (BLAKE2b, 128 bits)."""
     return hashlib.blake2b(line, digest_size=16).hexdigest()
 
 
-NO_LINE = line_hash(b"")
+NO_LINE = _line_hash(b"")
 """What the first line has as the hash of the line before it."""
-
-
-def change_line(change: Change) -> bytes:
-    """Return the line of a change, without its end. Equal changes have equal lines on every machine."""
-    document = change.model_dump(mode="json")
-    text = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("utf-8", "backslashreplace")
-
-
-def _parse_change(line: bytes, number: int, previous: str, source: str) -> Change:
-    """Return the change in a line. Raises LibraryError, which names the line, where it does not fit its place."""
-    where = f"line {number + 1} of {source!r}"
-    try:
-        document: Any = json.loads(line)
-        form = document.get("format") if isinstance(document, dict) else None
-        if isinstance(form, int) and form > FORMAT:
-            raise LibraryError(
-                f"{where} was written by a newer agentlearn; pip install --upgrade agentlearn-lib", code="newer_history"
-            )
-        change = Change.model_validate(document)
-    except (ValueError, RecursionError, ValidationError) as error:
-        reason = "its fields cannot be read" if isinstance(error, ValidationError) else "it is not JSON"
-        raise _damaged(where, reason) from error
-    if change.number != number:
-        raise _damaged(where, f"it has the number {change.number}, and {number} was expected")
-    if change.previous != previous:
-        raise _damaged(where, "it does not follow the line before it")
-    return change
-
-
-def _damaged(where: str, reason: str) -> LibraryError:
-    return LibraryError(
-        f"{where} is damaged: {reason}; restore the file from a copy, or export a version to a file and begin a new"
-        " library with it",
-        code="history_damaged",
-    )
+_RESTORE = "restore the file from a copy, or export a version to a file and begin a new library with it"
 
 
 MAIN = "main"
@@ -218,55 +217,31 @@ class LibraryState:
             case _:
                 return replace(self, branches={**self.branches, change.branch: change.version})
 
+    @classmethod
+    def of(cls, changes: Iterable[Change]) -> "LibraryState":
+        """Return the state after all of these changes."""
+        state = cls()
+        for change in changes:
+            state = state.after(change)
+        return state
 
-def state_after(changes: Iterable[Change]) -> LibraryState:
-    """Return the state after all of these changes."""
-    state = LibraryState()
-    for change in changes:
-        state = state.after(change)
-    return state
-
-
-def head_entries(changes: Iterable[Change]) -> tuple[HeadEntry, ...]:
-    """Return each version that the library's name came to mean, with the time, oldest first."""
-    state, entries = LibraryState(), list[HeadEntry]()
-    for change in changes:
-        before, state = state.current, state.after(change)
-        if state.current is not None and state.current != before:
-            entries.append((state.current, change.at))
-    return tuple(entries)
-
-
-LOCK_FILE = "history.lock"
-WAIT_S = 30.0
-"""Seconds to wait for another process before giving up."""
-_PAUSE_S = 0.01
-
-
-@contextmanager
-def writer_lock(folder: Path, *, wait_s: float = WAIT_S) -> Generator[None]:
-    """Hold the lock of a library's folder. Raises LibraryError after `wait_s`; OSError where it cannot be made."""
-    file, ends = folder / LOCK_FILE, time.monotonic() + wait_s
-    fd = os.open(own(file, folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > ends:
-                    raise LibraryError(
-                        f"another process has changed {str(folder)!r} for {wait_s:.0f} seconds; wait until it ends",
-                        code="library_locked",
-                    ) from error
-            time.sleep(_PAUSE_S)
-        yield
-    finally:
-        os.close(fd)
+    @classmethod
+    def heads(cls, changes: Iterable[Change]) -> tuple[HeadEntry, ...]:
+        """Return each version that the library's name came to mean, with the time, oldest first."""
+        state, entries = cls(), list[HeadEntry]()
+        for change in changes:
+            before, state = state.current, state.after(change)
+            if state.current is not None and state.current != before:
+                entries.append((state.current, change.at))
+        return tuple(entries)
 
 
 LOG_FILE = "history.jsonl"
 HEAD_FILE = "HEAD"
+_LOCK_FILE = "history.lock"
+_WAIT_S = 30.0
+"""Seconds to wait for another process before giving up."""
+_PAUSE_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,65 +275,75 @@ class ChangeLog:
         logged = self._read()
         if not logged.head_fits:
             # A reader may lack the right to write, and a process that holds the lock writes HEAD itself.
-            with suppress(OSError, LibraryError), writer_lock(self.folder, wait_s=0.0):
-                logged = self._repaired(self._read())
+            with suppress(OSError, LibraryError), self._locked(wait_s=0.0):
+                logged = self._repaired()
         return logged
 
     @contextmanager
     def writing(self) -> Generator["LogWriter"]:
         """Hold the lock, and return what appends changes. Raises LibraryError and OSError."""
         own_folder(self.folder, self.folder.parent.parent)
-        with writer_lock(self.folder):
-            yield LogWriter(self, self._repaired(self._read()))
+        with self._locked():
+            yield LogWriter(self, self._repaired())
+
+    @contextmanager
+    def _locked(self, *, wait_s: float = _WAIT_S) -> Generator[None]:
+        """Hold the lock of the folder. Raises LibraryError after `wait_s`; OSError where it cannot be made."""
+        file, ends = self.folder / _LOCK_FILE, time.monotonic() + wait_s
+        fd = os.open(own(file, self.folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            while True:
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as error:
+                    if time.monotonic() > ends:
+                        raise LibraryError(
+                            f"another process has changed {str(self.folder)!r} for {wait_s:.0f} seconds; wait until it"
+                            " ends",
+                            code="library_locked",
+                        ) from error
+                time.sleep(_PAUSE_S)
+            yield
+        finally:
+            os.close(fd)
 
     def _read(self) -> _LoggedChanges:
-        shown = self._head()  # read first, because a writer appends to the log before it writes HEAD
-        lines = self._lines()
+        try:  # read first, because a writer appends to the log before it writes HEAD
+            shown = own(self.head, self.folder.parent.parent).read_bytes()
+        except OSError:  # it follows from the log
+            shown = b""
+        try:
+            content = own(self.file, self.folder.parent.parent).read_bytes()
+        except FileNotFoundError:
+            content = b""
+        except OSError as error:
+            raise LibraryError(f"{str(self.file)!r} cannot be read: {error}") from error
+        lines = content.split(b"\n")[:-1]  # what stands after the last line end is no change
         changes, previous = list[Change](), NO_LINE
         for number, line in enumerate(lines):
-            changes.append(_parse_change(line, number, previous, str(self.file)))
-            previous = line_hash(line)
-        derived = _head_of(changes)
+            changes.append(Change.parse(line, number, previous, str(self.file)))
+            previous = _line_hash(line)
+        derived = self.head_of(changes)
         if len(shown) > len(derived) and shown.startswith(derived):
             raise LibraryError(
-                f"{str(self.file)!r} is damaged: it lacks changes that {HEAD_FILE} shows; restore the file from a copy,"
-                " or export a version to a file and begin a new library with it",
+                f"{str(self.file)!r} is damaged: it lacks changes that {HEAD_FILE} shows; {_RESTORE}",
                 code="history_damaged",
             )
         size = sum(len(line) + 1 for line in lines)
         return _LoggedChanges(tuple(changes), size, previous, head_fits=derived == shown)
 
-    def _repaired(self, logged: _LoggedChanges) -> _LoggedChanges:
-        """Correct HEAD."""
-        if logged.head_fits:
-            return logged
-        self.write_head(logged.changes)
+    def _repaired(self) -> _LoggedChanges:
+        """Read the log again, and correct HEAD. Raises LibraryError and OSError."""
+        logged = self._read()
+        if not logged.head_fits:
+            write_whole(self.head, self.head_of(logged.changes), private=True)
         return replace(logged, head_fits=True)
 
-    def _lines(self) -> list[bytes]:
-        """The whole lines of the log. What stands after the last line end is left out."""
-        try:
-            content = own(self.file, self.folder.parent.parent).read_bytes()
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise LibraryError(f"{str(self.file)!r} cannot be read: {error}") from error
-        return content.split(b"\n")[:-1]
-
-    def _head(self) -> bytes:
-        """The content of HEAD; empty where it is missing or cannot be read, because it follows from the log."""
-        try:
-            return own(self.head, self.folder.parent.parent).read_bytes()
-        except OSError:
-            return b""
-
-    def write_head(self, changes: tuple[Change, ...]) -> None:
-        """Replace HEAD with what follows from the changes. Raises OSError."""
-        write_whole(self.head, _head_of(changes), private=True)
-
-
-def _head_of(changes: Sequence[Change]) -> bytes:
-    return "".join(f"{version} {at.isoformat()}\n" for version, at in head_entries(changes)).encode()
+    @staticmethod
+    def head_of(changes: Iterable[Change]) -> bytes:
+        """What HEAD holds after these changes."""
+        return "".join(f"{version} {at.isoformat()}\n" for version, at in LibraryState.heads(changes)).encode()
 
 
 class LogWriter:
@@ -371,49 +356,47 @@ class LogWriter:
     @property
     def state(self) -> LibraryState:
         """What the names of the library mean after the changes so far."""
-        return state_after(self.logged.changes)
+        return LibraryState.of(self.logged.changes)
 
     def append(self, **fields: Any) -> Change:
         """Append a change with these fields and return it. The log is on disk before HEAD. Raises OSError."""
-        logged = self.logged
+        logged, log = self.logged, self._log
         change = Change(number=len(logged.changes), previous=logged.tip, **fields)
-        changes = (*logged.changes, change)
-        added = change_line(change) + b"\n"
-        _append(self._log.file, logged.size, added)
-        self.logged = _LoggedChanges(changes, logged.size + len(added), line_hash(added[:-1]), head_fits=True)
-        if head_entries(changes) != head_entries(logged.changes) or not self._log.head.exists():
-            self._log.write_head(changes)
+        changes, line = (*logged.changes, change), change.line
+        self._append(line + b"\n")
+        self.logged = _LoggedChanges(changes, logged.size + len(line) + 1, _line_hash(line), head_fits=True)
+        head = log.head_of(changes)
+        if head != log.head_of(logged.changes) or not log.head.exists():
+            write_whole(log.head, head, private=True)
         return change
 
-
-def _append(file: Path, size: int, added: bytes) -> None:
-    """Write after the first `size` bytes; what a crash left behind them is cut off. A failure leaves `size` bytes."""
-    new = not file.exists()
-    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.ftruncate(fd, size)
-        os.lseek(fd, size, os.SEEK_SET)
-        left = memoryview(added)
+    def _append(self, added: bytes) -> None:
+        """Write after the whole lines; what a crash left behind them is cut off. A failure leaves the whole lines."""
+        file, size = self._log.file, self.logged.size
+        new = not file.exists()
+        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            while left:
-                left = left[os.write(fd, left) :]
-            os.fsync(fd)
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(fd, size)
-            raise
-    finally:
-        os.close(fd)
-    if new:
-        sync(file.parent)
+            os.ftruncate(fd, size)
+            os.lseek(fd, size, os.SEEK_SET)
+            left = memoryview(added)
+            try:
+                while left:
+                    left = left[os.write(fd, left) :]
+                os.fsync(fd)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(fd, size)
+                raise
+        finally:
+            os.close(fd)
+        if new:
+            sync(file.parent)
 
 
 NO_LIBRARY = "none"
 """The reference to the empty library."""
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _VERSION_PREFIX = re.compile(r"[0-9a-f]{1,32}")
-_RULE = "use up to 64 lower-case letters, digits, '.', '_' and '-', a letter or digit first"
 
 
 def is_library_name(name: str) -> bool:
@@ -421,33 +404,26 @@ def is_library_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not name.endswith(".json") and name != NO_LIBRARY
 
 
-def checked_library_name(name: str) -> str:
-    """Return the name. Raises LibraryError if no library can have it."""
-    if not is_library_name(name):
-        raise LibraryError(
-            f"{name!r} is not a valid library name; {_RULE}, other than {NO_LIBRARY!r} and not ending in '.json'",
-            code="bad_library_name",
-        )
-    return name
-
-
 def is_version_prefix(text: str) -> bool:
     """Whether a text can be the start of a version."""
     return bool(_VERSION_PREFIX.fullmatch(text))
 
 
-def checked_label(name: str, noun: str) -> str:
-    """Return the name of a branch or a tag. noun: which of the two. Raises LibraryError if it cannot have the name."""
-    if is_version_prefix(name):
+def checked_name(name: str, noun: Literal["library", "branch", "tag"] = "library") -> str:
+    """Return the name of a library, a branch or a tag. Raises LibraryError if it cannot have the name."""
+    code = "bad_library_name" if noun == "library" else "bad_label"
+    if noun != "library" and is_version_prefix(name):
         raise LibraryError(
             f"{name!r} could be the start of a version; use a name with a letter after 'f' or a '-', such as"
             f" {'v-' + name[:20]!r}",
-            code="bad_label",
+            code=code,
         )
     if not is_library_name(name):
         raise LibraryError(
-            f"{name!r} cannot name a {noun}; {_RULE}, other than {NO_LIBRARY!r} and not ending in '.json'",
-            code="bad_label",
+            f"{name!r} {'is not a valid library name' if noun == 'library' else f'cannot name a {noun}'}; use up to 64"
+            " lower-case letters, digits, '.', '_' and '-', a letter or digit first, other than"
+            f" {NO_LIBRARY!r} and not ending in '.json'",
+            code=code,
         )
     return name
 
@@ -467,7 +443,7 @@ class VersionFiles:
         """Write the version unless it is there, and return its file. Raises OSError."""
         file = self.folder / f"{library.version}.json"
         if not file.exists():
-            write_whole(file, format_library(library, "agentlearn").encode("utf-8", "backslashreplace"), private=True)
+            write_whole(file, library_text(library).encode("utf-8", "backslashreplace"), private=True)
         return file
 
     def load(self, version: LibraryVersion) -> Library:

@@ -5,15 +5,92 @@ Such a family is taken from the side that changed it. A family that both sides c
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Literal
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.curate.similarity import LessonWords
+from agentlearn.library.curate.similarity import NEAR, LessonWords
 from agentlearn.library.history.change_log import Change
 from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Withheld
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
 from agentlearn.types.value import Value
+
+JoinSide = Literal["ours", "theirs"]
+"""Which of two libraries: the one that the join changes, or the other."""
+
+_ConflictKind = Literal["both_edited", "edited_and_removed", "near_duplicate", "status"]
+
+
+class JoinConflict(Value):
+    """Lessons that two libraries changed in different ways."""
+
+    kind: _ConflictKind
+    """`status`: the same lesson is shown on one side and withheld on the other."""
+    base: tuple[Experience, ...] = ()
+    """The lessons before both changes; empty where both are new."""
+    ours: tuple[Experience, ...] = ()
+    theirs: tuple[Experience, ...] = ()
+
+
+class LibraryJoin(Value):
+    """Two libraries as one, and what they disagree on."""
+
+    library: Library
+    """The joined library, with the preferred side of each conflict; ours where no side is preferred."""
+    base: Library | None
+    """The version that both were made from; None where none is known."""
+    conflicts: tuple[JoinConflict, ...] = ()
+    taken: tuple[Experience, ...] = ()
+    """Lessons of theirs that ours did not hold."""
+    dropped: tuple[Experience, ...] = ()
+    """Lessons of ours that the joined library does not hold."""
+
+    def held_back(self) -> "LibraryJoin":
+        """The join with lessons of strangers withheld, and with the lessons of ours that they would replace."""
+        taken = {one.id for one in self.taken if one.origin.strangers}
+        held = [one for one in self.library.experiences if one.id in taken]
+        if not held:
+            return self
+        replaced = {parent for one in held for parent in one.origin.parents}
+        shown = (one for one in self.library.experiences if one.id not in taken)
+        waiting = (
+            Withheld(experience=one, status="pending", reason=f"from {one.origin.strangers[0].words}") for one in held
+        )
+        library = Library(
+            parent=self.library.parent,
+            joined=self.library.joined,
+            experiences=(*shown, *(one for one in self.dropped if one.id in replaced)),
+            withheld=(*self.library.withheld, *waiting),
+        )
+        dropped = tuple(one for one in self.dropped if one.id not in replaced)
+        return self.model_copy(update={"library": library, "dropped": dropped})
+
+
+class BlamedLesson(Value):
+    """A lesson of the history, with the changes that brought and removed it."""
+
+    experience: Experience
+    status: LessonStatus | None
+    """How the current version holds it; None where it does not."""
+    brought: Change | None
+    """The first change whose version holds it; None where no version of the log does."""
+    left: Change | None
+    """The last change whose version no longer holds it; None where the current version does."""
+    replaces: tuple[ExperienceId, ...] = ()
+    """The lessons that it replaced, which follow in the list as far as they are known."""
+
+
+class HeldLesson(Value):
+    """A lesson and the versions that hold it."""
+
+    experience: Experience
+    versions: tuple[str, ...]
+    """References to these versions, `NAME@VERSION`, in order of name and version."""
+
+
+_Held = dict[ExperienceId, tuple[Experience, LessonStatus]]
+_Statuses = Mapping[ExperienceId, str]
 
 
 class Ancestry:
@@ -22,7 +99,8 @@ class Ancestry:
     def __init__(self, libraries: Iterable[Library], changes: Iterable[Change]) -> None:
         self.libraries: dict[LibraryVersion, Library] = {EMPTY_LIBRARY.version: EMPTY_LIBRARY}
         self._parents: dict[LibraryVersion, set[LibraryVersion]] = {}
-        self._experiences: dict[ExperienceId, Experience] = {}
+        self.experiences: dict[ExperienceId, Experience] = {}
+        """Every lesson of these versions by id."""
         self._copied: dict[ExperienceId, set[ExperienceId]] = {}
         self._runs: dict[LibraryVersion, set[RunId]] = {}
         for library in libraries:
@@ -30,7 +108,7 @@ class Ancestry:
             made_from = self._parents.setdefault(library.version, set())
             made_from.update(one for one in (library.parent, library.joined) if one is not None)
             for one in (*library.experiences, *(held.experience for held in library.withheld)):
-                self._experiences.setdefault(one.id, one)
+                self.experiences.setdefault(one.id, one)
         for change in changes:
             if change.base is not None and change.base != change.version:
                 self._parents.setdefault(change.version, set()).add(change.base)
@@ -38,11 +116,6 @@ class Ancestry:
                 self._copied.setdefault(one, set()).update(sources)
             if change.run and change.moves:
                 self._runs.setdefault(change.version, set()).add(RunId(change.run))
-
-    @property
-    def experiences(self) -> Mapping[ExperienceId, Experience]:
-        """Every lesson of these versions by id."""
-        return self._experiences
 
     def parents(self, version: LibraryVersion) -> frozenset[LibraryVersion]:
         """The versions that a version was made from, as far as they are known."""
@@ -80,111 +153,107 @@ class Ancestry:
         edge = [identity]
         while edge:
             parents = [
-                parent for one in edge if one in self._experiences for parent in self._experiences[one].origin.parents
+                parent for one in edge if one in self.experiences for parent in self.experiences[one].origin.parents
             ]
             edge = [parent for parent in dict.fromkeys(parents) if parent not in found and parent != identity]
             found.update(dict.fromkeys(edge))
         return list(found)
 
+    def join(
+        self, ours: Library, theirs: Library, prefer: JoinSide = "ours", *, base: Library | None = None
+    ) -> LibraryJoin:
+        """Return two libraries as one. Raises LibraryError for a reused id.
 
-JoinSide = Literal["ours", "theirs"]
-"""Which of two libraries: the one that the join changes, or the other."""
+        prefer: the side to take in a conflict. base: the version that both were made from; None finds it.
+        """
+        base = base or self.nearest(ours.version, theirs.version)
+        before, mine, others = (held_lessons(one) for one in (base or EMPTY_LIBRARY, ours, theirs))
+        known: _Held = {}
+        for held in (before, mine, others):
+            for identity, (one, _) in held.items():
+                words = known.setdefault(identity, held[identity])[0].lesson
+                if words != one.lesson:
+                    raise LibraryError(
+                        f"the id {identity[:12]!r} stands for two different lessons, {words!r:.60} and"
+                        f" {one.lesson!r:.60}; one of the files was changed, export it again",
+                        code="reused_id",
+                    )
+        conflicts, sides = list[JoinConflict](), dict[ExperienceId, JoinSide]()
+        for family in self._families(known):
+            was, our, their = ({one: held[one][1] for one in family if one in held} for held in (before, mine, others))
+            was = was or self._implied(our, their)
+            side, conflict = _side(was, our, their)
+            sides.update(dict.fromkeys(family, side or prefer))
+            if conflict:
+                lessons = [tuple(known[one][0] for one in held) for held in (was, our, their)]
+                conflicts.append(JoinConflict(kind=conflict, base=lessons[0], ours=lessons[1], theirs=lessons[2]))
+        own = [one for identity, (one, _) in mine.items() if identity not in others and sides[identity] == "ours"]
+        foreign = [one for identity, (one, _) in others.items() if identity not in mine and sides[identity] == "theirs"]
+        for one, other in product(own, foreign):
+            if LessonWords.of(one.lesson).is_near(LessonWords.of(other.lesson), NEAR):
+                conflicts.append(JoinConflict(kind="near_duplicate", ours=(one,), theirs=(other,)))
+                sides.pop((other if prefer == "ours" else one).id, None)
+        library = _assembled(ours, theirs, sides)
+        held = held_lessons(library)
+        return LibraryJoin(
+            library=library,
+            base=base,
+            conflicts=tuple(conflicts),
+            taken=tuple(one for identity, (one, _) in others.items() if identity in held and identity not in mine),
+            dropped=tuple(one for identity, (one, _) in mine.items() if identity not in held),
+        )
 
-NEAR_DUPLICATE = 0.85
-"""Jaccard similarity of two lessons' words, 0..1, from which they count as the same."""
+    def _families(self, held: _Held) -> list[list[ExperienceId]]:
+        """The lessons in groups: those that replace one another belong together."""
+        first: dict[ExperienceId, ExperienceId] = {}
 
+        def root(identity: ExperienceId) -> ExperienceId:
+            while first.setdefault(identity, identity) != identity:
+                identity = first[identity]
+            return identity
 
-_ConflictKind = Literal["both_edited", "edited_and_removed", "near_duplicate", "status"]
+        for identity in held:
+            for parent in (*held[identity][0].origin.parents, *self.lesson_ancestors(identity)):
+                if root(parent) != root(identity):
+                    first[root(parent)] = root(identity)
+        families: dict[ExperienceId, list[ExperienceId]] = {}
+        for identity in held:
+            families.setdefault(root(identity), []).append(identity)
+        return list(families.values())
 
+    def _implied(self, our: _Statuses, their: _Statuses) -> _Statuses:
+        """What both began with where no common version says it: the side whose lessons all go on in the other's.
 
-class JoinConflict(Value):
-    """Lessons that two libraries changed in different ways."""
+        The empty result means that both are new.
+        """
+        for old, new in ((our, their), (their, our)):
+            carried = {parent for one in new for parent in self.lesson_ancestors(one)}
+            if old and all(one in carried and one not in new for one in old):
+                return dict(old)
+        return {}
 
-    kind: _ConflictKind
-    """`status`: the same lesson is shown on one side and withheld on the other."""
-    base: tuple[Experience, ...] = ()
-    """The lessons before both changes; empty where both are new."""
-    ours: tuple[Experience, ...] = ()
-    theirs: tuple[Experience, ...] = ()
+    def blame(self, identity: ExperienceId, changes: Sequence[Change]) -> tuple[BlamedLesson, ...]:
+        """Return a lesson and all that it goes back to, the nearest first, as far as they are known."""
+        chain = [identity, *self.lesson_ancestors(identity)]
+        moves = [change for change in changes if change.moves and change.version in self.libraries]
+        blamed: list[BlamedLesson] = []
+        for one in (self.experiences[known] for known in chain if known in self.experiences):
+            brought, left, status = None, None, None
+            for change in moves:
+                held = held_lessons(self.libraries[change.version])
+                if one.id in held:
+                    brought, left, status = brought or change, None, held[one.id][1]
+                elif brought is not None and status is not None:
+                    left, status = change, None
+            replaces = one.origin.parents
+            blamed.append(BlamedLesson(experience=one, status=status, brought=brought, left=left, replaces=replaces))
+        return tuple(blamed)
 
-
-class LibraryJoin(Value):
-    """Two libraries as one, and what they disagree on."""
-
-    library: Library
-    """The joined library, with the preferred side of each conflict; ours where no side is preferred."""
-    base: Library | None
-    """The version that both were made from; None where none is known."""
-    conflicts: tuple[JoinConflict, ...] = ()
-    taken: tuple[Experience, ...] = ()
-    """Lessons of theirs that ours did not hold."""
-    dropped: tuple[Experience, ...] = ()
-    """Lessons of ours that the joined library does not hold."""
-
-
-_Held = Mapping[ExperienceId, tuple[Experience, LessonStatus]]
-_Statuses = Mapping[ExperienceId, str]
-
-
-def join_libraries(
-    ours: Library, theirs: Library, ancestry: Ancestry, prefer: JoinSide = "ours", *, base: Library | None = None
-) -> LibraryJoin:
-    """Return both libraries as one. Raises LibraryError for a reused id.
-
-    prefer: the side to take in a conflict. base: the version that both were made from; None finds it.
-    """
-    base = base or ancestry.nearest(ours.version, theirs.version)
-    before, mine, others = (held_lessons(one) for one in (base or EMPTY_LIBRARY, ours, theirs))
-    known: dict[ExperienceId, tuple[Experience, LessonStatus]] = {}
-    for held in (before, mine, others):
-        for identity, (one, _) in held.items():
-            words = known.setdefault(identity, held[identity])[0].lesson
-            if words != one.lesson:
-                raise LibraryError(
-                    f"the id {identity[:12]!r} stands for two different lessons, {words!r:.60} and"
-                    f" {one.lesson!r:.60}; one of the files was changed, export it again",
-                    code="reused_id",
-                )
-    conflicts, sides = list[JoinConflict](), dict[ExperienceId, JoinSide]()
-    for family in _families(known, ancestry):
-        was, our, their = ({one: held[one][1] for one in family if one in held} for held in (before, mine, others))
-        was = was or _implied(our, their, ancestry)
-        side, conflict = _side(was, our, their)
-        sides.update(dict.fromkeys(family, side or prefer))
-        if conflict:
-            lessons = [tuple(known[one][0] for one in held) for held in (was, our, their)]
-            conflicts.append(JoinConflict(kind=conflict, base=lessons[0], ours=lessons[1], theirs=lessons[2]))
-    near = _near(mine, others, sides)
-    conflicts += [JoinConflict(kind="near_duplicate", ours=(one,), theirs=(other,)) for one, other in near]
-    left_out = {(other if prefer == "ours" else one).id for one, other in near}
-    library = _assembled(ours, theirs, {one: side for one, side in sides.items() if one not in left_out})
-    held = held_lessons(library)
-    return LibraryJoin(
-        library=library,
-        base=base,
-        conflicts=tuple(conflicts),
-        taken=tuple(one for identity, (one, _) in others.items() if identity in held and identity not in mine),
-        dropped=tuple(one for identity, (one, _) in mine.items() if identity not in held),
-    )
-
-
-def _families(held: _Held, ancestry: Ancestry) -> list[list[ExperienceId]]:
-    """The lessons in groups: those that replace one another belong together."""
-    first: dict[ExperienceId, ExperienceId] = {}
-
-    def root(identity: ExperienceId) -> ExperienceId:
-        while first.setdefault(identity, identity) != identity:
-            identity = first[identity]
-        return identity
-
-    for identity in held:
-        for parent in (*held[identity][0].origin.parents, *ancestry.lesson_ancestors(identity)):
-            if root(parent) != root(identity):
-                first[root(parent)] = root(identity)
-    families: dict[ExperienceId, list[ExperienceId]] = {}
-    for identity in held:
-        families.setdefault(root(identity), []).append(identity)
-    return list(families.values())
+    def with_descendants(self, identities: Iterable[ExperienceId]) -> tuple[Experience, ...]:
+        """Return the lessons, then all others that go back to one of them, as far as they are known."""
+        wanted = dict.fromkeys(one for one in identities if one in self.experiences)
+        later = [one for one in self.experiences if wanted.keys() & set(self.lesson_ancestors(one))]
+        return tuple(self.experiences[one] for one in wanted | dict.fromkeys(later))
 
 
 def _side(was: _Statuses, our: _Statuses, their: _Statuses) -> tuple[JoinSide | None, _ConflictKind | None]:
@@ -198,47 +267,10 @@ def _side(was: _Statuses, our: _Statuses, their: _Statuses) -> tuple[JoinSide | 
     return None, "status" if our.keys() == their.keys() else "both_edited"
 
 
-def _implied(our: _Statuses, their: _Statuses, ancestry: Ancestry) -> _Statuses:
-    """What both began with where no common version says it: the side whose lessons all go on in the other's.
-
-    The empty result means that both are new.
-    """
-    for old, new in ((our, their), (their, our)):
-        carried = {parent for one in new for parent in ancestry.lesson_ancestors(one)}
-        if old and all(one in carried and one not in new for one in old):
-            return dict(old)
-    return {}
-
-
-def _near(mine: _Held, others: _Held, sides: Mapping[ExperienceId, JoinSide]) -> list[tuple[Experience, Experience]]:
-    """Pairs of lessons with nearly the same words, one only in ours and one only in theirs, that would both stay."""
-    own = [one for identity, (one, _) in mine.items() if identity not in others and sides[identity] == "ours"]
-    other = [one for identity, (one, _) in others.items() if identity not in mine and sides[identity] == "theirs"]
-    return [
-        (one, two)
-        for one in own
-        for two in other
-        if LessonWords.of(one.lesson).is_near(LessonWords.of(two.lesson), NEAR_DUPLICATE)
-    ]
-
-
 def _assembled(ours: Library, theirs: Library, sides: Mapping[ExperienceId, JoinSide]) -> Library:
-    """The lessons of both, each from its side, in our order."""
-    withheld: dict[ExperienceId, Withheld] = {}
-    for side, library in (("ours", ours), ("theirs", theirs)):
-        withheld.update({one.experience.id: one for one in library.withheld if sides.get(one.experience.id) == side})
-    return Library(
-        parent=ours.version,
-        joined=theirs.version,
-        experiences=tuple(_shown(ours, theirs, sides)),
-        withheld=tuple(withheld.values()),
-    )
+    """The lessons of both, each from its side, in our order.
 
-
-def _shown(ours: Library, theirs: Library, sides: Mapping[ExperienceId, JoinSide]) -> list[Experience]:
-    """Our lessons in our order. A lesson of theirs that replaces another stands where it stands there.
-
-    Every other lesson of theirs goes to the end.
+    A lesson of theirs that replaces another stands where it stands there. Every other one goes to the end.
     """
     shown = [one for one in ours.experiences if sides.get(one.id) == "ours"]
     before: Experience | None = None
@@ -254,70 +286,12 @@ def _shown(ours: Library, theirs: Library, sides: Mapping[ExperienceId, JoinSide
                 place = len(shown)
             shown.insert(place, one)
         before = one if one in shown else before
-    return shown
-
-
-class BlamedLesson(Value):
-    """A lesson of the history, with the changes that brought and removed it."""
-
-    experience: Experience
-    status: LessonStatus | None
-    """How the current version holds it; None where it does not."""
-    brought: Change | None
-    """The first change whose version holds it; None where no version of the log does."""
-    left: Change | None
-    """The last change whose version no longer holds it; None where the current version does."""
-    replaces: tuple[ExperienceId, ...] = ()
-    """The lessons that it replaced, which follow in the list as far as they are known."""
-
-
-class HeldLesson(Value):
-    """A lesson and the versions that hold it."""
-
-    experience: Experience
-    versions: tuple[str, ...]
-    """References to these versions, `NAME@VERSION`, in order of name and version."""
-
-
-def blame_lesson(identity: ExperienceId, ancestry: Ancestry, changes: Sequence[Change]) -> tuple[BlamedLesson, ...]:
-    """Return a lesson and all that it goes back to, the nearest first, as far as they are known."""
-    chain = [identity, *ancestry.lesson_ancestors(identity)]
-    blamed: list[BlamedLesson] = []
-    for one in (ancestry.experiences[known] for known in chain if known in ancestry.experiences):
-        brought, left, status = None, None, None
-        for change in (change for change in changes if change.moves and change.version in ancestry.libraries):
-            held = held_lessons(ancestry.libraries[change.version])
-            if one.id in held:
-                brought, left, status = brought or change, None, held[one.id][1]
-            elif brought is not None and status is not None:
-                left, status = change, None
-        blamed.append(
-            BlamedLesson(experience=one, status=status, brought=brought, left=left, replaces=one.origin.parents)
-        )
-    return tuple(blamed)
-
-
-def _descendants(identities: Iterable[ExperienceId], ancestry: Ancestry) -> tuple[ExperienceId, ...]:
-    """Return the lessons, then all others that go back to one of them, as far as they are known."""
-    wanted = dict.fromkeys(one for one in identities if one in ancestry.experiences)
-    later = [one for one in ancestry.experiences if wanted.keys() & set(ancestry.lesson_ancestors(one))]
-    return tuple(wanted | dict.fromkeys(later))
-
-
-def lessons_from(
-    identities: Iterable[ExperienceId], libraries: Iterable[tuple[str, Library]]
-) -> tuple[HeldLesson, ...]:
-    """Return the lessons, and those that go back to one of them, with the versions that hold each.
-
-    libraries: every version with the name of its library.
-    """
-    named = list(libraries)
-    ancestry = Ancestry((library for _, library in named), ())
-    found = _descendants(identities, ancestry)
-    return tuple(
-        HeldLesson(
-            experience=ancestry.experiences[identity],
-            versions=tuple(f"{name}@{library.version}" for name, library in named if identity in held_lessons(library)),
-        )
-        for identity in found
+    withheld = {
+        one.experience.id: one
+        for side, library in (("ours", ours), ("theirs", theirs))
+        for one in library.withheld
+        if sides.get(one.experience.id) == side
+    }
+    return Library(
+        parent=ours.version, joined=theirs.version, experiences=tuple(shown), withheld=tuple(withheld.values())
     )

@@ -38,77 +38,94 @@ from agentlearn.train.update.logprob_model import LogprobModel
 Reduction = Literal["sum", "min", "max"]
 
 
+class _OneProcess:
+    """The methods of `accelerate.Accelerator` that the updater uses, for a process that holds all weights alone."""
+
+    gradient_accumulation_steps = 1
+    num_processes = 1
+    process_index = 0
+
+    def prepare(self, module: Any, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        """Return both, ready for training."""
+        return module, optimizer
+
+    def unwrap_model(self, module: nn.Module) -> nn.Module:
+        """Return the module that was passed to `prepare`."""
+        return module
+
+    def free_memory(self) -> None:
+        """Free what is no longer used."""
+        gc.collect()
+
+    def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
+        """Inside the block, gradients are not exchanged."""
+        return nullcontext()
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute gradients, which are averaged over the processes."""
+        loss.backward()
+
+    def clip_grad_norm_(self, parameters: Iterable[nn.Parameter], bound: float) -> Tensor:
+        """Scale the gradient down to `bound`; returns its norm before."""
+        return torch.nn.utils.clip_grad_norm_(parameters, bound)
+
+
 class Processes:
     """The group of training processes, and this process's place in it."""
 
     def __init__(self, accelerator: Any = None) -> None:
         """accelerator: an `accelerate.Accelerator`; None: a single process."""
-        self._accelerator = accelerator
-        if accelerator is not None and accelerator.gradient_accumulation_steps != 1:
+        self._accelerator: Any = accelerator or _OneProcess()
+        if (steps := self._accelerator.gradient_accumulation_steps) != 1:
             raise ConfigError(
-                f"the accelerator accumulates over {accelerator.gradient_accumulation_steps} steps, but micro-batches "
-                "are already summed here; create it with gradient_accumulation_steps=1",
+                f"the accelerator accumulates over {steps} steps, but micro-batches are already summed here; create it"
+                " with gradient_accumulation_steps=1",
                 code="accumulated_twice",
             )
 
     @property
     def count(self) -> int:
         """Number of processes, at least 1."""
-        return 1 if self._accelerator is None else cast("int", self._accelerator.num_processes)
+        return cast("int", self._accelerator.num_processes)
 
     @property
     def rank(self) -> int:
         """Number of this process, 0 to count - 1."""
-        return 0 if self._accelerator is None else cast("int", self._accelerator.process_index)
+        return cast("int", self._accelerator.process_index)
 
     def prepare(self, module: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
         """Return both, wrapped for several processes."""
-        if self._accelerator is None:
-            return module, optimizer
-        wrapped, wrapped_optimizer = self._accelerator.prepare(module, optimizer)
-        return cast("nn.Module", wrapped), cast("Optimizer", wrapped_optimizer)
+        return cast("tuple[nn.Module, Optimizer]", self._accelerator.prepare(module, optimizer))
 
     def unwrap(self, module: nn.Module) -> nn.Module:
         """Return the module that was passed to `prepare`."""
-        return module if self._accelerator is None else cast("nn.Module", self._accelerator.unwrap_model(module))
+        return cast("nn.Module", self._accelerator.unwrap_model(module))
 
     def release(self) -> None:
         """Free accelerate's wrappers. Call this before the connection between the processes is closed.
 
         Otherwise torch would wait for its threads for ever when the wrapper is freed last.
         """
-        if self._accelerator is not None:
-            self._accelerator.free_memory()
+        self._accelerator.free_memory()
 
     def accumulating(self, module: nn.Module, *, last: bool) -> AbstractContextManager[Any]:
         """Context for the passes of one micro-batch. Gradients are exchanged only in the last one."""
-        if self._accelerator is None or last:
-            return nullcontext()
-        return cast("AbstractContextManager[Any]", self._accelerator.no_sync(module))
+        return nullcontext() if last else cast("AbstractContextManager[Any]", self._accelerator.no_sync(module))
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradient of this process's share of the loss."""
-        if self._accelerator is None:
-            loss.backward()
-        else:  # accelerate averages over processes
-            self._accelerator.backward(loss * self.count)
+        """Add the gradient of this process's share of the loss. accelerate averages over processes."""
+        self._accelerator.backward(loss * self.count if self.count > 1 else loss)
 
     def clip_gradients(self, parameters: Iterable[nn.Parameter], max_norm: float | None) -> float:
         """Scale the gradient down to `max_norm`; returns its norm before."""
-        bound = float("inf") if max_norm is None else max_norm
-        if self._accelerator is None:
-            return float(torch.nn.utils.clip_grad_norm_(parameters, bound))
-        norm = self._accelerator.clip_grad_norm_(parameters, bound)
-        full = getattr(norm, "full_tensor", None)
-        return float(norm if full is None else full())
+        norm = self._accelerator.clip_grad_norm_(parameters, float("inf") if max_norm is None else max_norm)
+        return float(whole_tensor(norm))
 
     def all_reduce(self, values: Tensor, reduction: Reduction) -> Tensor:
         """Combine the values of all processes, element by element."""
-        if self.count == 1:
-            return values
-        operation = {"sum": "SUM", "min": "MIN", "max": "MAX"}[reduction]
-        values = values.clone()
-        torch.distributed.all_reduce(values, op=getattr(torch.distributed.ReduceOp, operation))
+        if self.count > 1:
+            values = values.clone()
+            torch.distributed.all_reduce(values, op=getattr(torch.distributed.ReduceOp, reduction.upper()))
         return values
 
 
@@ -208,7 +225,7 @@ def gather_model(model: nn.Module) -> nn.Module | None:
     return None if whole is None else whole.train(model.training)
 
 
-def move_to_meta(model: nn.Module) -> None:
+def _move_to_meta(model: nn.Module) -> None:
     """Drop the model's weights: put each on the device `meta`. Tied weights stay tied."""
     _replace_parameters(model, lambda one: torch.empty_like(one, device="meta"))
 
@@ -244,10 +261,8 @@ def _parameter(of: nn.Parameter, tensor: Tensor) -> nn.Parameter:
     return nn.Parameter(tensor.detach(), requires_grad=of.requires_grad)
 
 
-class ShardingAccelerator:
+class ShardingAccelerator(_OneProcess):
     """One of several processes that hold a share of each weight."""
-
-    gradient_accumulation_steps = 1
 
     def __init__(self, device: torch.device, *, bf16: bool = False) -> None:
         """device: of this process. bf16: exchange weights in bf16; gradients are always summed in fp32.
@@ -257,11 +272,8 @@ class ShardingAccelerator:
         self.device = device
         self.num_processes = torch.distributed.get_world_size()
         self.process_index = torch.distributed.get_rank()
-        self._precision = (
-            MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-            if bf16
-            else MixedPrecisionPolicy()
-        )
+        formats: dict[str, Any] = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if bf16 else {}
+        self._precision = MixedPrecisionPolicy(**formats)
 
     def prepare(self, module: LogprobModel, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
         """Shard the model in place, with the weights of the first process; the optimiser gets the shards.
@@ -272,7 +284,7 @@ class ShardingAccelerator:
         names = {one: name for name, one in module.named_parameters()}
         weights = dict(module.state_dict()) if self.process_index == 0 else {}
         _LAYOUTS[module.model] = layout_of(module.model)  # for `gather_model`
-        move_to_meta(module)
+        _move_to_meta(module)
         mesh = init_device_mesh(self.device.type, (self.num_processes,))
         layers = [one for one in module.model.modules() if isinstance(one, GradientCheckpointingLayer)]
         for layer in reversed(layers):  # inner ones first
@@ -285,14 +297,6 @@ class ShardingAccelerator:
             group["params"] = [sharded[names[one]] for one in group["params"]]
         return module, optimizer
 
-    def unwrap_model(self, module: nn.Module) -> nn.Module:
-        """Return the module: it was sharded in place."""
-        return module
-
-    def free_memory(self) -> None:
-        """Free what is no longer used."""
-        gc.collect()
-
     @contextmanager
     def no_sync(self, module: nn.Module) -> Generator[None]:
         """Inside the block, gradients are kept whole and not exchanged."""
@@ -302,11 +306,3 @@ class ShardingAccelerator:
             yield
         finally:
             sharded.set_requires_gradient_sync(True)
-
-    def backward(self, loss: Tensor) -> None:
-        """Compute gradients. They are averaged over the processes."""
-        loss.backward()
-
-    def clip_grad_norm_(self, parameters: Iterable[nn.Parameter], bound: float) -> Tensor:
-        """Scale the gradient down to `bound`; returns its norm before."""
-        return torch.nn.utils.clip_grad_norm_(parameters, bound)

@@ -22,7 +22,7 @@ from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks
 from agentlearn.train.engine.chat_template import TemplateFormat
-from agentlearn.train.engine.torch_engine import AskedAnswer, RoundBarrier, TorchEngine, torch_engine
+from agentlearn.train.engine.torch_engine import AskedAnswer, RoundBarrier, TorchEngine
 from agentlearn.train.weights.loading import LoadedModel, generation_ends
 
 KNOWN_CONVERSATIONS = 4096
@@ -33,11 +33,11 @@ def spread_over(links: LeaderLinks | None) -> Callable[[TorchEngine], AbstractCo
     """Return a function that opens an engine over this process's own and those of the linked processes."""
     if links is None:
         return nullcontext
-    others = [RemoteEngine(one) for one in links.requests]
+    others = [_RemoteEngine(one) for one in links.requests]
     return lambda own: nullcontext(SpreadEngine(own, others))
 
 
-class RemoteEngine:
+class _RemoteEngine:
     """The engine of another process, which `share_in_sampling` answers for."""
 
     def __init__(self, connection: Connection) -> None:
@@ -107,10 +107,10 @@ class RemoteEngine:
 class SpreadEngine:
     """An engine that gives each request to one of several engines. Used like a `TorchEngine`."""
 
-    def __init__(self, own: TorchEngine, others: Sequence[RemoteEngine]) -> None:
+    def __init__(self, own: TorchEngine, others: Sequence[_RemoteEngine]) -> None:
         self._own = own
         self._others = others
-        self._places = ConversationPlaces(1 + len(others))
+        self._places = _ConversationPlaces(1 + len(others))
         self._rounds: _SpreadRounds | None = None
 
     @property
@@ -182,7 +182,7 @@ class SpreadEngine:
         return [answers[number] for number in range(len(asked))]
 
 
-class ConversationPlaces:
+class _ConversationPlaces:
     """Which of several engines has sampled the last answer of each conversation. Not thread-safe."""
 
     def __init__(self, places: int) -> None:
@@ -328,7 +328,7 @@ def share_in_sampling(
         return
     network: Any = loaded.model
     ends = TemplateFormat(loaded.tokenizer, stop_ids=generation_ends(network.generation_config)).stop_ids
-    engine = torch_engine(network, ends)
+    engine = TorchEngine.of(network, ends)
     serving = _answer_requests(engine, links.requests)
     with engine.running():
         threading.Thread(target=lambda: asyncio.run(serving), name="agentlearn-share", daemon=True).start()

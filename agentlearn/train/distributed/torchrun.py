@@ -46,7 +46,7 @@ class LeaderLinks:
     def __init__(self, commands: Sequence[Connection], requests: Sequence[Connection]) -> None:
         self.requests = requests
         """One connection to each other process for sampling requests."""
-        self.loss = LossNotice()
+        self.loss = _LossNotice()
         self._commands = commands
         self._closing = False
         threading.Thread(target=self._watch, name="agentlearn-links", daemon=True).start()
@@ -80,7 +80,7 @@ class FollowerLinks:
     def __init__(self, commands: Connection, requests: Connection) -> None:
         self.requests = requests
         """Connection for sampling requests."""
-        self.loss = LossNotice()
+        self.loss = _LossNotice()
         self.over = threading.Event()
         """Set when the first process has said that the run is over, or has ended."""
         self._commands = commands
@@ -112,7 +112,7 @@ class FollowerLinks:
                 return
 
 
-class LossNotice:
+class _LossNotice:
     """Whether another process was lost, and who wants to know."""
 
     def __init__(self) -> None:

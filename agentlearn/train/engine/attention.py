@@ -24,6 +24,43 @@ class AttentionLayout:
     windows: Mapping[str, int | None]
     """Number of tokens that a kind of layer sees, by kind; None: all earlier ones."""
 
+    @classmethod
+    def of(cls, model: Any) -> "AttentionLayout":
+        """Return the attention of a model of transformers or peft. Raises ConfigError when it is not supported."""
+        config = model.config.get_text_config()
+        kinds: set[str] = set(getattr(config, "layer_types", None) or [])
+        window = getattr(config, "sliding_window", None)
+        if not kinds:
+            kinds = {SLIDING} if window and getattr(config, "use_sliding_window", True) else {FULL}
+        own = getattr(getattr(config, "attn_config", None), "alibi", False) or getattr(config, "alibi", False)
+        reason = _unusual(kinds, alibi=False)
+        if not reason and not getattr(config, "num_attention_heads", None):
+            reason = "its layers keep a state instead of keys and values"
+        if not reason and any(getattr(config, name, False) for name in ("is_encoder_decoder", "add_cross_attention")):
+            reason = "its layers attend to an encoder"
+        reason = reason or _unusual(kinds, alibi=bool(own))
+        if not reason and not isinstance(getattr(config, "max_position_embeddings", None), int):
+            reason = "its config does not say how long a context may be"
+        if reason:
+            raise unsupported(class_name(model), reason)
+        sizes = {FULL: None, SLIDING: window, CHUNKED: getattr(config, "attention_chunk_size", None)}
+        for kind in sorted(kinds - {FULL}):
+            if not isinstance(sizes[kind], int):
+                raise unsupported(class_name(model), f"its config gives no size for layers of kind {kind}")
+        return cls(windows={kind: sizes[kind] for kind in sorted(kinds)})
+
+    @staticmethod
+    def check_config(config: Mapping[str, Any]) -> None:
+        """Raise ConfigError when a model's config.json already says that the engine cannot compute its attention.
+
+        A config.json may leave out what is usual for its type, so `of` also checks the loaded model.
+        """
+        names: Any = config.get("architectures") or [config.get("model_type")]
+        attention = config.get("attn_config")
+        alibi = config.get("alibi") or (isinstance(attention, Mapping) and attention.get("alibi"))
+        if reason := _unusual(set(config.get("layer_types") or ()), alibi=bool(alibi)):
+            raise unsupported(str(names[0]), reason)
+
     def masks(self, at_B_Q: "Tensor", read: int, dtype: "torch.dtype") -> "Tensor | dict[str, Tensor]":
         """Return the mask (B, 1, Q, read) of queries at these positions, or one for each kind of layer.
 
@@ -43,43 +80,6 @@ class AttentionLayout:
             shape = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
             made[kind] = shape.masked_fill(~seen, torch.finfo(dtype).min)
         return made if len(made) > 1 else next(iter(made.values()))
-
-
-def attention_layout(model: Any) -> AttentionLayout:
-    """Return the attention of a model of transformers or peft. Raises ConfigError when the engine cannot compute it."""
-    config = model.config.get_text_config()
-    kinds: set[str] = set(getattr(config, "layer_types", None) or [])
-    window = getattr(config, "sliding_window", None)
-    if not kinds:
-        kinds = {SLIDING} if window and getattr(config, "use_sliding_window", True) else {FULL}
-    own = getattr(getattr(config, "attn_config", None), "alibi", False) or getattr(config, "alibi", False)
-    reason = _unusual(kinds, alibi=False)
-    if not reason and not getattr(config, "num_attention_heads", None):
-        reason = "its layers keep a state instead of keys and values"
-    if not reason and (getattr(config, "is_encoder_decoder", False) or getattr(config, "add_cross_attention", False)):
-        reason = "its layers attend to an encoder"
-    reason = reason or _unusual(kinds, alibi=bool(own))
-    if not reason and not isinstance(getattr(config, "max_position_embeddings", None), int):
-        reason = "its config does not say how long a context may be"
-    if reason:
-        raise unsupported(class_name(model), reason)
-    sizes = {FULL: None, SLIDING: window, CHUNKED: getattr(config, "attention_chunk_size", None)}
-    for kind in sorted(kinds - {FULL}):
-        if not isinstance(sizes[kind], int):
-            raise unsupported(class_name(model), f"its config gives no size for layers of kind {kind}")
-    return AttentionLayout(windows={kind: sizes[kind] for kind in sorted(kinds)})
-
-
-def check_attention_config(config: Mapping[str, Any]) -> None:
-    """Raise ConfigError when a model's config.json already says that the engine cannot compute its attention.
-
-    A config.json may leave out what is usual for its type, so `attention_layout` also checks the loaded model.
-    """
-    names: Any = config.get("architectures") or [config.get("model_type")]
-    attention = config.get("attn_config")
-    alibi = config.get("alibi") or (isinstance(attention, Mapping) and attention.get("alibi"))
-    if reason := _unusual(set(config.get("layer_types") or ()), alibi=bool(alibi)):
-        raise unsupported(str(names[0]), reason)
 
 
 def unsupported(kind: str, reason: str) -> ConfigError:

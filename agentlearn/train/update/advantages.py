@@ -40,7 +40,7 @@ class BatchAdvantages:
 
 
 @dataclass(frozen=True, slots=True)
-class SeveralRewards:
+class _SeveralRewards:
     """Several rewards of each rollout, and how they become one advantage."""
 
     parts: Mapping[RolloutId, tuple[float, ...]]
@@ -52,6 +52,21 @@ class SeveralRewards:
         """The weighted sum of a rollout's rewards."""
         return math.fsum(weight * part for weight, part in zip(self.weights_K, self.parts[rollout], strict=True))
 
+    def advantages(self, members: Sequence[Sequence[RolloutId]], *, eps: float) -> dict[RolloutId, float]:
+        """Add each reward's weighted advantage in its group, and divide by the std in the batch (arXiv:2601.05242).
+
+        The sums have the mean 0 in each group, so the mean over the batch is not subtracted again; groups whose rewards
+        are equal keep exactly 0.
+        """
+        sums: dict[RolloutId, float] = {}
+        for group in members:
+            rewards_K_G = zip(*(self.parts[rollout] for rollout in group), strict=True)
+            found_K_G = [_group_advantages(rewards_G, eps=eps) for rewards_G in rewards_K_G]
+            for rollout, found_K in zip(group, zip(*found_K_G, strict=True), strict=True):
+                sums[rollout] = math.fsum(weight * one for weight, one in zip(self.weights_K, found_K, strict=True))
+        std = math.sqrt(math.fsum(one**2 for one in sums.values()) / len(sums)) if sums else 0.0
+        return {rollout: one / (std + eps) for rollout, one in sums.items()}
+
 
 def batch_advantages(
     groups: Sequence[Group],
@@ -59,11 +74,11 @@ def batch_advantages(
     scaling: Scaling = "group",
     eps: float = 1e-6,
     rewards: Mapping[RolloutId, float] | None = None,
-    several: SeveralRewards | None = None,
+    several: _SeveralRewards | None = None,
 ) -> BatchAdvantages:
     """Return the advantage of each judged rollout, computed from the rewards of its group and treatment.
 
-    scaling: see `scaled_advantages`. rewards: rewards to use instead of the verdicts', such as penalised ones. several:
+    scaling: see `_scaled_advantages`. rewards: to use instead of the verdicts', such as penalised ones. several:
     rewards of K kinds, to use instead of both. Raises VerifierError for a reward that is not finite, and for a negative
     one with max_rl. We use the population std and eps 1e-6, TRL the sample std and 1e-4. A treatment's only rollout
     gets 0.
@@ -71,9 +86,8 @@ def batch_advantages(
     decided = [one for group in groups for one in group.decided]
     known = [one for one in decided if several is None or one.id in several.parts]
     kept = frozenset(one.id for one in known)
-    given = {
-        one.id: _reward(one.id, one.reward, rewards) if several is None else several.total(one.id) for one in known
-    }
+    own = {one.id: one.reward or 0.0 for one in known} | dict(rewards or {})
+    given = {one.id: own[one.id] if several is None else several.total(one.id) for one in known}
     members = [
         found
         for group in groups
@@ -83,19 +97,14 @@ def batch_advantages(
     for group in members:
         _check_finite([given[rollout] for rollout in group])
     if several is not None and several.combination == "normalise_then_sum":
-        advantages = _normalised_then_summed(members, several, eps=eps)
+        advantages = several.advantages(members, eps=eps)
         equal = [all(advantages[rollout] == 0 for rollout in group) for group in members]
     else:
         batch_std = _std([given[rollout] for group in members for rollout in group])
-        advantages = {
-            rollout: advantage
-            for group in members
-            for rollout, advantage in zip(
-                group,
-                scaled_advantages([given[one] for one in group], scaling, eps=eps, batch_std=batch_std),
-                strict=True,
-            )
-        }
+        advantages: dict[RolloutId, float] = {}
+        for group in members:
+            scaled_G = _scaled_advantages([given[one] for one in group], scaling, eps=eps, batch_std=batch_std)
+            advantages.update(zip(group, scaled_G, strict=True))
         equal = [len({given[rollout] for rollout in group}) == 1 for group in members]
     outcomes = [one.outcome for group in groups for one in group.trajectories]
     return BatchAdvantages(
@@ -108,7 +117,7 @@ def batch_advantages(
     )
 
 
-def scaled_advantages(
+def _scaled_advantages(
     rewards_G: Sequence[float], scaling: Scaling, *, eps: float, batch_std: float
 ) -> tuple[float, ...]:
     """Return the advantages of one group: shape (G,), mean 0; all 0 for equal rewards and for a group of one.
@@ -119,7 +128,7 @@ def scaled_advantages(
     """
     match scaling:
         case "group":
-            return group_advantages(rewards_G, eps=eps)
+            return _group_advantages(rewards_G, eps=eps)
         case "batch":
             return tuple(deviation / (batch_std + eps) for deviation in _deviations(rewards_G))
         case "none":
@@ -128,10 +137,19 @@ def scaled_advantages(
             others = len(rewards_G) - 1
             return tuple(deviation * len(rewards_G) / max(1, others) for deviation in _deviations(rewards_G))
         case "max_rl":
-            return _max_rl(rewards_G)
+            if (lowest := min(rewards_G)) < 0:
+                raise VerifierError(
+                    f"a rollout has the reward {lowest!r}, but advantages=max_rl divides by the mean of the group's"
+                    " rewards and needs rewards of at least 0; give such rewards, or set advantages=group",
+                    code="negative_reward",
+                )
+            # Shares of the highest, so that the mean of very small rewards is not 0.
+            shares_G = [reward / (max(rewards_G) or 1.0) for reward in rewards_G]
+            mean = math.fsum(shares_G) / len(shares_G) or 1.0
+            return tuple(deviation / mean for deviation in _deviations(shares_G))
 
 
-def group_advantages(rewards_G: Sequence[float], *, eps: float = 1e-6) -> tuple[float, ...]:
+def _group_advantages(rewards_G: Sequence[float], *, eps: float = 1e-6) -> tuple[float, ...]:
     """Return the advantage of each trajectory relative to its group.
 
     rewards_G: shape (G,), one finite scalar per trajectory. Returns shape (G,), unitless, mean 0; all 0 for equal
@@ -145,43 +163,6 @@ def group_advantages(rewards_G: Sequence[float], *, eps: float = 1e-6) -> tuple[
     return tuple(deviation / (std + eps) if deviation else 0.0 for deviation in _deviations(rewards_G))
 
 
-def _max_rl(rewards_G: Sequence[float]) -> tuple[float, ...]:
-    if (lowest := min(rewards_G)) < 0:
-        raise VerifierError(
-            f"a rollout has the reward {lowest!r}, but advantages=max_rl divides by the mean of the group's rewards "
-            "and needs rewards of at least 0; give such rewards, or set advantages=group",
-            code="negative_reward",
-        )
-    highest = max(rewards_G)
-    if highest == 0:
-        return (0.0,) * len(rewards_G)
-    shares_G = [reward / highest for reward in rewards_G]  # so that the mean of very small rewards is not 0
-    mean = math.fsum(shares_G) / len(shares_G)
-    return tuple(deviation / mean for deviation in _deviations(shares_G))
-
-
-def _normalised_then_summed(
-    members: Sequence[Sequence[RolloutId]], several: SeveralRewards, *, eps: float
-) -> dict[RolloutId, float]:
-    """Add each reward's weighted advantage in its group, and divide by the std in the batch. GDPO, arXiv:2601.05242.
-
-    The sums have the mean 0 in each group, so the mean over the batch is not subtracted again; groups whose rewards are
-    equal keep exactly 0.
-    """
-    sums: dict[RolloutId, float] = {}
-    for group in members:
-        advantages_K_G = [
-            group_advantages([several.parts[rollout][k] for rollout in group], eps=eps)
-            for k in range(len(several.weights_K))
-        ]
-        for g, rollout in enumerate(group):
-            sums[rollout] = math.fsum(
-                weight * advantages_G[g] for weight, advantages_G in zip(several.weights_K, advantages_K_G, strict=True)
-            )
-    std = math.sqrt(math.fsum(one**2 for one in sums.values()) / len(sums)) if sums else 0.0
-    return {rollout: one / (std + eps) for rollout, one in sums.items()}
-
-
 def length_penalised(reward: float, tokens: int, *, longest: int, window: int) -> float:
     """Return the reward minus a penalty for an answer near the limit of tokens.
 
@@ -189,12 +170,6 @@ def length_penalised(reward: float, tokens: int, *, longest: int, window: int) -
     soft overlong punishment, arXiv:2503.14476.
     """
     return reward - min(1.0, max(0.0, (tokens - (longest - window)) / window))
-
-
-def _reward(rollout: RolloutId, judged: float | None, rewards: Mapping[RolloutId, float] | None) -> float:
-    given = judged if rewards is None else rewards.get(rollout, judged)
-    assert given is not None, "a decided rollout has a reward"
-    return given
 
 
 def _check_finite(rewards_G: Sequence[float]) -> None:
@@ -257,11 +232,11 @@ class FurtherRewards:
             if len(whole) == len(parts):
                 self.parts[rollout] = whole
 
-    def several(self, own: Mapping[RolloutId, float]) -> SeveralRewards | None:
+    def several(self, own: Mapping[RolloutId, float]) -> _SeveralRewards | None:
         """Return all rewards of the rollouts; None where there is only the domain's own, which is `own`."""
         if not self.functions:
             return None
-        return SeveralRewards(
+        return _SeveralRewards(
             parts={rollout: (reward, *self.parts[rollout]) for rollout, reward in own.items() if rollout in self.parts},
             weights_K=(self.arguments.reward_weight, *self.arguments.rewards.values()),
             combination=self.arguments.reward_combination,

@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, cast
 
@@ -23,10 +23,36 @@ from transformers.utils.generic import is_flash_attention_requested
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments
-from agentlearn.train.engine.attention import FULL, attention_layout
+from agentlearn.train.engine.attention import FULL, AttentionLayout
 from agentlearn.train.update.logprob_model import LogprobModel, core_of, device_of
 from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.types.ids import RolloutId
+
+
+def forward_length(row: TrainingRow) -> int:
+    """Return the number of tokens that a forward pass needs: those before the last trained one; 0 for none."""
+    trained = np.flatnonzero(row.mask_T)
+    return int(trained[-1]) if len(trained) else 0
+
+
+def _shared_trees(rows: Sequence[TrainingRow], *, most: int) -> list[tuple[list[int], int]]:
+    """Return the indexes of rows that are computed behind one copy of their prompt, and their number of tokens.
+
+    most: largest number of tokens of a prompt and its answers. A row that needs more is alone. Rows without a trained
+    token are left out.
+    """
+    trees: dict[bytes, list[tuple[list[int], int]]] = {}
+    for b, row in enumerate(rows):
+        length = forward_length(row)
+        if not length:
+            continue
+        start = int(row.mask_T.argmax())
+        found = trees.setdefault(row.ids_T[:start].tobytes(), [])
+        if found and found[-1][1] + length - start <= most:
+            found[-1] = [*found[-1][0], b], found[-1][1] + length - start
+        else:
+            found.append(([b], length))
+    return [tree for found in trees.values() for tree in found]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +80,72 @@ class MicroBatch:
     seen_BTT: Tensor | None = None
     """Which tokens each token sees, where rows share their prompts; None: those before it in its own row."""
 
+    @classmethod
+    def of(cls, rows: Sequence[TrainingRow], *, packed: bool = False) -> "MicroBatch":
+        """Return the micro-batch of these rows, each with at least one trained token."""
+        lengths = [forward_length(row) for row in rows]
+        if packed:
+            starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+            ids_BT = np.concatenate([row.ids_T[:length] for row, length in zip(rows, lengths, strict=True)])[None]
+            positions_BT = torch.from_numpy(np.concatenate([np.arange(length) for length in lengths])[None])
+        else:
+            starts = np.arange(len(rows)) * max(lengths)
+            ids_BT = np.zeros((len(rows), max(lengths)), dtype=np.int64)
+            for b, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+                ids_BT[b, :length] = row.ids_T[:length]
+            positions_BT = None
+        places = [np.flatnonzero(row.mask_T) - 1 + start for row, start in zip(rows, starts, strict=True)]
+        return cls._made(rows, ids_BT, places, positions_BT=positions_BT)
+
+    @classmethod
+    def shared(cls, rows: Sequence[TrainingRow], *, most: int) -> "MicroBatch":
+        """Return the micro-batch of these rows, each with at least one trained token. most: as in `_shared_trees`."""
+        trees = _shared_trees(rows, most=most)
+        width = max(size for _, size in trees)
+        shape = (len(trees), width)
+        ids_BT, positions_BT = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        answers_BT = np.full(shape, -1, dtype=np.int64)  # 0 is the prompt, and padding is -1
+        places: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * len(rows)
+        for tree_number, (tree, _) in enumerate(trees):
+            start = int(rows[tree[0]].mask_T.argmax())
+            ids_BT[tree_number, :start] = rows[tree[0]].ids_T[:start]
+            positions_BT[tree_number, :start] = np.arange(start)
+            answers_BT[tree_number, :start] = 0
+            held = start
+            for number, b in enumerate(tree, start=1):
+                length = forward_length(rows[b])
+                own = slice(held, held + length - start)
+                ids_BT[tree_number, own] = rows[b].ids_T[start:length]
+                positions_BT[tree_number, own] = np.arange(start, length)
+                answers_BT[tree_number, own] = number
+                before = np.flatnonzero(rows[b].mask_T) - 1
+                places[b] = tree_number * width + np.where(before < start, before, before - start + held)
+                held = own.stop
+        # Each token sees the prompt and the tokens of its own answer before it, and always itself.
+        own_BTT = answers_BT[:, :, None] == answers_BT[:, None, :]
+        seen_BTT = torch.from_numpy((own_BTT | (answers_BT == 0)[:, None, :]) & np.tri(width, dtype=bool))
+        return cls._made(rows, ids_BT, places, positions_BT=torch.from_numpy(positions_BT), seen_BTT=seen_BTT)
+
+    @classmethod
+    def _made(
+        cls,
+        rows: Sequence[TrainingRow],
+        ids_BT: NDArray[np.int64],
+        places: Sequence[NDArray[np.int64]],
+        **layout: Tensor | None,
+    ) -> "MicroBatch":
+        """places: index of the position that predicts each trained token, by row."""
+        return cls(
+            ids_BT=torch.from_numpy(ids_BT.astype(np.int64)),
+            places_N=torch.from_numpy(np.concatenate(places)),
+            targets_N=torch.from_numpy(np.concatenate([row.ids_T[row.mask_T] for row in rows]).astype(np.int64)),
+            row_N=torch.from_numpy(np.repeat(np.arange(len(rows)), [row.trained for row in rows])),
+            sampler_N=torch.from_numpy(np.concatenate([row.logprobs_T[row.mask_T] for row in rows]).astype(np.float32)),
+            advantages_B=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
+            comparable_B=torch.tensor([float(row.is_comparable) for row in rows]),
+            **layout,
+        )
+
     @property
     def forward_inputs(self) -> tuple[Tensor | None, ...]:
         """What `LogprobModel` takes."""
@@ -61,18 +153,9 @@ class MicroBatch:
 
     def to(self, device: torch.device) -> "MicroBatch":
         """Return a copy on a device."""
-        return MicroBatch(
-            *(one.to(device) for one in (self.ids_BT, self.places_N, self.targets_N)),
-            *(one.to(device) for one in (self.row_N, self.sampler_N, self.advantages_B, self.comparable_B)),
-            positions_BT=None if self.positions_BT is None else self.positions_BT.to(device),
-            seen_BTT=None if self.seen_BTT is None else self.seen_BTT.to(device),
-        )
-
-
-def forward_length(row: TrainingRow) -> int:
-    """Return the number of tokens that a forward pass needs: those before the last trained one; 0 for none."""
-    trained = np.flatnonzero(row.mask_T)
-    return int(trained[-1]) if len(trained) else 0
+        moved: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        moved = {name: tensor if tensor is None else tensor.to(device) for name, tensor in moved.items()}
+        return MicroBatch(**moved)
 
 
 def canonical_order(rows: Sequence[TrainingRow]) -> list[TrainingRow]:
@@ -102,39 +185,6 @@ def plan_microbatches(lengths_B: Sequence[int], budget: int, *, packed: bool = F
             parts.append([b])
             held = lengths_B[b]
     return parts
-
-
-def collate(rows: Sequence[TrainingRow], *, packed: bool = False) -> MicroBatch:
-    """Return the micro-batch of these rows, each with at least one trained token."""
-    lengths = [forward_length(row) for row in rows]
-    if packed:
-        starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
-        ids_BT = np.concatenate([row.ids_T[:length] for row, length in zip(rows, lengths, strict=True)])[None]
-        positions_BT = torch.from_numpy(np.concatenate([np.arange(length) for length in lengths])[None])
-    else:
-        starts = np.arange(len(rows)) * max(lengths)
-        ids_BT = np.zeros((len(rows), max(lengths)), dtype=np.int64)
-        for b, (row, length) in enumerate(zip(rows, lengths, strict=True)):
-            ids_BT[b, :length] = row.ids_T[:length]
-        positions_BT = None
-    places = [np.flatnonzero(row.mask_T) - 1 + start for row, start in zip(rows, starts, strict=True)]
-    return _micro_batch(rows, ids_BT, places, positions_BT=positions_BT)
-
-
-def _micro_batch(
-    rows: Sequence[TrainingRow], ids_BT: NDArray[np.int64], places: Sequence[NDArray[np.int64]], **layout: Tensor | None
-) -> MicroBatch:
-    """places: index of the position that predicts each trained token, by row."""
-    return MicroBatch(
-        ids_BT=torch.from_numpy(ids_BT.astype(np.int64)),
-        places_N=torch.from_numpy(np.concatenate(places)),
-        targets_N=torch.from_numpy(np.concatenate([row.ids_T[row.mask_T] for row in rows]).astype(np.int64)),
-        row_N=torch.from_numpy(np.repeat(np.arange(len(rows)), [row.trained for row in rows])),
-        sampler_N=torch.from_numpy(np.concatenate([row.logprobs_T[row.mask_T] for row in rows]).astype(np.float32)),
-        advantages_B=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
-        comparable_B=torch.tensor([float(row.is_comparable) for row in rows]),
-        **layout,
-    )
 
 
 def check_rows(rows: Sequence[TrainingRow], vocabulary: int) -> None:
@@ -168,11 +218,6 @@ def check_rows(rows: Sequence[TrainingRow], vocabulary: int) -> None:
         else:
             continue
         raise ConfigError(f"a row of rollout {row.rollout!r} {why}", code=code)
-
-
-def select_rows(rows: Sequence[TrainingRow], arguments: GradientArguments) -> list[TrainingRow]:
-    """Return the rows to train: those with at least one token to train, in canonical order."""
-    return canonical_order([row for row in rows if row.trained and not (row.overlong and arguments.overlong == "mask")])
 
 
 def divide_rows(rows: Sequence[TrainingRow], minibatches: int, seed: object) -> list[list[TrainingRow]]:
@@ -263,9 +308,8 @@ def shares_prompts(scorer: LogprobModel, arguments: GradientArguments, precision
         )
     core = core_of(scorer.model)
     try:
-        reason = (
-            "" if set(attention_layout(core).windows) == {FULL} else "has layers that do not see all tokens before them"
-        )
+        sees_all = set(AttentionLayout.of(core).windows) == {FULL}
+        reason = "" if sees_all else "has layers that do not see all tokens before them"
     except ConfigError:
         reason = "has layers that see more or less than the tokens before them"
     if not reason and is_flash_attention_requested(core.config):
@@ -300,36 +344,13 @@ def _is_exact_when_shared(scorer: LogprobModel, precision: Callable[[], Any]) ->
         with _evaluating(scorer, precision):
             autocast = torch.is_autocast_enabled(device.type)
             products = torch.get_autocast_dtype(device.type) if autocast else next(scorer.parameters()).dtype
-            together = logprobs(collate_shared(rows, most=sum(map(len, ids))))
-            alone = torch.cat([logprobs(collate_shared([row], most=1)) for row in rows])
-            plain = torch.cat([logprobs(collate([row])) for row in rows])
+            together = logprobs(MicroBatch.shared(rows, most=sum(map(len, ids))))
+            alone = torch.cat([logprobs(MicroBatch.shared([row], most=1)) for row in rows])
+            plain = torch.cat([logprobs(MicroBatch.of([row])) for row in rows])
     except TypeError:  # the model takes no positions
         return False
     apart = max(float((one - plain).abs().max()) for one in (alone, together))
     return apart <= (_TOLERANCE if products == torch.float32 else _HALF_TOLERANCE)
-
-
-def _shared_trees(rows: Sequence[TrainingRow], *, most: int) -> list[list[int]]:
-    """Return the indexes of rows that are computed behind one copy of their prompt, in order.
-
-    most: largest number of tokens of a prompt and its answers. A row that needs more is alone. Rows without a trained
-    token are left out.
-    """
-    trees: dict[bytes, list[list[int]]] = {}
-    sizes: dict[bytes, int] = {}
-    for b, row in enumerate(rows):
-        length = forward_length(row)
-        if not length:
-            continue
-        start = _first_trained(row)
-        key = row.ids_T[:start].tobytes()
-        if key in trees and sizes[key] + length - start <= most:
-            trees[key][-1].append(b)
-            sizes[key] += length - start
-        else:
-            trees.setdefault(key, []).append([b])
-            sizes[key] = length
-    return [tree for found in trees.values() for tree in found]
 
 
 def plan_shared(rows: Sequence[TrainingRow], lengths_B: Sequence[int], budget: int) -> list[list[int]]:
@@ -338,51 +359,6 @@ def plan_shared(rows: Sequence[TrainingRow], lengths_B: Sequence[int], budget: i
     lengths_B: number of tokens that each row needs; 0: the row is left out. A row longer than the budget is alone.
     """
     kept = [b for b, length in enumerate(lengths_B) if length]
-    trees = [[kept[at] for at in tree] for tree in _shared_trees([rows[b] for b in kept], most=budget)]
-    sizes = [_tree_length([rows[b] for b in tree]) for tree in trees]
-    return [[b for number in part for b in trees[number]] for part in plan_microbatches(sizes, budget)]
-
-
-def collate_shared(rows: Sequence[TrainingRow], *, most: int) -> MicroBatch:
-    """Return the micro-batch of these rows, each with at least one trained token. most: as in `shared_trees`."""
-    trees = _shared_trees(rows, most=most)
-    width = max(_tree_length([rows[b] for b in tree]) for tree in trees)
-    shape = (len(trees), width)
-    ids_BT, positions_BT = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    answers_BT = np.full(shape, -1, dtype=np.int64)  # 0 is the prompt, and padding is -1
-    places: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * len(rows)
-    for tree_number, tree in enumerate(trees):
-        start = _first_trained(rows[tree[0]])
-        ids_BT[tree_number, :start] = rows[tree[0]].ids_T[:start]
-        positions_BT[tree_number, :start] = np.arange(start)
-        answers_BT[tree_number, :start] = 0
-        held = start
-        for number, b in enumerate(tree, start=1):
-            length = forward_length(rows[b])
-            own = slice(held, held + length - start)
-            ids_BT[tree_number, own] = rows[b].ids_T[start:length]
-            positions_BT[tree_number, own] = np.arange(start, length)
-            answers_BT[tree_number, own] = number
-            before = np.flatnonzero(rows[b].mask_T) - 1
-            places[b] = tree_number * width + np.where(before < start, before, before - start + held)
-            held = own.stop
-    seen_BTT = _seen(torch.from_numpy(answers_BT))
-    return _micro_batch(rows, ids_BT, places, positions_BT=torch.from_numpy(positions_BT), seen_BTT=seen_BTT)
-
-
-def _seen(answers_BT: Tensor) -> Tensor:
-    """Which tokens each token sees: the prompt and the tokens of its own answer before it, and always itself."""
-    width = answers_BT.shape[1]
-    own_BTT = answers_BT[:, :, None] == answers_BT[:, None, :]
-    prompt_BTT = (answers_BT == 0)[:, None, :]
-    before_TT = torch.ones(width, width, dtype=torch.bool).tril()
-    return (own_BTT | prompt_BTT) & before_TT
-
-
-def _first_trained(row: TrainingRow) -> int:
-    return int(row.mask_T.argmax())
-
-
-def _tree_length(rows: Sequence[TrainingRow]) -> int:
-    start = _first_trained(rows[0])
-    return start + sum(forward_length(row) - start for row in rows)
+    trees = _shared_trees([rows[b] for b in kept], most=budget)
+    parts = plan_microbatches([size for _, size in trees], budget)
+    return [[kept[at] for number in part for at in trees[number][0]] for part in parts]

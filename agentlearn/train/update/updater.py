@@ -14,31 +14,26 @@ from torch import Tensor, nn
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, GradientArguments
 from agentlearn.train.distributed.sharding import Processes, Reduction, gather_optimizer, is_sharded, shard_optimizer
-from agentlearn.train.memory import (
+from agentlearn.train.update.logprob_model import LogprobModel, device_of
+from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, row_weights, token_losses
+from agentlearn.train.update.memory_plan import (
     MemoryPlan,
     RowMemory,
     fixed_bytes,
     longest_row,
-    measure_rows,
     memory_at_hand,
-    plan_memory,
-    refuse_too_little,
     said_when_out_of_memory,
 )
-from agentlearn.train.update.logprob_model import LogprobModel, device_of, vocabulary_of
-from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, row_weights, token_losses
 from agentlearn.train.update.metrics import EntropyBonus, Meter, StepMetrics, highest_entropies, peak_memory_mib
 from agentlearn.train.update.microbatch import (
     MicroBatch,
+    canonical_order,
     check_rows,
-    collate,
-    collate_shared,
     divide_rows,
     forward_length,
     packs_rows,
     plan_microbatches,
     plan_shared,
-    select_rows,
     shares_prompts,
 )
 from agentlearn.train.update.rounded_adamw import AverageWeights, RoundedAdamW
@@ -135,8 +130,8 @@ class Updater:
         self._bonus = EntropyBonus(arguments)
         self._average: AverageWeights | None = None
         self._processes = Processes(accelerator)
-        self._vocabulary = vocabulary_of(model)
         scorer = LogprobModel(model, temperature=arguments.temperature, logits_mib=arguments.logits_mib)
+        self._vocabulary = scorer.vocabulary
         # Gradients of all micro-batches add up in fp32, also for weights in bf16, where a sum of hundreds of gradients
         # would lose the small ones. Several processes exchange them in the format of the weights.
         for one in model.parameters() if self._processes.count == 1 else ():
@@ -145,7 +140,7 @@ class Updater:
         precision = self._precision_on(device_of(model))
         self._shared = shares_prompts(scorer, arguments, precision)
         self._packed = not self._shared and packs_rows(scorer, arguments, precision)
-        memory = measure_rows(scorer, precision, packed=self._packed or self._shared)
+        memory = RowMemory.measured(scorer, precision, packed=self._packed or self._shared)
         self._scorer, self.optimizer = self._processes.prepare(scorer, _optimizer(model, arguments))
         if self._processes.count > 1:
             self._packed, memory = self._agreed(memory)
@@ -156,7 +151,7 @@ class Updater:
             self._reference = LogprobModel(
                 reference.to(device_of(model)), temperature=arguments.temperature, logits_mib=arguments.logits_mib
             )
-        self.memory: MemoryPlan = plan_memory(
+        self.memory = MemoryPlan.of(
             memory,
             arguments,
             at_hand=self._memory_at_hand(),
@@ -182,7 +177,7 @@ class Updater:
     @property
     def learning_rate(self) -> float:
         """Learning rate of the next optimiser step."""
-        return self.arguments.learning_rate * rate_factor(self.arguments, self.steps, self._total)
+        return self.arguments.learning_rate * _rate_factor(self.arguments, self.steps, self._total)
 
     def step(
         self, rows: Sequence[TrainingRow], *, forks: int | None = None, zero_std_share: float | None = None
@@ -197,7 +192,8 @@ class Updater:
         """
         began_s = time.perf_counter()
         check_rows(rows, self._vocabulary)
-        kept = select_rows(rows, self.arguments)
+        masks = self.arguments.overlong == "mask"
+        kept = canonical_order([row for row in rows if row.trained and not (masks and row.overlong)])
         self._check_memory(kept)
         meter, before = Meter(), (self.steps, self.skipped)
         norms: list[float] = []
@@ -360,7 +356,10 @@ class Updater:
 
     def _collated(self, rows: Sequence[TrainingRow]) -> MicroBatch:
         """The tensors of one forward pass."""
-        made = collate_shared(rows, most=self.memory.tokens) if self._shared else collate(rows, packed=self._packed)
+        if self._shared:
+            made = MicroBatch.shared(rows, most=self.memory.tokens)
+        else:
+            made = MicroBatch.of(rows, packed=self._packed)
         return made.to(device_of(self.model))
 
     def _taught(self, rows: Sequence[TrainingRow], step_tokens: int) -> TeacherScores:
@@ -484,10 +483,11 @@ class Updater:
         fixed = self._fixed_bytes()
         if device_of(self.model).type == "cpu":
             self.memory.set_allocator(fixed)
-        refuse_too_little(self.memory.rows, self.arguments, tokens=longest, at_hand=self._memory_at_hand(), fixed=fixed)
+        at_hand = self._memory_at_hand()
+        self.memory.rows.refuse_too_little(self.arguments, tokens=longest, at_hand=at_hand, fixed=fixed)
 
 
-def rate_factor(arguments: GradientArguments, step: int, total: int | None) -> float:
+def _rate_factor(arguments: GradientArguments, step: int, total: int | None) -> float:
     """Return the factor of the learning rate at a step, counted from 0: above 0 and at most 1.
 
     It rises over `warmup_steps`, is 1 at the following step, then stays or falls, reaching 0 just after the last step.

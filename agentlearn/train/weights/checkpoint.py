@@ -43,16 +43,66 @@ class CheckpointStore:
     """Number of checkpoints to keep."""
 
     def save(self, updater: Updater, batches: int) -> Path:
-        """Save the state after this number of batches; returns its folder."""
-        return save_checkpoint(self.folder, updater, self.tokenizer, position={_BATCHES: batches}, keep=self.keep)
+        """Write `checkpoint-STEP` after this number of batches, and delete old ones; returns its folder.
+
+        With several processes, each must call it; shards are gathered in the first one, which writes.
+        """
+        path = self.folder / f"{_PREFIX}{updater.steps:06}"
+        weights, sha256 = _gathered(updater.model), weights_hash(updater.model)
+        state = {"updater": updater.state_dict(), "chance": _random_states(), "position": {_BATCHES: batches}}
+        if updater.main:
+            half = path.with_name(f".{path.name}.half")
+            shutil.rmtree(half, ignore_errors=True)
+            _write_model(half, updater.model, weights, self.tokenizer)
+            torch.save(state | {"format": _FORMAT, "weights": sha256}, half / STATE)
+            if path.exists():  # a folder cannot be renamed over another one
+                shutil.rmtree(path)
+            half.rename(path)
+            for old in _list_checkpoints(self.folder)[: -self.keep]:
+                shutil.rmtree(old)
+        updater.wait()
+        return path
 
     def newest(self) -> Path | None:
         """The newest complete checkpoint; None when there is none."""
-        return next(reversed(list_checkpoints(self.folder)), None)
+        return next(reversed(_list_checkpoints(self.folder)), None)
 
-    def restore(self, updater: Updater, path: Path) -> int:
-        """Restore the updater from a checkpoint; returns the number of batches it had seen. Raises ConfigError."""
-        return int(restore_checkpoint(path, updater)[_BATCHES])
+    @staticmethod
+    def restore(updater: Updater, path: Path) -> int:
+        """Restore weights, optimiser and random generators from a checkpoint; returns the number of batches seen.
+
+        The updater's model must have the same shape and the same kind of adapter. Raises ConfigError for a folder that
+        is not a checkpoint, or is one of another model or of another version of agentlearn.
+        """
+        try:
+            # Mapped, because with sharded weights only the first process reads the optimiser's state.
+            state: dict[str, Any] = torch.load(path / STATE, map_location="cpu", weights_only=True, mmap=True)
+        except FileNotFoundError as error:
+            raise ConfigError(
+                f"{str(path)!r} is not a checkpoint of a run: it has no {STATE}", code="no_checkpoint"
+            ) from error
+        if state.get("format") != _FORMAT:
+            raise ConfigError(
+                f"the checkpoint {str(path)!r} was written by another version of agentlearn; resume the run with that"
+                " version, or start a new run",
+                code="other_checkpoint",
+            )
+        _load_weights(path, updater.model)
+        if (found := weights_hash(updater.model)) != state["weights"]:
+            raise ConfigError(
+                f"the weights in {str(path)!r} have changed since they were saved (hash {found[:12]}, expected "
+                f"{state['weights'][:12]}); resume with the model and adapter that the run started with",
+                code="other_weights",
+            )
+        updater.load_state_dict(state["updater"])
+        version, words, gauss = state["chance"]["python"]
+        random.setstate((version, tuple(words), gauss))
+        kind, keys, *rest = state["chance"]["numpy"]
+        np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))
+        torch.set_rng_state(state["chance"]["torch"])
+        if state["chance"]["cuda"]:
+            torch.cuda.set_rng_state_all(state["chance"]["cuda"])
+        return int(state["position"][_BATCHES])
 
     def publish(self, updater: Updater) -> Path:
         """Write the weights to `out`, replacing what is there; returns its path.
@@ -71,36 +121,6 @@ class CheckpointStore:
             shutil.rmtree(old, ignore_errors=True)
         updater.wait()
         return self.out
-
-
-def save_checkpoint(
-    folder: Path,
-    updater: Updater,
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    position: Mapping[str, Any] | None = None,
-    keep: int | None = None,
-) -> Path:
-    """Write `folder/checkpoint-STEP` and delete all but the last `keep` checkpoints; returns its path.
-
-    With several processes, each must call it; shards are gathered in the first one, which writes.
-    position: position in the data, made of numbers, strings, lists and dicts.
-    """
-    path = folder / f"{_PREFIX}{updater.steps:06}"
-    weights, sha256 = _gathered(updater.model), weights_hash(updater.model)
-    state = {"updater": updater.state_dict(), "chance": _random_states(), "position": dict(position or {})}
-    if updater.main:
-        half = path.with_name(f".{path.name}.half")
-        shutil.rmtree(half, ignore_errors=True)
-        _write_model(half, updater.model, weights, tokenizer)
-        torch.save(state | {"format": _FORMAT, "weights": sha256}, half / STATE)
-        if path.exists():  # a folder cannot be renamed over another one
-            shutil.rmtree(path)
-        half.rename(path)
-        for old in list_checkpoints(folder)[:-keep] if keep else ():
-            shutil.rmtree(old)
-    updater.wait()
-    return path
 
 
 def _gathered(model: nn.Module) -> dict[str, Tensor] | None:
@@ -122,43 +142,10 @@ def _write_model(
         tokenizer.save_pretrained(folder)
 
 
-def list_checkpoints(folder: Path) -> list[Path]:
+def _list_checkpoints(folder: Path) -> list[Path]:
     """The complete checkpoints in a folder, oldest first."""
     found = [path for path in folder.glob(f"{_PREFIX}*") if (path / STATE).is_file()]
     return sorted(found, key=lambda path: int(path.name.removeprefix(_PREFIX)))
-
-
-def restore_checkpoint(path: Path, updater: Updater) -> Mapping[str, Any]:
-    """Restore weights, optimiser and random generators to their state when the checkpoint was written.
-
-    Returns the position in the data, as it was passed to `save_checkpoint`.
-
-    The updater's model must have the same shape and the same kind of adapter. Raises ConfigError for a folder that is
-    not a checkpoint, or is one of another model or of another version of agentlearn.
-    """
-    try:
-        # Mapped, because with sharded weights only the first process reads the optimiser's state.
-        state: dict[str, Any] = torch.load(path / STATE, map_location="cpu", weights_only=True, mmap=True)
-    except FileNotFoundError as error:
-        raise ConfigError(
-            f"{str(path)!r} is not a checkpoint of a run: it has no {STATE}", code="no_checkpoint"
-        ) from error
-    if state.get("format") != _FORMAT:
-        raise ConfigError(
-            f"the checkpoint {str(path)!r} was written by another version of agentlearn; resume the run with that"
-            " version, or start a new run",
-            code="other_checkpoint",
-        )
-    _load_weights(path, updater.model)
-    if (found := weights_hash(updater.model)) != state["weights"]:
-        raise ConfigError(
-            f"the weights in {str(path)!r} have changed since they were saved (hash {found[:12]}, expected "
-            f"{state['weights'][:12]}); resume with the model and adapter that the run started with",
-            code="other_weights",
-        )
-    updater.load_state_dict(state["updater"])
-    _set_random_states(state["chance"])
-    return state["position"]
 
 
 def _load_weights(path: Path, model: nn.Module) -> None:
@@ -229,13 +216,3 @@ def _random_states() -> dict[str, Any]:
         "torch": torch.get_rng_state(),
         "cuda": devices,
     }
-
-
-def _set_random_states(state: Mapping[str, Any]) -> None:
-    version, words, gauss = state["python"]
-    random.setstate((version, tuple(words), gauss))
-    kind, keys, *rest = state["numpy"]
-    np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))
-    torch.set_rng_state(state["torch"])
-    if state["cuda"]:
-        torch.cuda.set_rng_state_all(state["cuda"])

@@ -22,21 +22,15 @@ from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.distributed.sharding import whole_tensor
 from agentlearn.train.update.logprob_model import check_head, core_of
 from agentlearn.train.weights.loading import (
-    LoadedModel,
-    load_base,
-    no_progress_bars,
-    quantised_weights,
-    refuse_bad_numbers,
-    short,
-    tokenizer_of,
-)
-from agentlearn.train.weights.model_source import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
+    LoadedModel,
     ModelSource,
-    check_adapter_settings,
-    find_source,
-    read_adapter_config,
+    no_progress_bars,
+    quantised_weights,
+    read_config,
+    refuse_bad_numbers,
+    short,
 )
 
 _EXACT = {
@@ -46,6 +40,7 @@ _EXACT = {
     *("auto_mapping", "megatron_core", "qalora_group_size", "runtime_config", "loftq_config"),
 }
 """Settings of LoRA that may have any value. All others must have their default."""
+_LINEAR = (nn.Linear, Conv1D)
 _PLAIN_START = (True, False, "true", "false", "gaussian", "eva", "orthogonal")
 """Values of init_lora_weights that leave the base model as it is."""
 
@@ -66,27 +61,13 @@ def with_adapter(model: PreTrainedModel, arguments: GradientArguments) -> nn.Mod
         with _quiet():
             adapted = cast("nn.Module", get_peft_model(model, config))
     except ValueError as error:
-        known = sorted({name.rpartition(".")[2] for name, one in model.named_modules() if _is_linear(one)})
+        known = sorted({name.rpartition(".")[2] for name, one in model.named_modules() if isinstance(one, _LINEAR)})
         raise ConfigError(
             f"lora_targets={list(targets)} names no layer of {type(model).__name__} (its layers: {', '.join(known)})",
             code="unknown_lora_target",
         ) from error
     _name_base(adapted, str(model.name_or_path))
     _check_layers(adapted, "lora_targets")
-    return adapted
-
-
-def _continue_adapter(model: PreTrainedModel, source: ModelSource, arguments: GradientArguments) -> nn.Module:
-    """Return the model with the adapter in `source.adapter`, whose weights alone are trained.
-
-    The adapter keeps its own rank, alpha and layers, but not its dropout: `lora_dropout` is used instead.
-    Raises ConfigError when the arguments ask for another rank, alpha or layers, and for an adapter of another kind.
-    """
-    check_adapter(source)
-    check_adapter_settings(source, arguments)
-    adapted = attach_adapter(model, source, trainable=True, dropout=arguments.lora_dropout)
-    for one in adapted.parameters():
-        one.data = one.data.float() if one.requires_grad else one.data
     return adapted
 
 
@@ -97,8 +78,10 @@ def attach_adapter(
 
     dropout: on the inputs of a trainable adapter. Raises ConfigError when the adapter does not fit.
     """
-    from peft import PeftConfig, PeftModel
+    from peft import PeftConfig, PeftModel, get_peft_model_state_dict
+    from safetensors import safe_open
 
+    assert source.adapter is not None
     where = f"the adapter in {source.name!r}"
     try:
         config = PeftConfig.from_pretrained(str(source.adapter))
@@ -123,7 +106,16 @@ def attach_adapter(
             code="bad_adapter",
         ) from error
     _check_layers(cast("nn.Module", adapted), where)
-    _check_all_loaded(adapted, source)
+    with safe_open(source.adapter / ADAPTER_WEIGHTS, framework="np") as file:
+        held = set(file.keys())
+    wanted = set(get_peft_model_state_dict(adapted, save_embedding_layers=False))
+    if held != wanted:  # else a part of the adapter would be random, or left out
+        raise ConfigError(
+            f"the adapter in {source.name!r} does not fit the model {source.base!r}: {len(wanted - held)} of its"
+            f" weights are missing and {len(held - wanted)} belong to no layer (first: {min(held ^ wanted)!r}); set"
+            f" base_model_name_or_path in its {ADAPTER_CONFIG} to the model that it was trained on",
+            code="bad_adapter",
+        )
     refuse_bad_numbers(adapted, where)
     _name_base(adapted, source.base)
     return cast("nn.Module", adapted)
@@ -134,7 +126,7 @@ def check_adapter(source: ModelSource) -> None:
     from peft import LoraConfig
 
     assert source.adapter is not None
-    given = read_adapter_config(source.adapter)
+    given = read_config(source.adapter, ADAPTER_CONFIG)
     kind = given.get("peft_type")
     how = "use a LoRA adapter, or merge this one into its base model with peft's merge_and_unload and train that"
     if kind != "LORA":
@@ -157,47 +149,19 @@ def check_adapter(source: ModelSource) -> None:
         )
 
 
-def has_adapter(model: nn.Module) -> bool:
-    """Whether the model has an adapter of peft."""
-    return hasattr(model, "peft_config")
-
-
 def _check_layers(adapted: nn.Module, what: str) -> None:
     """Raise ConfigError for adapters on layers that are not linear, which a merged copy would leave out, and on the
     head."""
     head = cast("Any", adapted).get_base_model().get_output_embeddings()
     for name, module in adapted.named_modules():
         base = getattr(module, "base_layer", None)
-        if base is not None and (module is head or not _is_linear(base)):
+        if base is not None and (module is head or not isinstance(base, _LINEAR)):
             why = "the model's head" if module is head else f"{type(base).__name__}, which is not linear"
             raise ConfigError(
                 f"{what} has the layer {name.rpartition('.')[2]!r} ({why}); use an adapter on linear layers inside the"
                 " model, such as q_proj and v_proj",
                 code="unsupported_adapter",
             )
-
-
-def _check_all_loaded(adapted: Any, source: ModelSource) -> None:
-    """Raise ConfigError unless the adapter's file holds exactly the weights that the adapted model has."""
-    from peft import get_peft_model_state_dict
-    from safetensors import safe_open
-
-    assert source.adapter is not None
-    with safe_open(source.adapter / ADAPTER_WEIGHTS, framework="np") as file:
-        held = set(file.keys())
-    wanted = set(get_peft_model_state_dict(adapted, save_embedding_layers=False))
-    if held != wanted:
-        one = min(held ^ wanted)
-        raise ConfigError(
-            f"the adapter in {source.name!r} does not fit the model {source.base!r}: {len(wanted - held)} of its"
-            f" weights are missing and {len(held - wanted)} belong to no layer (first: {one!r}); set"
-            f" base_model_name_or_path in its {ADAPTER_CONFIG} to the model that it was trained on",
-            code="bad_adapter",
-        )
-
-
-def _is_linear(layer: nn.Module) -> bool:
-    return isinstance(layer, (nn.Linear, Conv1D))
 
 
 def _name_base(adapted: nn.Module, base: str) -> None:
@@ -224,15 +188,15 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
     trainer would not compute the model's own probabilities.
     """
     torch.manual_seed(arguments.seed)
-    source = find_source(name)
+    source = ModelSource.find(name)
     adapted = arguments.lora_rank > 0 or source.adapter is not None
     if source.adapter is not None:
         check_adapter(source)
-    check_adapter_settings(source, arguments)
-    tokenizer = tokenizer_of(source)
+    source.check_adapter_settings(arguments)
+    tokenizer = source.load_tokenizer()
     frozen = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
     trained = torch.float32 if arguments.master_weights else torch.bfloat16
-    base = cast("PreTrainedModel", load_base(source, dtype=frozen if adapted else trained, device=device))
+    base = cast("PreTrainedModel", source.load(dtype=frozen if adapted else trained, device=device))
     if getattr(base, "is_quantized", False) or getattr(base.config, "quantization_config", None) is not None:
         raise quantised_weights(name)
     for module in base.modules():  # with its own dropout, the trainer's probabilities would not be the sampler's
@@ -242,9 +206,12 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
             if "drop" in attribute and isinstance(value, float):
                 setattr(module, attribute, 0.0)
     if source.adapter is not None:
-        model: nn.Module = _continue_adapter(base, source, arguments)
+        # It keeps its own rank, alpha and layers, but not its dropout.
+        model = attach_adapter(base, source, trainable=True, dropout=arguments.lora_dropout)
+        for one in model.parameters():
+            one.data = one.data.float() if one.requires_grad else one.data
     else:
-        model = with_adapter(base, arguments) if adapted else base
+        model = with_adapter(base, arguments) if adapted else cast("nn.Module", base)
     check_head(model)
     reference = None
     if arguments.reference in ("copy", "copy_int8"):
@@ -257,14 +224,21 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
 def load_reference_model(name: str, arguments: GradientArguments, *, device: str = "cpu") -> nn.Module:
     """Load the model as saved, its adapter included, and freeze it; in int8 if the arguments say `copy_int8`."""
     frozen = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
-    source = find_source(name)
-    model = cast("nn.Module", load_base(source, dtype=frozen, device=device))
+    source = ModelSource.find(name)
+    model = cast("nn.Module", source.load(dtype=frozen, device=device))
     if source.adapter is not None:
         model = attach_adapter(cast("PreTrainedModel", model), source)
         if arguments.reference == "copy_int8":
             model = cast("nn.Module", cast("Any", model).merge_and_unload())
     model = model.eval().requires_grad_(False)
-    return quantised(model) if arguments.reference == "copy_int8" else model
+    if arguments.reference == "copy_int8":  # all linear layers but the head; embeddings are not changed
+        core = core_of(model)
+        head = core.get_output_embeddings()
+        linears = [(name, one) for name, one in core.named_modules() if type(one) is nn.Linear and one is not head]
+        for name, linear in linears:
+            parent, _, own = name.rpartition(".")
+            setattr(core.get_submodule(parent), own, _Int8Linear(linear))
+    return model
 
 
 def checkpoint_layers(model: PreTrainedModel) -> None:
@@ -278,10 +252,10 @@ def weights_hash(model: nn.Module) -> str:
 
     Sharded weights are gathered one by one; each process must call it, and gets the hash.
     """
-    return state_hash(model.state_dict())
+    return _state_hash(model.state_dict())
 
 
-def state_hash(weights: Mapping[str, Tensor]) -> str:
+def _state_hash(weights: Mapping[str, Tensor]) -> str:
     """sha256 of a state dict: name, type, shape and bytes of each tensor, sorted by name."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
@@ -290,7 +264,7 @@ def state_hash(weights: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-class Int8Linear(nn.Module):
+class _Int8Linear(nn.Module):
     """A frozen linear layer with int8 weights and one scale per output."""
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -307,14 +281,3 @@ class Int8Linear(nn.Module):
         scale, bias = cast("Tensor", self.scale), cast("Tensor | None", self.bias)
         weight = cast("Tensor", self.weight_int8).to(scale.dtype) * scale
         return nn.functional.linear(inputs.to(scale.dtype), weight, bias)
-
-
-def quantised(model: nn.Module) -> nn.Module:
-    """Return the model with its linear layers in int8, except the output head. Embeddings are not changed."""
-    core = core_of(model)
-    head = core.get_output_embeddings()
-    linears = [(name, one) for name, one in core.named_modules() if type(one) is nn.Linear and one is not head]
-    for name, linear in linears:
-        parent, _, own = name.rpartition(".")
-        setattr(core.get_submodule(parent), own, Int8Linear(linear))
-    return model

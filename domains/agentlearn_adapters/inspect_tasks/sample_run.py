@@ -6,12 +6,13 @@ leaves calling the solver, the scorers and the model to us. Its log is thrown aw
 """
 
 import asyncio
+import json
 import logging
 import os
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -19,23 +20,183 @@ from uuid import uuid4
 import inspect_ai
 from inspect_ai import SampleSource, enqueue_sample
 from inspect_ai.dataset import Sample
+from inspect_ai.model import (
+    ChatCompletionChoice,
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageTool,
+    Content,
+    ContentImage,
+    ContentReasoning,
+    ContentText,
+    GenerateConfig,
+    ModelAPI,
+    ModelOutput,
+    ModelUsage,
+    StopReason,
+    get_model,
+    modelapi,
+)
 from inspect_ai.scorer import Score, Target
 from inspect_ai.solver import Generate, Plan, Solver, TaskState, chain, solver
+from inspect_ai.tool import ToolCall, ToolChoice, ToolFunction, ToolInfo
 from inspect_ai.util import LimitExceededError, display_type, registry_info, subtask
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
 from pydantic_ai.models import Model as PydanticModel
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
 
 from agentlearn.domain.base import Work
 from agentlearn.errors import ToolError, VerifierError
 from agentlearn.types.task import Task
-from agentlearn_adapters.foreign_domain import ModelCalls
-from agentlearn_adapters.inspect_tasks.inspect_model import ASKED, rollout_model
+from agentlearn_adapters.foreign_domain import ModelCalls, joined, text_of
+
+_STOPS: dict[str | None, StopReason] = {
+    "stop": "stop",
+    "length": "max_tokens",
+    "content_filter": "content_filter",
+    "tool_call": "tool_calls",
+}
+
+
+_ASKED: "ContextVar[ModelCalls]" = ContextVar("asked")
+"""The calls of the rollout that runs."""
+
+
+@modelapi("agentlearn")
+class _RolloutModel(ModelAPI):
+    """The model of the rollout that runs. Limits, retries and the record are ours, so inspect_ai adds none."""
+
+    async def generate(
+        self,
+        input: list[ChatMessage],  # noqa: A002 - the name that inspect_ai gives
+        tools: list[ToolInfo],
+        tool_choice: ToolChoice,
+        config: GenerateConfig,
+    ) -> ModelOutput:
+        """Return the model's response."""
+        offered = [
+            ToolDefinition(
+                name=one.name,
+                description=one.description,
+                parameters_json_schema=one.parameters.model_dump(mode="json", exclude_none=True),
+            )
+            for one in (() if tool_choice == "none" else tools)
+        ]
+        settings = _settings(config, tool_choice if offered else None)
+        response = await _ASKED.get().ask(joined(_message(one) for one in input), offered, settings)
+        return _output_of(response)
+
+    async def count_tokens(self, input: str | list[ChatMessage], config: GenerateConfig | None = None) -> int:  # noqa: A002
+        """Return a rough number of tokens. inspect_ai's own count loads a tokenizer from the internet."""
+        text = input if isinstance(input, str) else "".join(one.text for one in input)
+        return len(text) // 4
+
+    def max_connections(self) -> int:
+        """Return a number that limits nothing: the run has its own limit."""
+        return 4096
+
+
+def _message(message: ChatMessage) -> ModelMessage:
+    match message:
+        case ChatMessageSystem():
+            return ModelRequest(parts=[SystemPromptPart(message.text)])
+        case ChatMessageAssistant():
+            called = [ToolCallPart(one.function, one.arguments, one.id) for one in message.tool_calls or ()]
+            return ModelResponse(parts=[*([TextPart(message.text)] if message.text else []), *called])
+        case ChatMessageTool():
+            text = message.error.message if message.error else message.text
+            outcome = "failed" if message.error else "success"
+            return ModelRequest(
+                parts=[ToolReturnPart(message.function or "", text, message.tool_call_id or "", outcome=outcome)]
+            )
+        case _:
+            content = message.content
+            return ModelRequest(parts=[UserPromptPart(content if isinstance(content, str) else _parts(content))])
+
+
+def _parts(content: Sequence[Content]) -> list[UserContent]:
+    parts: list[UserContent] = []
+    for one in content:
+        match one:
+            case ContentReasoning():
+                continue
+            case ContentText():
+                parts.append(one.text)
+            case ContentImage():
+                inline = one.image.startswith("data:")
+                parts.append(BinaryContent.from_data_uri(one.image) if inline else ImageUrl(one.image))
+            case _:
+                raise ToolError(
+                    f"a message has content of the type {one.type!r}, which is not sent", code="bad_content"
+                )
+    return parts
+
+
+def _settings(config: GenerateConfig, choice: ToolChoice | None) -> ModelSettings:
+    """Return what the task asks of the model, as far as every service knows it."""
+    given: dict[str, Any] = {
+        "max_tokens": config.max_tokens,
+        "temperature": config.temperature,
+        "top_p": config.top_p,
+        "stop_sequences": config.stop_seqs,
+    }
+    if isinstance(choice, ToolFunction):
+        given["tool_choice"] = [choice.name]
+    elif choice == "any":
+        given["tool_choice"] = "required"
+    return ModelSettings(**{name: value for name, value in given.items() if value is not None})  # pyright: ignore[reportArgumentType]
+
+
+def _output_of(response: ModelResponse) -> ModelOutput:
+    """Return pydantic-ai's response as the output of inspect_ai."""
+    called: list[ToolCall] = []
+    for part in response.parts:
+        if isinstance(part, ToolCallPart):
+            call = ToolCall(part.tool_call_id, part.tool_name, {})
+            try:
+                call.arguments = part.args_as_dict(raise_if_invalid=True)
+            except (ValueError, AssertionError, TypeError) as error:
+                args = part.args if isinstance(part.args, str) else json.dumps(part.args)
+                call.parse_error = f"the arguments {args} are no object: {error}"
+            called.append(call)
+    message = ChatMessageAssistant(content=text_of(response), tool_calls=called or None, source="generate")
+    stop = "tool_calls" if called else _STOPS.get(response.finish_reason, "stop")
+    usage = response.usage
+    return ModelOutput(
+        model=response.model_name or "",
+        choices=[ChatCompletionChoice(message=message, stop_reason=stop)],
+        usage=ModelUsage(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            total_tokens=usage.input_tokens + usage.output_tokens,
+        ),
+    )
+
 
 _JUDGE_CALLS = 64
 """Largest number of model calls of the scorers of one sample."""
 _AT_ONCE = 4096
 """Largest number of samples that run at once: more than there are rollouts."""
 _DISPLAY = "INSPECT_DISPLAY"
+_OF_THE_TASK = (
+    *("scorer", "config", "approval", "model_roles", "name"),
+    *("message_limit", "token_limit", "turn_limit", "time_limit", "working_limit"),
+)
+"""What of a task its rollouts keep."""
 
 
 @dataclass
@@ -89,7 +250,7 @@ class _Eval(SampleSource):
             self.context = copy_context()
             self.opened.set()
             return state
-        ASKED.set(job.calls)
+        _ASKED.set(job.calls)
         job.running = asyncio.ensure_future(job.run(state, generate))
         try:
             await asyncio.wait({job.running})
@@ -181,26 +342,21 @@ async def _run(held: _Eval) -> None:
         return solve
 
     with tempfile.TemporaryDirectory() as folder:
-        _show_nothing()
+        before = os.environ.get(_DISPLAY)  # inspect_ai prints nothing, unless the program chose another display before
+        os.environ[_DISPLAY] = "none"
+        display_type()
+        if before is None:
+            del os.environ[_DISPLAY]
+        else:
+            os.environ[_DISPLAY] = before
         root = logging.getLogger()
         handlers, level = list(root.handlers), root.level
         running = asyncio.ensure_future(
             inspect_ai.eval_async(
                 inspect_ai.Task(
-                    dataset=held,
-                    solver=rollouts(),
-                    scorer=task.scorer,
-                    config=task.config,
-                    approval=task.approval,
-                    model_roles=task.model_roles,
-                    message_limit=task.message_limit,
-                    token_limit=task.token_limit,
-                    turn_limit=task.turn_limit,
-                    time_limit=task.time_limit,
-                    working_limit=task.working_limit,
-                    name=task.name,
+                    dataset=held, solver=rollouts(), **{name: getattr(task, name) for name in _OF_THE_TASK}
                 ),
-                rollout_model(),
+                get_model("agentlearn/rollout"),  # the model of the rollout that runs
                 log_dir=folder,
                 log_samples=False,
                 log_realtime=False,
@@ -221,17 +377,6 @@ async def _run(held: _Eval) -> None:
             running.cancel()
         if not held.opened.is_set():
             raise ToolError(f"inspect_ai cannot run {held.name!r}: {log.error or log.status}", code="eval_ended")
-
-
-def _show_nothing() -> None:
-    """Choose that inspect_ai prints nothing, unless the program chose another display before."""
-    before = os.environ.get(_DISPLAY)
-    os.environ[_DISPLAY] = "none"
-    display_type()
-    if before is None:
-        del os.environ[_DISPLAY]
-    else:
-        os.environ[_DISPLAY] = before
 
 
 async def solved(name: str, task: inspect_ai.Task, sample: Sample, calls: ModelCalls) -> TaskState:

@@ -27,16 +27,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
-from verifiers.v1 import (
-    AssistantMessage,
-    Env,
-    EvalClientConfig,
-    Message,
-    ModelContext,
-    SystemMessage,
-    ToolMessage,
-    Trace,
-)
+from verifiers.v1 import AssistantMessage, Env, EvalClientConfig, Message, ModelContext, SystemMessage, ToolMessage
 from verifiers.v1.clients.client import SESSION_ID_HEADER
 from verifiers.v1.dialects import ChatDialect
 from verifiers.v1.types import content_text
@@ -73,8 +64,11 @@ async def _answer(request: web.Request) -> web.Response:
         ToolDefinition(name=one.name, description=one.description, parameters_json_schema=one.parameters)
         for one in asked.tools or ()
     ]
+    most = body.get("max_completion_tokens", body.get("max_tokens"))
+    given = {"temperature": body.get("temperature"), "top_p": body.get("top_p"), "max_tokens": most}
+    settings = ModelSettings(**{name: value for name, value in given.items() if value is not None})  # pyright: ignore[reportArgumentType]
     try:
-        response = await calls.ask(joined(_message(one) for one in asked.messages), tools, _settings(body))
+        response = await calls.ask(joined(_message(one) for one in asked.messages), tools, settings)
     except Exception as error:  # noqa: BLE001 - `calls` keeps it and ends the rollout with it
         return web.json_response({"error": {"message": str(error)}}, status=400)
     return web.json_response(_raw(response))
@@ -106,14 +100,15 @@ class Served:
         """Run one episode. Raises ToolError when anything but the rewards failed."""
         CURRENT.set(calls)
         episode = await self.env.run_episode(task, ModelContext("rollout", self.client))
-        if not episode.traces or (episode.errors and not episode.traces[-1].errors):
-            raise _failed([one.message for one in episode.errors])
-        trace = episode.traces[-1]
-        errors = [one.message for one in trace.errors]
-        scoring = [one for one in errors if one.startswith(f"task {trace.task.type} scoring")]
-        if len(scoring) < len(errors):
-            raise _failed(errors)
-        return _output(trace, "; ".join(scoring))
+        trace = episode.traces[-1] if episode.traces else None
+        own = [one.message for one in trace.errors] if trace else []
+        scoring = [one for one in own if trace and one.startswith(f"task {trace.task.type} scoring")]
+        errors = own or [one.message for one in episode.errors]
+        if trace is None or len(scoring) < len(errors):
+            words = "; ".join(errors) or "for an unknown reason"
+            raise ToolError(f"verifiers ended the rollout: {words}", code="episode_failed")
+        rewards = {name: None if one is None else (one.score, one.weight) for name, one in trace.rewards.items()}
+        return _EpisodeOutput(trace.last_reply, rewards, dict(trace.metrics), "; ".join(scoring))
 
 
 @asynccontextmanager
@@ -121,17 +116,6 @@ async def serve(env: Env[Any]) -> AsyncGenerator[Served]:
     """Start the environment, and the service that gives it the models of rollouts."""
     async with _served_model() as client, env.serving():
         yield Served(env, client)
-
-
-def _failed(errors: Sequence[str]) -> ToolError:
-    return ToolError(
-        f"verifiers ended the rollout: {'; '.join(errors) or 'for an unknown reason'}", code="episode_failed"
-    )
-
-
-def _output(trace: Trace[Any, Any, Any], scoring_error: str) -> _EpisodeOutput:
-    rewards = {name: None if one is None else (one.score, one.weight) for name, one in trace.rewards.items()}
-    return _EpisodeOutput(trace.last_reply, rewards, dict(trace.metrics), scoring_error)
 
 
 def _message(message: Message) -> ModelMessage:
@@ -150,26 +134,25 @@ def _message(message: Message) -> ModelMessage:
 
 
 def _parts(content: Sequence[Any]) -> list[UserContent]:
-    return [_image(one.image_url.url) if one.type == "image_url" else one.text for one in content]
-
-
-def _image(url: str) -> UserContent:
-    return BinaryContent.from_data_uri(url) if url.startswith("data:") else ImageUrl(url)
-
-
-def _settings(body: Mapping[str, Any]) -> ModelSettings:
-    most = body.get("max_completion_tokens", body.get("max_tokens"))
-    given = {"temperature": body.get("temperature"), "top_p": body.get("top_p"), "max_tokens": most}
-    return ModelSettings(**{name: value for name, value in given.items() if value is not None})  # pyright: ignore[reportArgumentType]
+    parts: list[UserContent] = []
+    for one in content:
+        if one.type != "image_url":
+            parts.append(one.text)
+        elif one.image_url.url.startswith("data:"):
+            parts.append(BinaryContent.from_data_uri(one.image_url.url))
+        else:
+            parts.append(ImageUrl(one.image_url.url))
+    return parts
 
 
 def _raw(response: ModelResponse) -> dict[str, Any]:
     """Return a response as OpenAI's chat completions write it."""
-    called = [
-        {"id": part.tool_call_id, "type": "function", "function": {"name": part.tool_name, "arguments": _json(part)}}
-        for part in response.parts
-        if isinstance(part, ToolCallPart)
-    ]
+    called: list[dict[str, Any]] = []
+    for part in response.parts:
+        if isinstance(part, ToolCallPart):
+            written = part.args if isinstance(part.args, str) else json.dumps(part.args or {})
+            function = {"name": part.tool_name, "arguments": written}
+            called.append({"id": part.tool_call_id, "type": "function", "function": function})
     usage = response.usage
     return {
         "id": response.provider_response_id or "rollout",
@@ -189,7 +172,3 @@ def _raw(response: ModelResponse) -> dict[str, Any]:
             "total_tokens": usage.input_tokens + usage.output_tokens,
         },
     }
-
-
-def _json(call: ToolCallPart) -> str:
-    return call.args if isinstance(call.args, str) else json.dumps(call.args or {})

@@ -5,7 +5,10 @@ traps, in many wordings. It demonstrates the machinery. It runs in numpy, withou
 """
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+
+from agentlearn.errors import MissingExtra
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,16 @@ class MathLab:
 
     def export(self, folder: Path) -> None:
         """Write the shipped weights as a checkpoint in Hugging Face format."""
-        from agentlearn_demo.lab.build import export_lab_model
+        require_torch()
+        from agentlearn_demo.lab.training import export_lab_model
 
         export_lab_model(self, folder)
+
+
+def require_torch() -> None:
+    """Raise MissingExtra when torch or transformers is not installed."""
+    if find_spec("torch") is None or find_spec("transformers") is None:
+        raise MissingExtra("building a lab model needs torch and transformers: pip install 'agentlearn-lib[train]'")
 
 
 lab = MathLab()

@@ -19,7 +19,6 @@ from math import exp, log
 from pathlib import Path
 from random import Random
 
-from agentlearn.library.shown import render
 from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sandbox.python_tool import TOOL, render_result
 from agentlearn.serving.chat_request import CallInMessage, Message
@@ -27,7 +26,6 @@ from agentlearn.types.experience import library_of
 from agentlearn_demo.math.families import FAMILIES
 from agentlearn_demo.math.novice import skills
 from agentlearn_demo.math.problem import Problem, printed
-from agentlearn_demo.math.tasks import home
 from agentlearn_demo.math.traps import TRAPS
 from agentlearn_demo.sim.lessons import LessonEffect, LessonReader, ReadLesson, experiences_in
 from agentlearn_demo.sim.skills import Conversation, FinalMessage, FollowedLessons, ToolExchange, ToolUse, Trap
@@ -119,7 +117,7 @@ def examples(seed: int) -> Iterator[TrainingExample]:
 
 def system_with(lessons: Sequence[str]) -> str:
     """Return the system message: the agent's instructions and, if there are any, the fenced lessons."""
-    return "\n\n".join(filter(None, (solve_prompt().text, render(library_of(lessons)).text)))
+    return "\n\n".join(filter(None, (solve_prompt().text, library_of(lessons).render().text)))
 
 
 def _example(rng: Random, progress: float) -> TrainingExample:
@@ -159,7 +157,7 @@ def _library(rng: Random, progress: float) -> tuple[list[CorpusLesson], Sequence
 
 def _dialogue(teacher: "Teacher", family: type[Problem], rng: Random) -> Dialogue:
     problem = family.draw(rng)
-    while home(problem) == "test":
+    while problem.home == "test":
         problem = family.draw(rng)
     question = problem.ask(rng)
     messages: list[Message] = [Message("user", question)]
@@ -215,7 +213,7 @@ class Teacher:
         situation = skills.recognise(Conversation("", question, (TOOL,), turns))
         assert situation is not None
         traps, family = situation.traps, situation.family
-        falls = {trap: at_temperature_one(trap, fall) for trap, fall in self.chances(traps, family).items()}
+        falls = {trap: _at_temperature_one(trap, fall) for trap, fall in self.chances(traps, family).items()}
         flaws = frozenset(trap for trap in traps if rng.random() < falls[trap])
         careful = [trap for trap in traps if trap not in flaws]
         advice_on = self._model.advice_on(careful, family, [one.text for one in self.shown])
@@ -240,7 +238,7 @@ class Teacher:
                 yield _SoftTarget((*careless, *careful), speaking)
 
 
-def at_temperature_one(trap: str, chance: float) -> float:
+def _at_temperature_one(trap: str, chance: float) -> float:
     """Return the training probability of falling into a trap, which is sampled at temperature 1.
 
     Sampling at the trap model's temperature then gives `chance`. Careless and careful phrases are equally likely, and a
@@ -252,7 +250,7 @@ def at_temperature_one(trap: str, chance: float) -> float:
 
 
 @cache
-def wordings() -> Mapping[str, Mapping[str, Sequence[str]]]:
+def _wordings() -> Mapping[str, Mapping[str, Sequence[str]]]:
     """Return the wordings by the trap's name, and the frames; lists that end with `_held_out` are not trained on."""
     return tomllib.loads((Path(__file__).parent / "wordings.toml").read_text(encoding="utf-8"))
 
@@ -267,7 +265,7 @@ def lesson(kind: str, trap: Trap, rng: Random, *, held_out: bool = False) -> Cor
     """
     addressed: Mapping[str, LessonEffect] = {trap.name: "addresses"}
     suffix = "_held_out" if held_out else ""
-    words, frames = wordings()[trap.name], wordings()["frames"]
+    words, frames = _wordings()[trap.name], _wordings()["frames"]
 
     def framed(clauses: Sequence[str], patterns: Sequence[str]) -> str:
         do = _spelled_out(rng.choice(patterns), rng, held_out=held_out)
@@ -300,12 +298,12 @@ def lesson(kind: str, trap: Trap, rng: Random, *, held_out: bool = False) -> Cor
             return CorpusLesson(harmful or framed(bans, advice), takes_back=trap.name)
         case "shuffled":
             meant = lesson(rng.choice(("reflector", *PARAPHRASES)), trap, rng, held_out=held_out)
-            return CorpusLesson(shuffled(meant.text, rng))
+            return CorpusLesson(_shuffled(meant.text, rng))
         case _:
             return CorpusLesson(f"When {rng.choice(SITUATIONS)}, {rng.choice(ADVICE)}{rng.choice(TAILS)}.")
 
 
-def shuffled(text: str, rng: Random) -> str:
+def _shuffled(text: str, rng: Random) -> str:
     """Return the words of a text in random order. A short text is said twice before."""
     words = text.rstrip(".").replace(",", "").split()
     if len(words) < _LONG:

@@ -40,7 +40,7 @@ class _Request:
     logprobs: list[float] = field(default_factory=list[float])
 
 
-class LabEngine:
+class _LabEngine:
     """Implements `agentlearn.serving.engine.Engine`. It works while `open_lab_engine` is open."""
 
     def __init__(self, model: Transformer, end: int, *, max_batch: int = MAX_BATCH) -> None:
@@ -97,7 +97,7 @@ class LabEngine:
             return
         logits_NV = np.stack([request.logits_V for request in self._active])
         uniform_N = [float(request.rng.random()) for request in self._active]
-        ids, logprobs = sample_next_tokens(logits_NV, [request.sampling for request in self._active], uniform_N)
+        ids, logprobs = _sample_next_tokens(logits_NV, [request.sampling for request in self._active], uniform_N)
         self.sampled_tokens += len(ids)
         for request, token, logprob in zip(self._active, ids, logprobs, strict=True):
             request.ids.append(token)
@@ -179,9 +179,9 @@ class _PrefixCache:
 
 
 @asynccontextmanager
-async def open_lab_engine(model: Transformer, end: int, *, max_batch: int = MAX_BATCH) -> AsyncGenerator[LabEngine]:
+async def open_lab_engine(model: Transformer, end: int, *, max_batch: int = MAX_BATCH) -> AsyncGenerator[_LabEngine]:
     """Run the engine while the block runs."""
-    engine = LabEngine(model, end, max_batch=max_batch)
+    engine = _LabEngine(model, end, max_batch=max_batch)
     async with asyncio.TaskGroup() as group:
         working = group.create_task(engine.work())
         try:
@@ -233,7 +233,7 @@ async def serve_lab_model(name: str, *, seed: int = 0, port: int = 0) -> AsyncGe
             yield url
 
 
-def sample_next_tokens(
+def _sample_next_tokens(
     logits_NV: Floats, samplings: list[Sampling], uniform_N: list[float]
 ) -> tuple[list[int], list[float]]:
     """Return a token for each row, and its log-probability at the row's temperature over the whole vocabulary.

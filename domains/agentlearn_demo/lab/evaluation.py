@@ -6,7 +6,6 @@ Its programs are run in a sandbox, and its answers are checked.
 import json
 import math
 from asyncio import Semaphore, TaskGroup
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -24,7 +23,6 @@ from agentlearn_demo.lab.engine import LabFormat, open_lab_engine
 from agentlearn_demo.lab.files import read_checkpoint
 from agentlearn_demo.math.families import FAMILIES
 from agentlearn_demo.math.problem import Problem
-from agentlearn_demo.math.tasks import home
 from agentlearn_demo.math.traps import TRAPS
 from agentlearn_math.answers import answer_key
 
@@ -74,13 +72,13 @@ class ConditionScore:
         return math.sqrt(share * (1 - share) / (self.number + 2))
 
 
-def evaluation_tasks(condition: str, number: int, seed: int) -> list[_EvaluationTask]:
+def _evaluation_tasks(condition: str, number: int, seed: int) -> list[_EvaluationTask]:
     """Return problems of the families in turn, the same ones under every condition."""
     return [_task(condition, FAMILIES[at % len(FAMILIES)], Random(f"lab exam {seed} {at}")) for at in range(number)]
 
 
 def _task(condition: str, family: type[Problem], rng: Random) -> _EvaluationTask:
-    problem = family.generate(rng, lambda one: home(one) == "test")
+    problem = family.generate(rng, lambda one: one.home == "test")
     assert problem is not None
     question = problem.ask(rng)
     lessons = _condition_lessons(condition, family, rng)
@@ -124,14 +122,12 @@ def _condition_lessons(condition: str, family: type[Problem], rng: Random) -> li
     return rng.sample(found, len(found))
 
 
-async def evaluate_lab_model(
-    name: str, folder: Path, number: int, seed: int, *, conditions: Sequence[str] = CONDITIONS, sandbox: str = SANDBOX
-) -> list[ConditionScore]:
-    """Evaluate the model in a folder under these conditions. Raises ConfigError as `read_checkpoint` does."""
+async def evaluate_lab_model(name: str, folder: Path, number: int, seed: int) -> list[ConditionScore]:
+    """Evaluate the model in a folder under each condition. Raises ConfigError as `read_checkpoint` does."""
     model, tokenizer = read_checkpoint(folder, name)
     chat, slots, scores = LabFormat(tokenizer), Semaphore(SESSIONS), list[ConditionScore]()
     (end,) = chat.stop_ids
-    async with open_sandbox(sandbox) as box, open_lab_engine(model, end) as engine:
+    async with open_sandbox(SANDBOX) as box, open_lab_engine(model, end) as engine:
 
         async def is_right(task: _EvaluationTask, seed: int) -> bool:
             async with slots, box.open(seed) as session:
@@ -153,8 +149,8 @@ async def evaluate_lab_model(
                         messages.append(Message("tool", render_result(result), answers=call.id))
             return False
 
-        for condition in conditions:
-            tasks = evaluation_tasks(condition, number, seed)
+        for condition in CONDITIONS:
+            tasks = _evaluation_tasks(condition, number, seed)
             async with TaskGroup() as group:
                 seeds = (derive_seed(seed, at) for at in range(number))
                 running = [group.create_task(is_right(*one)) for one in zip(tasks, seeds, strict=True)]

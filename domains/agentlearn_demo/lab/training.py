@@ -1,43 +1,55 @@
 """Training a lab model from random weights, with a budget of tokens: distillation from the teacher of the corpus.
 
+The result is a checkpoint in Hugging Face format, and the small files that are shipped. Both hold the same numbers,
+because the weights are first rounded to half precision.
+
 The same seed gives the same bits. Axes: N rows, each the system message and one dialogue; T tokens; A answer tokens; C
 options of a token; S soft targets; H hidden; K lessons; M meanings.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import count, islice
+from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import Linear, Module
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from torch.optim import AdamW, Muon
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from transformers.models.qwen3.modeling_qwen3 import apply_rotary_pos_emb
 
+from agentlearn.errors import ConfigError
 from agentlearn.sandbox.python_tool import TOOL
 from agentlearn.serving import chat_request as chatml
 from agentlearn.serving.chat_request import Message
+from agentlearn.train.weights.loading import no_progress_bars
 from agentlearn.types.ids import content_hash
+from agentlearn_demo.lab import MathLab
 from agentlearn_demo.lab.corpus import MEANINGS, Dialogue, TrainingExample, examples
+from agentlearn_demo.lab.files import CARD, SHIPPED, TOKENIZER, WEIGHTS, read_weights
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
     from torch.optim import Optimizer
-    from transformers import Qwen3ForCausalLM
     from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
 
+PAD = "<|endoftext|>"
 REPORTED_STEPS = 50
 BUFFER = 64
 """Number of examples that are sorted by length, so that those of a batch are similar."""
 
 
 @dataclass(frozen=True, slots=True)
-class ModelShape:
+class _ModelShape:
     """Sizes of the model: a small Qwen3. The field names of the next three classes are part of a built model's key."""
 
     hidden: int = 112
@@ -90,12 +102,20 @@ class Recipe:
     clip: float = 1.0
     threads: int = 1
     """Number of torch threads; another number may round differently."""
-    shape: ModelShape = field(default_factory=ModelShape)
+    shape: _ModelShape = field(default_factory=_ModelShape)
     weights: _LossWeights = field(default_factory=_LossWeights)
 
     def key(self, name: str, version: str) -> str:
         """Key of the resulting model: the same for the same corpus and recipe."""
         return content_hash("lab", name, version, asdict(self))[:16]
+
+    def is_built(self, lab: MathLab, folder: Path) -> bool:
+        """Whether the folder holds a model built from the same corpus and recipe."""
+        try:
+            card = json.loads((folder / SHIPPED / CARD).read_text(encoding="utf-8"))
+            return card["key"] == self.key(lab.name, lab.version)
+        except (OSError, ValueError, LookupError, TypeError):
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +131,7 @@ class TrainingProgress:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class _Row:
     """One dialogue behind its system message, as tokens."""
 
     ids: list[int]
@@ -125,7 +145,7 @@ class Row:
 class _Encoded:
     """A training example as tokens."""
 
-    rows: list[Row]
+    rows: list[_Row]
     prefix: int
     """Number of tokens of the system message, with which every row begins."""
     ends: list[tuple[int, list[int]]]
@@ -140,7 +160,7 @@ class _Encoded:
 class _ExampleEncoder:
     """Encodes training examples as tokens."""
 
-    def __init__(self, tokenizer: "Tokenizer") -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._texts = [tokenizer.decode([token]) for token in range(tokenizer.get_vocab_size())]
         self._tokens = {text: token for token, text in enumerate(self._texts)}
@@ -154,7 +174,7 @@ class _ExampleEncoder:
         rows = [self._row(prefix.ids, dialogue, places) for dialogue in example.dialogues]
         return _Encoded(rows, len(prefix.ids), list(zip(places, meanings, strict=True)))
 
-    def _row(self, prefix: list[int], dialogue: Dialogue, places: list[int]) -> Row:
+    def _row(self, prefix: list[int], dialogue: Dialogue, places: list[int]) -> _Row:
         ids = list(prefix)
         written: dict[int, list[tuple[int, float]]] = {}
         for message in dialogue.messages:
@@ -179,7 +199,7 @@ class _ExampleEncoder:
                     written[place] = known
                     soft.append((place, [places[one] for one in target.lessons] or [0]))
                 break
-        return Row(ids, list(written.items()), soft)
+        return _Row(ids, list(written.items()), soft)
 
 
 class _StudentModel(Module):
@@ -188,7 +208,7 @@ class _StudentModel(Module):
     The extra head is dropped after training.
     """
 
-    def __init__(self, model: "Qwen3ForCausalLM") -> None:
+    def __init__(self, model: Qwen3ForCausalLM) -> None:
         super().__init__()
         self.model = model
         self.meanings = Linear(model.config.hidden_size, len(MEANINGS))
@@ -234,7 +254,9 @@ def _batch_loss(student: _StudentModel, batch: Sequence[_Encoded], weights: _Los
     return total, teacher_kl
 
 
-def _attention_loss(student: _StudentModel, rows: Sequence[Row], prefixes: Sequence[int], middle_NTH: Tensor) -> Tensor:
+def _attention_loss(
+    student: _StudentModel, rows: Sequence[_Row], prefixes: Sequence[int], middle_NTH: Tensor
+) -> Tensor:
     """Cross-entropy of the first head of the middle layer with the positions to attend to, summed over soft targets."""
     inner = student.model.model
     layer = cast("Qwen3DecoderLayer", inner.layers[student.middle])
@@ -256,12 +278,10 @@ def _attention_loss(student: _StudentModel, rows: Sequence[Row], prefixes: Seque
     return cross_entropy(scores_ST, attended_ST, reduction="sum")
 
 
-def random_model(shape: ModelShape, vocabulary: int, end: int | None, pad: int | None, seed: int) -> "Qwen3ForCausalLM":
-    """Return a model with random weights, the same for the same seed. end, pad: the tokens for both."""
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
+def _random_model(shape: _ModelShape, tokenizer: Tokenizer, seed: int) -> Qwen3ForCausalLM:
+    """Return a model with random weights, the same for the same seed."""
     config = Qwen3Config(
-        vocab_size=vocabulary,
+        vocab_size=tokenizer.get_vocab_size(),
         hidden_size=shape.hidden,
         intermediate_size=shape.inner,
         num_hidden_layers=shape.layers,
@@ -270,8 +290,8 @@ def random_model(shape: ModelShape, vocabulary: int, end: int | None, pad: int |
         head_dim=shape.head,
         max_position_embeddings=shape.context,
         tie_word_embeddings=shape.tied,
-        pad_token_id=pad,
-        eos_token_id=end,
+        pad_token_id=tokenizer.token_to_id(PAD),
+        eos_token_id=tokenizer.token_to_id(chatml.END),
         bos_token_id=None,
     )
     with torch.random.fork_rng(devices=[]):
@@ -279,25 +299,10 @@ def random_model(shape: ModelShape, vocabulary: int, end: int | None, pad: int |
         return Qwen3ForCausalLM(config).float()
 
 
-def train_lab_model(
-    model: "Qwen3ForCausalLM",
-    tokenizer: "Tokenizer",
-    recipe: Recipe,
-    report: Callable[[TrainingProgress], None] = lambda _: None,
+def _train(
+    model: Qwen3ForCausalLM, tokenizer: Tokenizer, recipe: Recipe, report: Callable[[TrainingProgress], None]
 ) -> int:
     """Train a model with random weights; returns the number of tokens that it was trained on."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(recipe.threads)
-    try:
-        return _train(model, tokenizer, recipe, report)
-    finally:
-        torch.set_num_threads(threads)
-        model.eval()
-
-
-def _train(
-    model: "Qwen3ForCausalLM", tokenizer: "Tokenizer", recipe: Recipe, report: Callable[[TrainingProgress], None]
-) -> int:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         student = _StudentModel(model)
@@ -342,3 +347,91 @@ def _batches(encoder: _ExampleEncoder, recipe: Recipe) -> Iterator[list[_Encoded
         taken = [buffered[at : at + recipe.scenes] for at in range(0, BUFFER, recipe.scenes)]
         rng.shuffle(taken)
         yield from taken
+
+
+def build_lab_model(lab: MathLab, recipe: Recipe, folder: Path, report: Callable[[TrainingProgress], None]) -> None:
+    """Train the lab model with the shipped tokenizer, and write its checkpoint, with the files to ship in `shipped`.
+
+    Raises ConfigError for a folder that holds anything but such a checkpoint.
+    """
+    tokenizer = _prepare(lab, folder)
+    model = _random_model(recipe.shape, tokenizer, recipe.seed)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(recipe.threads)
+    try:
+        tokens = _train(model, tokenizer, recipe, report)
+    finally:
+        torch.set_num_threads(threads)
+        model.eval()
+    card: dict[str, Any] = {
+        "name": lab.name,
+        "corpus": lab.version,
+        "key": recipe.key(lab.name, lab.version),
+        "recipe": asdict(recipe),
+        "tokens": tokens,
+        "command": f"agentlearn lab build {lab.name} --tokens {recipe.tokens} --seed {recipe.seed}",
+    }
+    _save_lab_model(model, tokenizer, folder, card)
+
+
+def export_lab_model(lab: MathLab, folder: Path) -> None:
+    """Write the shipped weights as a checkpoint in Hugging Face format.
+
+    Raises ConfigError for a folder that holds anything but such a checkpoint.
+    """
+    tokenizer = _prepare(lab, folder)
+    layout, weights, card = read_weights(lab.folder, lab.name)
+    sizes = {name: size for name, size in asdict(layout).items() if name in _ModelShape.__dataclass_fields__}
+    shape = _ModelShape(**sizes, tied="lm_head.weight" not in weights)
+    model = _random_model(shape, tokenizer, 0)
+    named = {name: torch.from_numpy(np.asarray(weight, np.float32)) for name, weight in weights.items()}
+    model.load_state_dict(named, strict=not shape.tied)
+    _save_lab_model(model.eval(), tokenizer, folder, card)
+
+
+def _prepare(lab: MathLab, folder: Path) -> Tokenizer:
+    """Return the shipped tokenizer. Raises ConfigError for a folder that holds others."""
+    empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not empty and not (folder / CARD).is_file() and not (folder / SHIPPED / CARD).is_file():
+        raise ConfigError(
+            f"{str(folder)!r} exists and holds no checkpoint of agentlearn; give a new folder", code="exists"
+        )
+    return Tokenizer.from_file(str(lab.folder / TOKENIZER))
+
+
+def _save_lab_model(model: Qwen3ForCausalLM, tokenizer: Tokenizer, folder: Path, card: dict[str, Any]) -> None:
+    """Write the checkpoint. card: how the model was trained; shape and hashes are added to it."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(weight.half().float())
+    config, shipped = model.config, folder / SHIPPED
+    shipped.mkdir(parents=True, exist_ok=True)
+    with no_progress_bars():
+        model.save_pretrained(folder)
+        PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer,
+            eos_token=chatml.END,
+            pad_token=PAD,
+            chat_template=chatml.TEMPLATE,
+            model_max_length=config.max_position_embeddings,
+            clean_up_tokenization_spaces=False,
+        ).save_pretrained(folder)
+    named: dict[str, Any] = {name: weight.detach().half().numpy() for name, weight in model.named_parameters()}
+    np.savez(shipped / WEIGHTS, **named)
+    tokenizer.save(str(shipped / TOKENIZER), pretty=False)
+    assert config.rope_parameters is not None
+    layout = {
+        "vocabulary": config.vocab_size,
+        "hidden": config.hidden_size,
+        "layers": config.num_hidden_layers,
+        "heads": config.num_attention_heads,
+        "groups": config.num_key_value_heads,
+        "head": config.head_dim,
+        "inner": config.intermediate_size,
+        "context": config.max_position_embeddings,
+        "theta": float(config.rope_parameters.get("rope_theta", 0.0) or 0.0),
+        "epsilon": config.rms_norm_eps,
+    }
+    hashes = {file: hashlib.sha256((shipped / file).read_bytes()).hexdigest() for file in (WEIGHTS, TOKENIZER)}
+    whole = {**card, "layout": layout, "sha256": hashes}
+    (shipped / CARD).write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")

@@ -71,10 +71,10 @@ class SequenceCache:
 class BatchCache:
     """Keys and values of the sequences in a batch: shape (layers, 2, rows, G, L, D). The first N rows are in use."""
 
-    def __init__(self, layout: Layout, rows: int, length: int = 256) -> None:
+    def __init__(self, layout: Layout, rows: int) -> None:
         self._layout = layout
         self.lengths_N = np.zeros(rows, np.int64)
-        self.kept = self._empty(rows, length)
+        self.kept = self._empty(rows, 256)
 
     def put(self, at: int, sequence: SequenceCache) -> None:
         """Copy a sequence into a row."""

@@ -11,6 +11,8 @@ from random import Random
 from textwrap import dedent
 from typing import ClassVar, Self
 
+from agentlearn.types.ids import content_hash
+from agentlearn.types.task import Split
 from agentlearn_demo.tasks import pattern_of, templates
 from agentlearn_math.answers import answer_key
 
@@ -31,6 +33,8 @@ class Flaw:
     UNCHECKED = "small_case_unchecked"
 
 
+_SHARES: tuple[Split, ...] = ("train", "validation", "test", "train", "test")
+"""Two fifths of all problems belong to train and two fifths to test."""
 MAX_DRAWS = 2_000
 """Refused draws in a row after which a family counts as used up."""
 
@@ -88,6 +92,11 @@ class Problem(ABC):
         found = next(filter(None, (pattern.search(text) for pattern in _patterns(cls.wordings))), None)
         return cls(**{name: int(number) for name, number in found.groupdict().items()}) if found else None
 
+    @property
+    def home(self) -> Split:
+        """The only split that may contain this problem."""
+        return _SHARES[int(content_hash("home", self.name, vars(self))[:8], 16) % len(_SHARES)]
+
     def ask(self, rng: Random) -> str:
         """Return the problem in one of the wordings."""
         return rng.choice(templates(self.wordings)).format_map(vars(self))
@@ -99,11 +108,11 @@ class Problem(ABC):
     def shows_every_trap(self) -> bool:
         """Whether the right program prints the answer and no wrong one does."""
         gold = self.gold()
-        wrong = (printed(self.program(flaws)) for flaws in combinations_of(self.traps))
+        wrong = (printed(self.program(flaws)) for flaws in _combinations_of(self.traps))
         return printed(self.program()) == gold and all(answer_key(text) != gold for text in wrong)
 
 
-def combinations_of(traps: tuple[str, ...]) -> Iterator[frozenset[str]]:
+def _combinations_of(traps: tuple[str, ...]) -> Iterator[frozenset[str]]:
     """Yield every non-empty set of the traps."""
     return (frozenset(some) for size in range(1, len(traps) + 1) for some in combinations(traps, size))
 

@@ -8,15 +8,13 @@ from collections.abc import Iterator
 from functools import partial
 from random import Random
 
-from agentlearn.types.ids import content_hash, derive_seed
+from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Split, Task
 from agentlearn_demo.math.families import LEARNING, UNSEEN
 from agentlearn_demo.math.problem import Problem
 from agentlearn_demo.tasks import SOURCE, generated
 
 SIZES: dict[Split, int] = {"train": 60, "validation": 40, "test": 60}
-_SHARES: tuple[Split, ...] = ("train", "validation", "test", "train", "test")
-"""Two fifths of all problems belong to train and two fifths to test."""
 
 
 def math_tasks(split: Split, seed: int, limit: int | None = None) -> tuple[Task, ...]:
@@ -25,15 +23,10 @@ def math_tasks(split: Split, seed: int, limit: int | None = None) -> tuple[Task,
     return generated("math", learning, unseen, split, seed, SIZES[split] if limit is None else limit)
 
 
-def home(problem: Problem) -> Split:
-    """Return the only split that may contain this problem."""
-    return _SHARES[int(content_hash("home", problem.name, vars(problem))[:8], 16) % len(_SHARES)]
-
-
 def _of_family(family: type[Problem], split: Split, seed: int) -> Iterator[Task]:
     rng = Random(derive_seed("math", family.name, split, seed))
     seen: set[Problem] = set()
-    while (problem := family.generate(rng, lambda one: one not in seen and home(one) == split)) is not None:
+    while (problem := family.generate(rng, lambda one: one not in seen and one.home == split)) is not None:
         seen.add(problem)
         text = problem.ask(rng)
         yield Task.of("math", text, problem.gold(), family=family.name, split=split, source=SOURCE)

@@ -10,8 +10,6 @@ from agentlearn.serving.chat_request import RequestRefused
 from agentlearn_demo.sim.draws import uniform
 
 FAILURES = ("rate_limited", "server_error", "reset", "stall", "garbled")
-_SERVER_ERRORS = (500, 502, 503)
-_GARBAGE = (b"<html><body>502 Bad Gateway</body></html>", b'{"object": "chat.comp', b"{}", b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,81 +41,53 @@ class Faults:
     """Share of malformed replies: of stages (replaces the reflector's parameter) and of solvers, whose tool calls are
     cut off. None keeps the reflector's parameter."""
 
+    @classmethod
+    def of(cls, parameters: Mapping[str, float | None]) -> "Faults":
+        """Faults from parameters by field name; None keeps a default.
+
+        Raises ConfigError for a share outside 0..1, for shares of failures that add up to more than 1, and negative
+        times.
+        """
+        given = {name: value for name, value in parameters.items() if value is not None}
+        for name, value in given.items():
+            is_share = name in (*FAILURES, "malformed")
+            if not 0 <= value <= (1 if is_share else float("inf")):
+                wanted = "a share from 0 to 1" if is_share else "a number of at least 0"
+                raise ConfigError(f"--{name.replace('_', '-')} is {value!r}; give {wanted}", code="out_of_range")
+        if (total := sum(given.get(name, 0.0) for name in FAILURES)) > 1:
+            raise ConfigError(
+                f"the shares of failures add up to {total:g}; reduce them to at most 1", code="out_of_range"
+            )
+        return cls(**given)
+
+    def with_headers(self, headers: Mapping[str, str]) -> "Faults":
+        """The faults with a request's headers. Raises RequestRefused (400) for a header that is not a number."""
+        changed: dict[str, float] = {}
+        for name in PARAMETERS:
+            header = f"x-sim-{name.replace('_', '-')}"
+            if header in headers:
+                try:
+                    changed[name] = float(headers[header])
+                except ValueError:
+                    changed[name] = -1.0
+                if not 0 <= changed[name] < float("inf"):
+                    message = f"The header {header!r} must be a number of at least 0, not {headers[header]!r}."
+                    raise RequestRefused(400, message, code="invalid_value")
+        return replace(self, **changed)
+
+    def failure(self, *named: object) -> str:
+        """Draw which of `FAILURES` a request identified by `named` has; empty for none."""
+        draw = uniform("fault", *named)
+        for name in FAILURES:
+            share: float = getattr(self, name)
+            if draw < share:
+                return name
+            draw -= share
+        return ""
+
     def latency(self, draw: float) -> float:
         """The time until an answer, in seconds, for a draw in [0, 1): log-normal, so sometimes much longer."""
         return self.latency_s * exp(self.latency_spread * NormalDist().inv_cdf(min(max(draw, 1e-9), 1 - 1e-9)))
 
 
 PARAMETERS = tuple(one.name for one in fields(Faults))
-
-
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
-    """No HTTP answer: the connection is reset after `after_s`."""
-
-    kind: str
-    after_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Garbled:
-    """An answer with status 200 whose body is not a chat completion."""
-
-    body: bytes
-
-
-def faults_of(parameters: Mapping[str, float | None]) -> Faults:
-    """Faults from parameters by field name; None keeps a default.
-
-    Raises ConfigError for a share outside 0..1, for shares of failures that add up to more than 1, and negative times.
-    """
-    given = {name: value for name, value in parameters.items() if value is not None}
-    for name, value in given.items():
-        is_share = name in (*FAILURES, "malformed")
-        if not 0 <= value <= (1 if is_share else float("inf")):
-            wanted = "a share from 0 to 1" if is_share else "a number of at least 0"
-            raise ConfigError(f"--{name.replace('_', '-')} is {value!r}; give {wanted}", code="out_of_range")
-    if (total := sum(given.get(name, 0.0) for name in FAILURES)) > 1:
-        raise ConfigError(f"the shares of failures add up to {total:g}; reduce them to at most 1", code="out_of_range")
-    return Faults(**given)
-
-
-def with_headers(faults: Faults, headers: Mapping[str, str]) -> Faults:
-    """The faults with a request's headers applied. Raises RequestRefused (400) for a header that is not a number."""
-    changed: dict[str, float] = {}
-    for name in PARAMETERS:
-        header = f"x-sim-{name.replace('_', '-')}"
-        if header in headers:
-            try:
-                changed[name] = float(headers[header])
-            except ValueError:
-                changed[name] = -1.0
-            if not 0 <= changed[name] < float("inf"):
-                message = f"The header {header!r} must be a number of at least 0, not {headers[header]!r}."
-                raise RequestRefused(400, message, code="invalid_value")
-    return replace(faults, **changed) if changed else faults
-
-
-def draw_fault(faults: Faults, *named: object) -> RequestRefused | NoAnswer | Garbled | None:
-    """Draw the failure of a request identified by `named`; None for no failure."""
-    draw, kind = uniform("fault", *named), ""
-    for name in FAILURES:
-        share: float = getattr(faults, name)
-        if draw < share:
-            kind = name
-            break
-        draw -= share
-    match kind:
-        case "":
-            return None
-        case "rate_limited":
-            message = "Rate limit reached, please try again later."
-            return RequestRefused(429, message, code="rate_limit_exceeded", kind="requests")
-        case "server_error":
-            status = _SERVER_ERRORS[int(uniform("status", *named) * len(_SERVER_ERRORS))]
-            message = "The server had an error while processing your request."
-            return RequestRefused(status, message, code="server_error", kind="server_error")
-        case "garbled":
-            return Garbled(_GARBAGE[int(uniform("garbage", *named) * len(_GARBAGE))])
-        case _:
-            return NoAnswer(kind, faults.stall_s if kind == "stall" else 0.0)

@@ -6,14 +6,13 @@ one of them changes.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from random import Random
 from typing import Literal
 
-from agentlearn_demo.sim.lessons import ShownLesson, experiences_in
-from agentlearn_demo.sim.polarity import normalised_text
+from agentlearn_demo.sim.lessons import ShownLesson, experiences_in, normalised_text
 from agentlearn_demo.sim.vocabulary import Vocabulary
 
 ReflectorStage = Literal["summarise", "compare", "consolidate"]
@@ -45,8 +44,22 @@ PARAPHRASE_CHANCE = 0.4
 """Probability of paraphrasing a decision that shows a habit."""
 
 
+def _section(text: str, tag: str, *, last: bool = False) -> str:
+    """The text between a tag and its end tag. last: use the last end tag, for text that may itself contain end tags."""
+    start = re.search(rf"<{tag}\b[^>]*>", text)
+    if start is None:
+        return ""
+    end = text.rfind(f"</{tag}") if last else text.find(f"</{tag}", start.end())
+    return text[start.end() : end if end >= 0 else len(text)].strip()
+
+
+def without_reasons(text: str) -> str:
+    """The prompt without the reasons of verdicts."""
+    return _QUOTED.sub(r"\1", _REASON.sub("", text))
+
+
 @dataclass(frozen=True, slots=True)
-class ShownStep:
+class _ShownStep:
     """One numbered step of a trajectory in a prompt."""
 
     kind: Literal["model", "tool"]
@@ -59,6 +72,27 @@ class ShownStep:
     status: str = ""
     """Status of a tool step: `ok` or the kind of failure."""
 
+    @classmethod
+    def of_model(cls, body: str) -> "_ShownStep":
+        """Parse a step of the model: its text, then its calls with their arguments as JSON or as fenced code."""
+        calls: list[tuple[str, str]] = []
+        first = found = _CALL.search(body)
+        while found is not None:
+            end = found.end()
+            if (fence := _FENCE.match(body, end)) is not None:
+                arguments, end = fence[1], fence.end()
+            else:
+                try:
+                    value, end = json.JSONDecoder().raw_decode(body, end)
+                    parts = value.values() if isinstance(value, dict) else [value]
+                    arguments = "\n".join(part if isinstance(part, str) else json.dumps(part) for part in parts)
+                except ValueError:
+                    arguments = body[end:].partition("\n")[0]
+                    arguments, end = arguments.strip(), end + len(arguments)
+            calls.append((found[1], arguments))
+            found = _CALL.search(body, end)
+        return cls("model", (body[: first.start()] if first else body).strip(), tuple(calls))
+
 
 @dataclass(frozen=True, slots=True)
 class SummarisePrompt:
@@ -66,11 +100,27 @@ class SummarisePrompt:
 
     right: bool
     experiences: tuple[ShownLesson, ...]
-    steps: tuple[ShownStep, ...]
+    steps: tuple[_ShownStep, ...]
+
+    @classmethod
+    def read(cls, text: str) -> "SummarisePrompt":
+        """Parse the prompt."""
+        shown = _section(text, "trajectory", last=True)
+        heads = list(_STEP.finditer(shown))
+        steps: list[_ShownStep] = []
+        for head, following in zip_longest(heads, heads[1:]):
+            body = shown[head.end() : len(shown) if following is None else following.start()].strip("\n")
+            if head[2].lower() == "model":
+                steps.append(_ShownStep.of_model(body))
+            elif head[2].lower() == "tool":
+                tool, _, status = head[3].partition("·")
+                steps.append(_ShownStep("tool", body.strip(), tool=tool.strip(), status=status.strip() or "ok"))
+        right = _section(text, "verdict").lstrip().lower().startswith("right")
+        return cls(right, experiences_in(text), tuple(steps))
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ComparedAttempt:
     """The summary of one attempt."""
 
     right: bool
@@ -85,8 +135,27 @@ class ComparePrompt:
 
     problem: str
     gold: str | None
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[ComparedAttempt, ...]
     experiences: tuple[ShownLesson, ...]
+
+    @classmethod
+    def read(cls, text: str) -> "ComparePrompt":
+        """Parse the prompt."""
+        attempts = _ATTEMPT.findall(_section(text, "attempts", last=True))
+        return cls(
+            problem=_section(text, "problem"),
+            gold=_section(text, "gold") or None,
+            attempts=tuple(
+                ComparedAttempt(
+                    # Right, or better than others where rewards are partial.
+                    right=dict(_ATTRIBUTE.findall(head)).get("verdict", "").lower().startswith(("right", "better")),
+                    text=without_reasons(body).strip(),
+                    reason=" ".join(_REASON.findall(body)),
+                )
+                for head, body in attempts
+            ),
+            experiences=experiences_in(text),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +171,7 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedItem:
     """A refused item: its number (from 1) and the code of the refusal."""
 
     item: int
@@ -116,6 +185,16 @@ class ConsolidatePrompt:
     experiences: tuple[ShownLesson, ...]
     suggestions: tuple[Suggestion, ...]
 
+    @classmethod
+    def read(cls, text: str) -> "ConsolidatePrompt":
+        """Parse the prompt. Other detail lines under a proposal are ignored."""
+        found = (line.groups(default="") for line in _PROPOSAL.finditer(_section(text, "proposals", last=True)))
+        suggestions = tuple(
+            Suggestion(label, op.lower(), tuple(re.findall(r"\w+", targets)), lesson, int(task or 0))
+            for label, op, targets, lesson, task in found
+        )
+        return cls(experiences_in(text), suggestions)
+
 
 def stage_of(text: str) -> ReflectorStage | None:
     """The stage that a user message belongs to; None for other messages."""
@@ -123,103 +202,10 @@ def stage_of(text: str) -> ReflectorStage | None:
     return _TAGS[found[1]] if found and f"</{found[1]}" in text else None
 
 
-def summarise_prompt(text: str) -> SummarisePrompt:
-    """Parse a prompt of the stage summarise."""
-    return SummarisePrompt(
-        right=_section(text, "verdict").lstrip().lower().startswith("right"),
-        experiences=experiences_in(text),
-        steps=tuple(_steps(_section(text, "trajectory", last=True))),
-    )
-
-
-def compare_prompt(text: str) -> ComparePrompt:
-    """Parse a prompt of the stage compare."""
-    attempts = _ATTEMPT.findall(_section(text, "attempts", last=True))
-    return ComparePrompt(
-        problem=_section(text, "problem"),
-        gold=_section(text, "gold") or None,
-        attempts=tuple(
-            Attempt(
-                # Right, or better than others where rewards are partial.
-                right=dict(_ATTRIBUTE.findall(head)).get("verdict", "").lower().startswith(("right", "better")),
-                text=without_reasons(body).strip(),
-                reason=" ".join(_REASON.findall(body)),
-            )
-            for head, body in attempts
-        ),
-        experiences=experiences_in(text),
-    )
-
-
-def consolidate_prompt(text: str) -> ConsolidatePrompt:
-    """Parse a prompt of the stage consolidate. Other detail lines under a proposal are ignored."""
-    return ConsolidatePrompt(
-        experiences=experiences_in(text),
-        suggestions=tuple(map(_suggestion, _PROPOSAL.finditer(_section(text, "proposals", last=True)))),
-    )
-
-
-def refusals_in(text: str) -> tuple[Refusal, ...]:
+def refusals_in(text: str) -> tuple[RefusedItem, ...]:
     """The refusals that a message lists; empty for other messages."""
     found = _REFUSAL.findall(text) if _REFUSED.search(text) else []
-    return tuple(Refusal(int(number), code.lower()) for number, code in found)
-
-
-def _suggestion(line: re.Match[str]) -> Suggestion:
-    label, op, targets, lesson, task = line.groups(default="")
-    return Suggestion(label, op.lower(), tuple(re.findall(r"\w+", targets)), lesson, int(task or 0))
-
-
-def _section(text: str, tag: str, *, last: bool = False) -> str:
-    """The text between a tag and its end tag. last: use the last end tag, for text that may itself contain end tags."""
-    start = re.search(rf"<{tag}\b[^>]*>", text)
-    if start is None:
-        return ""
-    end = text.rfind(f"</{tag}") if last else text.find(f"</{tag}", start.end())
-    return text[start.end() : end if end >= 0 else len(text)].strip()
-
-
-def without_reasons(text: str) -> str:
-    """The prompt without the reasons of verdicts."""
-    return _QUOTED.sub(r"\1", _REASON.sub("", text))
-
-
-def _steps(text: str) -> Iterator[ShownStep]:
-    heads = list(_STEP.finditer(text))
-    for head, following in zip_longest(heads, heads[1:]):
-        end = len(text) if following is None else following.start()
-        body = text[head.end() : end].strip("\n")
-        if head[2].lower() == "model":
-            yield _model_step(body)
-        elif head[2].lower() == "tool":
-            tool, _, status = head[3].partition("·")
-            yield ShownStep("tool", body.strip(), tool=tool.strip(), status=status.strip() or "ok")
-
-
-def _model_step(body: str) -> ShownStep:
-    calls: list[tuple[str, str]] = []
-    first = _CALL.search(body)
-    found = first
-    while found is not None:
-        arguments, end = _arguments(body, found.end())
-        calls.append((found[1], arguments))
-        found = _CALL.search(body, end)
-    return ShownStep("model", body[: first.start()].strip() if first else body.strip(), tuple(calls))
-
-
-def _arguments(body: str, at: int) -> tuple[str, int]:
-    """The text of a call's arguments, given as JSON or as fenced code, and the position where they end."""
-    fence = _FENCE.match(body, at)
-    if fence is not None:
-        return fence[1], fence.end()
-    try:
-        value, end = json.JSONDecoder().raw_decode(body, at)
-    except ValueError:
-        line_end = body.find("\n", at)
-        end = len(body) if line_end < 0 else line_end
-        return body[at:end].strip(), end
-    parts = value.values() if isinstance(value, dict) else [value]
-    return "\n".join(part if isinstance(part, str) else json.dumps(part) for part in parts), end
+    return tuple(RefusedItem(int(number), code.lower()) for number, code in found)
 
 
 def summarise(prompt: SummarisePrompt, vocabulary: Vocabulary, rng: Random) -> list[Mapping[str, object]]:
@@ -234,7 +220,7 @@ def summarise(prompt: SummarisePrompt, vocabulary: Vocabulary, rng: Random) -> l
     return items or [{"text": "The record holds no step.", "used": []}]
 
 
-def _said(step: ShownStep, vocabulary: Vocabulary, rng: Random) -> str:
+def _said(step: _ShownStep, vocabulary: Vocabulary, rng: Random) -> str:
     """A model step: comments in programs and sentences of the message, quoted, or paraphrased if they show a habit."""
     comments = [comment for _, arguments in step.calls for comment in _COMMENT.findall(arguments)]
     sentences = [words for found in _SENTENCE.findall(step.text) if (words := found.strip()) and "\\boxed" not in words]
@@ -253,7 +239,7 @@ def _said(step: ShownStep, vocabulary: Vocabulary, rng: Random) -> str:
     return f"Answered “{_one_line(step.text.splitlines()[-1] if step.text else '')}”.{decided}"
 
 
-def _returned(step: ShownStep, *, goes_on: bool) -> str:
+def _returned(step: _ShownStep, *, goes_on: bool) -> str:
     last_line = _one_line(step.text.splitlines()[-1] if step.text else "nothing")
     if step.status == "ok":
         return f"{step.tool} returned “{last_line}”."

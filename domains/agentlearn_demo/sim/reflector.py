@@ -17,13 +17,11 @@ from agentlearn_demo.sim.prompts import (
     ComparePrompt,
     ConsolidatePrompt,
     ReflectorStage,
-    Refusal,
+    RefusedItem,
     Suggestion,
-    compare_prompt,
-    consolidate_prompt,
+    SummarisePrompt,
     refusals_in,
     summarise,
-    summarise_prompt,
     without_reasons,
 )
 from agentlearn_demo.sim.skills import Skills, Trap
@@ -139,7 +137,7 @@ class Reflector:
     def __init__(
         self, skills: Sequence[Skills], *, parameters: ReflectorParameters | None = None, world: int = 0
     ) -> None:
-        self._vocabularies = list(map(Vocabulary, skills or [_NoSkills()]))
+        self._vocabularies = list(map(Vocabulary, skills))
         self._parameters = parameters or ReflectorParameters()
         self._world = world
 
@@ -155,7 +153,13 @@ class Reflector:
             random_stream("items", *named),
             lambda trap: uniform("belief", *named, trap),
         )
-        items = _stage_items(request, state)
+        match request.stage:
+            case "summarise":
+                items = summarise(SummarisePrompt.read(request.prompt), state.vocabulary, state.rng)
+            case "compare":
+                items = state.compare(ComparePrompt.read(request.prompt))
+            case "consolidate":
+                items = state.consolidate(ConsolidatePrompt.read(request.prompt))
         if refusals:
             items = state.repair(refusals, request.previous, items)
         chance = random_stream("form", *named)
@@ -163,30 +167,15 @@ class Reflector:
         if items and chance.random() < rate:
             kind = chance.choice(self._parameters.malformations)
             return StageAnswer(_malformed(kind, request.key, items, chance), kind != "prose", kind)
-        return StageAnswer(_well_formed(request.key, items))
+        return StageAnswer(_json({request.key: items}))
 
     def _vocabulary_of(self, request: ReflectorRequest) -> Vocabulary:
         """The domain's vocabulary that fits the prompt best."""
-        if len(self._vocabularies) == 1:
-            return self._vocabularies[0]
         lessons = request.stage == "consolidate"
-        texts = [one.lesson for one in consolidate_prompt(request.prompt).suggestions] if lessons else [request.prompt]
+        texts = (
+            [one.lesson for one in ConsolidatePrompt.read(request.prompt).suggestions] if lessons else [request.prompt]
+        )
         return max(self._vocabularies, key=lambda one: one.familiarity(texts, lessons=lessons))
-
-
-def _stage_items(request: ReflectorRequest, state: "ReflectorState") -> list[Item]:
-    match request.stage:
-        case "summarise":
-            return summarise(summarise_prompt(request.prompt), state.vocabulary, state.rng)
-        case "compare":
-            return state.compare(compare_prompt(request.prompt))
-        case "consolidate":
-            return state.consolidate(consolidate_prompt(request.prompt))
-
-
-def _certain(_trap: str) -> float:
-    """Believe every reason."""
-    return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +185,7 @@ class ReflectorState:
     vocabulary: Vocabulary
     parameters: ReflectorParameters
     rng: Random
-    belief: Callable[[str], float] = _certain
+    belief: Callable[[str], float] = lambda _trap: 0.0
     """A number in [0, 1) for a trap that a reason names; below its probability the reason is believed."""
 
     def compare(self, prompt: ComparePrompt) -> list[Item]:
@@ -263,7 +252,7 @@ class ReflectorState:
         for (name, stance, *_), theme in themes.items():
             first = theme[0]
             if not name and first.op == "delete" and first.targets:
-                items.append({"op": "delete", "target": first.targets[0], "rests_on": _labels(theme)})
+                items.append({"op": "delete", "target": first.targets[0], "rests_on": [one.label for one in theme]})
             elif not name:
                 items += self._passed_on(theme, KEEP_VAGUE_CHANCE)
             elif stance == "contradicts":
@@ -282,7 +271,7 @@ class ReflectorState:
     def _changes(self, theme: Sequence[Suggestion], trap: Trap, experiences: Sequence[ShownLesson]) -> list[Item]:
         """At most one change (two for a duplicate) that puts a lesson on a known trap into the library."""
         known = self.known(trap.name, experiences).general
-        lesson, labels = self._best_lesson(theme, trap), _labels(theme)
+        lesson, labels = self._best_lesson(theme, trap), [one.label for one in theme]
         if len(known) > 1 and self.rng.random() < MERGE_CHANCE:
             return [{"op": "merge", "targets": list(known), "lesson": lesson, "rests_on": labels}]
         if modified := [target for one in theme if one.op == "modify" for target in one.targets]:
@@ -312,14 +301,14 @@ class ReflectorState:
         return min(sound or lessons, key=lambda one: (len(one), one))
 
     def _passed_on(self, theme: Sequence[Suggestion], chance: float) -> list[Item]:
-        one, labels = theme[0], _labels(theme)
+        one, labels = theme[0], [one.label for one in theme]
         if self.rng.random() >= chance:
             return []
         if one.op == "modify" and one.targets:
             return [{"op": "modify", "target": one.targets[0], "lesson": one.lesson, "rests_on": labels}]
         return [{"op": "add", "lesson": one.lesson, "rests_on": labels}] if one.lesson else []
 
-    def repair(self, refusals: Sequence[Refusal], previous: str, again: Sequence[Item]) -> list[Item]:
+    def repair(self, refusals: Sequence[RefusedItem], previous: str, again: Sequence[Item]) -> list[Item]:
         """Return the items that can be repaired, in the same form.
 
         previous: the refused reply as it was sent. again: a new answer of the stage, used for what is missing in it.
@@ -371,11 +360,11 @@ class ReflectorState:
             draw -= share
         return None
 
-    def known(self, trap: str, experiences: Sequence[ShownLesson]) -> "KnownLessons":
+    def known(self, trap: str, experiences: Sequence[ShownLesson]) -> "_KnownLessons":
         """The library's lessons about a trap."""
         read = [(shown.label, self.vocabulary.reader.read(shown.text)) for shown in experiences]
         on = [(label, lesson.stances.get(trap), bool(lesson.families)) for label, lesson in read]
-        return KnownLessons(
+        return _KnownLessons(
             general=tuple(label for label, stance, narrow in on if stance == "addresses" and not narrow),
             narrow=tuple(label for label, stance, narrow in on if stance == "addresses" and narrow),
             against=tuple(label for label, stance, _ in on if stance == "contradicts"),
@@ -383,7 +372,7 @@ class ReflectorState:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownLessons:
+class _KnownLessons:
     """Labels of the library's lessons about one trap."""
 
     general: tuple[str, ...]
@@ -416,10 +405,6 @@ def _separating(seen: Sequence[tuple[bool, Sequence[Habit]]], traps: Sequence[Tr
     return [trap for trap in by_surplus if surplus[trap.name] >= bar]
 
 
-def _labels(theme: Sequence[Suggestion]) -> list[str]:
-    return [one.label for one in theme]
-
-
 def _lesson_of(item: object) -> str:
     lesson = item.get("lesson") if isinstance(item, dict) else item
     return lesson if isinstance(lesson, str) else ""
@@ -438,8 +423,8 @@ def _without_overlaps(items: Sequence[Item]) -> list[Item]:
     return kept
 
 
-def _well_formed(key: str, items: Sequence[Item]) -> str:
-    return json.dumps({key: list(items)}, ensure_ascii=False)
+def _json(value: Item) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _malformed(kind: Malformation, key: str, items: Sequence[Item], rng: Random) -> str:
@@ -449,29 +434,18 @@ def _malformed(kind: Malformation, key: str, items: Sequence[Item], rng: Random)
         case "prose":
             return f"Here is what I make of it. {' '.join(f'I would note this: {one}' for one in words)}"
         case "object":
-            return json.dumps({key: items[0]}, ensure_ascii=False)
+            return _json({key: items[0]})
         case "single":
-            return json.dumps(items[0], ensure_ascii=False)
+            return _json(items[0])
         case "strings":
-            return json.dumps({key: words}, ensure_ascii=False)
+            return _json({key: words})
         case "unknown_ids":
             unknown = f"G{900 + rng.randrange(99)}"
             item = {**items[0], "used": [unknown]} if key == "steps" else {"op": "delete", "target": unknown}
-            return _well_formed(key, [item, *items[1:]])
+            return _json({key: [item, *items[1:]]})
         case "cut":
-            whole = _well_formed(key, items)
+            whole = _json({key: items})
             return whole[: len(whole) * 3 // 5]
         case "bad_neighbour":
             bad: Item = {"text": 7} if key == "steps" else {"op": "rewrite", "lesson": 7}
-            return _well_formed(key, [items[0], bad, *items[1:]])
-
-
-class _NoSkills:
-    """Empty skills for a reflector without installed domains."""
-
-    domain = ""
-    traps = ()
-    topics: dict[str, tuple[str, ...]] = {}  # noqa: RUF012  used as a read-only mapping
-
-    def recognise(self, conversation: object) -> None:
-        """Recognise nothing."""
+            return _json({key: [items[0], bad, *items[1:]]})

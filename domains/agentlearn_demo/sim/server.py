@@ -5,28 +5,55 @@ Answers depend only on the request and the world's seed. The service counts its 
 
 import asyncio
 import json
+import re
+import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import cast
 
-from agentlearn.serving.chat_completion import AssistantMessage, completion, completion_body, completion_events
-from agentlearn.serving.chat_request import ChatRequest, JsonObject, RequestRefused, chat_request
-from agentlearn.serving.http11 import HOST, ConnectionCut, HttpRequest, HttpResponse, listening
+from agentlearn.serving.chat_completion import Completion
+from agentlearn.serving.chat_request import ChatRequest, JsonObject, Message, RequestRefused, Tool, chat_request
+from agentlearn.serving.chat_service import LoopbackService
+from agentlearn.serving.http11 import ConnectionCut, HttpRequest, HttpResponse
+from agentlearn.types.experience import estimated_tokens
 from agentlearn_demo.sim import MODELS
-from agentlearn_demo.sim.conversation import act_answer, reflector_request, request_seed, solver_input, stage_answer
 from agentlearn_demo.sim.draws import fingerprint, uniform
-from agentlearn_demo.sim.faults import Faults, Garbled, NoAnswer, draw_fault, with_headers
-from agentlearn_demo.sim.reflector import Reflector, ReflectorParameters, ReflectorRequest
-from agentlearn_demo.sim.skills import Skills
-from agentlearn_demo.sim.solver import Novice
+from agentlearn_demo.sim.faults import Faults
+from agentlearn_demo.sim.lessons import experiences_in, without_experiences
+from agentlearn_demo.sim.prompts import refusals_in, stage_of
+from agentlearn_demo.sim.reflector import Reflector, ReflectorParameters, ReflectorRequest, StageAnswer
+from agentlearn_demo.sim.skills import Act, Conversation, FinalMessage, Skills, ToolExchange
+from agentlearn_demo.sim.solver import IGNORANT, Novice, SolverInput
 
 REMEMBERED_REQUESTS = 100_000
 SEED_HEADER = "x-sim-seed"
 """Request header for clients that cannot send the field `seed`."""
+_SERVER_ERRORS = (500, 502, 503)
+_GARBAGE = (b"<html><body>502 Bad Gateway</body></html>", b'{"object": "chat.comp', b"{}", b"")
+_OUTPUT_TOOL = re.compile(r"^(?:submit|final_result|answer|done)(?:_|$)")
+_URL = re.compile(r"\bhttps?://\S+")
+_BOXED = re.compile(r"\\boxed\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 
 
-class World:
+_MESSAGE_TOKENS = 4
+"""Estimated tokens of each message besides its text."""
+_TOKEN = re.compile(r"\s*(?:\w{1,6}|[^\w\s])")
+_tokens = lru_cache(maxsize=512)(estimated_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer of the assistant: text or one tool call."""
+
+    text: str = ""
+    call: tuple[str, str] | None = None
+    """Tool name, and arguments as JSON."""
+
+
+class World(LoopbackService):
     """One simulated world: its models, its parameters and its counts of requests."""
 
     def __init__(
@@ -47,28 +74,14 @@ class World:
         self._injected: Counter[str] = Counter()
         self._repeats: OrderedDict[str, int] = OrderedDict()
 
-    @asynccontextmanager
-    async def serve(self, port: int = 0) -> AsyncGenerator[str]:
-        """Serve on 127.0.0.1 while the block runs; yields the base URL. Raises OSError when the port is taken."""
-        async with listening(self.respond, port) as bound:
-            yield f"http://{HOST}:{bound}/v1"
-
-    async def respond(self, request: HttpRequest) -> HttpResponse:
-        """Answer one HTTP request."""
-        try:
-            match request.method, request.path:
-                case "POST", "/v1/chat/completions":
-                    return await self._chat(request)
-                case "GET", "/v1/models":
-                    return _json({"object": "list", "data": [_model(name) for name in MODELS]})
-                case "GET", "/health":
-                    return _json({"status": "ok", "simulated": True})
-                case "GET", "/stats":
-                    return _json(self.stats())
-                case method, path:
-                    return self._refusal(RequestRefused(404, f"Unknown request: {method} {path}.", code="unknown_url"))
-        except RequestRefused as refused:
-            return self._refusal(refused)
+    def pages(self) -> Mapping[str, JsonObject]:
+        """What is answered at other paths."""
+        card = {"object": "model", "created": 0, "owned_by": "agentlearn-sim"}
+        return {
+            "/v1/models": {"object": "list", "data": [{"id": name, **card} for name in MODELS]},
+            "/health": {"status": "ok", "simulated": True},
+            "/stats": self.stats(),
+        }
 
     def stats(self) -> JsonObject:
         """Counts of chat completions: all, by model and stage, by status, and of injected faults."""
@@ -82,65 +95,78 @@ class World:
             "injected": dict(sorted(self._injected.items())),
         }
 
-    async def _chat(self, http: HttpRequest) -> HttpResponse:
+    async def chat(self, http: HttpRequest) -> HttpResponse:
+        """Answer a chat completion, or fail as the faults say."""
         self._requests += 1
-        faults = with_headers(self._faults, http.headers)
-        request = _seeded(chat_request(http.body), http)
+        faults = self._faults.with_headers(http.headers)
+        request = chat_request(http.body)
+        if (header := http.headers.get(SEED_HEADER)) is not None and request.seed is None:
+            try:
+                request = replace(request, seed=int(header))
+            except ValueError:
+                message = f"The header '{SEED_HEADER}' must be an integer, not {header!r}."
+                raise RequestRefused(400, message, code="invalid_value") from None
         if request.model not in MODELS:
             known = ", ".join(MODELS)
             message = f"The model {request.model!r} does not exist here (known: {known})."
             raise RequestRefused(404, message, code="model_not_found")
-        stage_request = None if request.model == "echo" else reflector_request(request, malformed=faults.malformed)
-        self._asked[request.model, _stage(request, stage_request)] += 1
+        stage_request = None if request.model == "echo" else _reflector_request(request, malformed=faults.malformed)
+        stage = "echo" if request.model == "echo" else "rollout"
+        if stage_request is not None:
+            stage = f"{stage_request.stage}_repair" if stage_request.refusal else stage_request.stage
+        self._asked[request.model, stage] += 1
         request_hash = fingerprint(http.body)
         named = (self._seed, request.seed, request_hash, self._repeat(request_hash))
-        failure = draw_fault(faults, *named)
-        rate_limited = isinstance(failure, RequestRefused) and failure.status == 429
-        if not rate_limited and (wait_s := faults.latency(uniform("latency", *named))):
-            await asyncio.sleep(wait_s)
-        match failure:
-            case RequestRefused():
-                self._injected[str(failure.status)] += 1
-                return self._refusal(failure, retry_after_s=faults.retry_after_s)
-            case NoAnswer(kind=kind, after_s=after_s):
-                self._injected[kind] += 1
-                await asyncio.sleep(after_s)
-                raise ConnectionCut(kind)
-            case Garbled(body=body):
-                self._injected["garbled"] += 1
-                return HttpResponse(200, body)
-            case None:
-                pass
-        done = completion(
-            self._answer(request, stage_request, faults, named),
-            request,
-            request_hash=request_hash,
-            # Depends on the seed and the position in the conversation, so lessons do not change it.
-            call_id=f"call_{fingerprint('call', request_seed(request), len(request.messages))}",
-            served_by="sim",
-        )
+        if (failure := await self._failure(faults, named)) is not None:
+            return failure
+        answer = self._answer(request, stage_request, faults, named)
+        # Depends on the seed and the position in the conversation, so lessons do not change it.
+        call_id = f"call_{fingerprint('call', _request_seed(request), len(request.messages))}"
+        done = _completion(answer, request, request_hash, call_id)
         self._statuses[200] += 1
-        if not request.stream:
-            return HttpResponse(200, completion_body(done))
-        return HttpResponse(
-            200, pieces=completion_events(done, with_usage=request.stream_usage), content_type="text/event-stream"
-        )
+        return done.response(request)
+
+    async def _failure(self, faults: Faults, named: tuple[object, ...]) -> HttpResponse | None:
+        """Wait as long as an answer takes; return the failure of a request instead of an answer; None for none."""
+        kind = faults.failure(*named)
+        if kind != "rate_limited" and (wait_s := faults.latency(uniform("latency", *named))):
+            await asyncio.sleep(wait_s)
+        match kind:
+            case "":
+                return None
+            case "rate_limited":
+                self._injected["429"] += 1
+                message = "Rate limit reached, please try again later."
+                refused = RequestRefused(429, message, code="rate_limit_exceeded", kind="requests")
+                return replace(self.refusal(refused), headers={"retry-after": f"{faults.retry_after_s:g}"})
+            case "server_error":
+                status = _SERVER_ERRORS[int(uniform("status", *named) * len(_SERVER_ERRORS))]
+                self._injected[str(status)] += 1
+                message = "The server had an error while processing your request."
+                return self.refusal(RequestRefused(status, message, code="server_error", kind="server_error"))
+            case "garbled":
+                self._injected["garbled"] += 1
+                return HttpResponse(200, _GARBAGE[int(uniform("garbage", *named) * len(_GARBAGE))])
+            case _:
+                self._injected[kind] += 1
+                await asyncio.sleep(faults.stall_s if kind == "stall" else 0.0)
+                raise ConnectionCut(kind)
 
     def _answer(
         self, request: ChatRequest, stage_request: ReflectorRequest | None, faults: Faults, named: tuple[object, ...]
-    ) -> AssistantMessage:
+    ) -> _Answer:
         if request.model == "echo":
-            return AssistantMessage(next((one.text for one in reversed(request.messages) if one.role == "user"), ""))
+            return _Answer(next((one.text for one in reversed(request.messages) if one.role == "user"), ""))
         if stage_request is not None:
             reply = self._reflector.answer(stage_request)
             if reply.malformation is not None:
                 self._injected[f"malformed_{reply.malformation}"] += 1
-            return stage_answer(reply, stage_request.key, request)
-        answer = act_answer(self._novice.answer(solver_input(request)).act, request)
+            return _stage_answer(reply, stage_request.key, request)
+        answer = _act_answer(self._novice.answer(_solver_input(request)).act, request)
         if answer.call is not None and uniform("cut", *named) < (faults.malformed or 0):
             self._injected["malformed_call"] += 1
             tool, arguments = answer.call
-            return AssistantMessage(answer.text, (tool, arguments[: len(arguments) * 3 // 5]))
+            return _Answer(answer.text, (tool, arguments[: len(arguments) * 3 // 5]))
         return answer
 
     def _repeat(self, request_hash: str) -> int:
@@ -151,33 +177,168 @@ class World:
             self._repeats.popitem(last=False)
         return before
 
-    def _refusal(self, refused: RequestRefused, *, retry_after_s: float = 0.0) -> HttpResponse:
+    def refusal(self, refused: RequestRefused) -> HttpResponse:
+        """Answer a request that is refused, and count it."""
         self._statuses[refused.status] += 1
-        headers = {"retry-after": f"{retry_after_s:g}"} if refused.status == 429 else {}
-        return HttpResponse(refused.status, json.dumps(refused.body).encode(), headers=headers)
+        return super().refusal(refused)
 
 
-def _seeded(request: ChatRequest, http: HttpRequest) -> ChatRequest:
-    """The request with the seed of its header if its body has none. Raises RequestRefused (400)."""
-    header = http.headers.get(SEED_HEADER)
-    if header is None or request.seed is not None:
-        return request
-    try:
-        return replace(request, seed=int(header))
-    except ValueError:
-        message = f"The header '{SEED_HEADER}' must be an integer, not {header!r}."
-        raise RequestRefused(400, message, code="invalid_value") from None
+# Chat requests as inputs of the solver and the reflector, and their answers in the form asked for.
 
 
-def _stage(request: ChatRequest, stage_request: ReflectorRequest | None) -> str:
-    if stage_request is not None:
-        return f"{stage_request.stage}_repair" if stage_request.refusal else stage_request.stage
-    return "echo" if request.model == "echo" else "rollout"
+def _solver_input(request: ChatRequest) -> SolverInput:
+    """The solver's input. Lessons are read from system and user messages, never from tool results."""
+    instructions = "\n\n".join(without_experiences(one.text) for one in request.messages if one.role == "system")
+    tools = tuple(tool.name for tool in request.callable_tools)
+    spoken = (message.text for message in request.messages if message.role in {"system", "user"})
+    return SolverInput(
+        # One interpretation per user message, the last first: it may be a new problem or only a reminder.
+        conversations=tuple(
+            Conversation(instructions, without_experiences(message.text), tools, _turns(request.messages[at:]))
+            for at, message in reversed(list(enumerate(request.messages)))
+            if message.role == "user"
+        ),
+        experiences=tuple(shown for text in spoken for shown in experiences_in(text)),
+        seed=_request_seed(request),
+        temperature=request.temperature,
+    )
 
 
-def _json(value: JsonObject) -> HttpResponse:
-    return HttpResponse(200, json.dumps(value).encode())
+def _reflector_request(request: ChatRequest, *, malformed: float | None) -> ReflectorRequest | None:
+    """The reflector's input; None if the conversation is not about one of its stages."""
+    users = [message for message in request.messages if message.role == "user"]
+    prompt = next((user.text for user in users if stage_of(user.text) is not None), "")
+    stage = stage_of(prompt)
+    if stage is None:
+        return None
+    said = [message for message in request.messages if message.role == "assistant"]
+    refusal = users[-1].text if said and refusals_in(users[-1].text) else ""
+    return ReflectorRequest(
+        stage=stage,
+        prompt=prompt,
+        seed=_request_seed(request),
+        earlier=len(said),
+        refusal=refusal,
+        previous=_as_sent(said[-1]) if refusal else "",
+        malformed=malformed,
+    )
 
 
-def _model(name: str) -> JsonObject:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "agentlearn-sim"}
+def _request_seed(request: ChatRequest) -> int | str:
+    """The request's seed, or a hash of its messages without lessons, so that lessons do not change random draws."""
+    if request.seed is not None:
+        return request.seed
+    return fingerprint(*((one.role, without_experiences(one.text), _as_sent(one)) for one in request.messages))
+
+
+def _turns(messages: tuple[Message, ...]) -> tuple[ToolExchange, ...]:
+    """Tool calls with their results, without calls whose arguments are not a JSON object."""
+    results = {message.answers: message.text for message in messages if message.role == "tool"}
+    turns: list[ToolExchange] = []
+    for call in (call for message in messages for call in message.calls if call.id in results):
+        try:
+            arguments: object = json.loads(call.arguments or "{}")
+        except ValueError:
+            continue
+        if isinstance(arguments, dict):
+            turns.append(ToolExchange(call.name, arguments, results[call.id]))
+    return tuple(turns)
+
+
+def _as_sent(message: Message) -> str:
+    return message.calls[0].arguments if message.calls else message.text
+
+
+def _stage_answer(reply: StageAnswer, key: str, request: ChatRequest) -> _Answer:
+    """A stage's answer as a call of the output tool if there is one, else as JSON text."""
+    tool = next((tool for tool in request.callable_tools if key in tool.properties or _is_output(tool)), None)
+    return _Answer(call=(tool.name, reply.text)) if tool and reply.structured else _Answer(reply.text)
+
+
+def _act_answer(act: Act, request: ChatRequest) -> _Answer:
+    """The solver's act as a message. An unavailable tool is not called; a final message fills an output tool."""
+    if isinstance(act, FinalMessage):
+        return _said(act.text, request)
+    if act.tool not in {tool.name for tool in request.callable_tools}:
+        return _said(IGNORANT.text, request)
+    return _Answer(act.text, (act.tool, json.dumps(dict(act.arguments), ensure_ascii=False)))
+
+
+def _said(text: str, request: ChatRequest) -> _Answer:
+    tools = request.callable_tools
+    output = next((tool for tool in tools if _is_output(tool)), None)
+    if output is None and tools and request.choice != "auto":
+        output = tools[0]
+    if output is not None:
+        arguments = json.dumps(_filled(output.parameters, text), ensure_ascii=False)
+        held = json.dumps(text, ensure_ascii=False)[1:-1] in arguments
+        said = "" if held else text  # the work, where no field of the output holds it
+        return _Answer(said, (output.name, arguments))
+    if request.schema is not None:
+        return _Answer(json.dumps(_filled(request.schema or _ANY_OBJECT, text), ensure_ascii=False))
+    return _Answer(text)
+
+
+def _is_output(tool: Tool) -> bool:
+    return _OUTPUT_TOOL.match(tool.name) is not None
+
+
+_ANY_OBJECT: JsonObject = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+
+def _filled(schema: JsonObject, text: str) -> object:
+    """The simplest value of the schema that contains the text."""
+    definitions = cast("Mapping[str, JsonObject]", schema.get("$defs") or {})
+    boxed = _BOXED.findall(text)
+
+    def value(schema: JsonObject, name: str) -> object:
+        if reference := str(schema.get("$ref") or ""):
+            return value(definitions.get(reference.rpartition("/")[2], {}), name)
+        if choices := cast("list[JsonObject]", schema.get("anyOf") or schema.get("oneOf") or []):
+            return value(choices[0], name)
+        if options := cast("list[object]", schema.get("enum") or []):
+            return options[0]
+        match schema.get("type"):
+            case "object":
+                properties = cast("Mapping[str, JsonObject]", schema.get("properties") or {})
+                return {key: value(one, key) for key, one in properties.items()}
+            case "array":
+                return []
+            case "integer" | "number" as kind:  # the number in the last box
+                with suppress(IndexError, ValueError):
+                    return int(boxed[-1]) if kind == "integer" else float(boxed[-1])
+                return 0
+            case "boolean":
+                return False
+            case "null":
+                return None
+            case _:
+                if name == "url":
+                    return next(iter(_URL.findall(text)), "")
+                return boxed[-1] if boxed and name == "answer" else text
+
+    return value(schema, "")
+
+
+def _completion(answer: _Answer, request: ChatRequest, request_hash: str, call_id: str) -> Completion:
+    """Return the completion of a model without a tokenizer. Token counts, and the limit `max_tokens`, are estimates."""
+    text = answer.text
+    finish = "tool_calls" if answer.call else "stop"
+    if request.max_tokens is not None and answer.call is None and estimated_tokens(text) > request.max_tokens:
+        text = "".join(_TOKEN.findall(text)[: request.max_tokens])
+        finish = "length"
+    return Completion(
+        id=f"chatcmpl-{request_hash}",
+        model=request.model,
+        text=text,
+        calls=((call_id, *answer.call),) if answer.call else (),
+        finish=finish,
+        prompt_tokens=sum(_tokens(tool.size) for tool in request.tools)
+        + sum(
+            _MESSAGE_TOKENS + _tokens(message.text) + sum(_tokens(call.arguments) for call in message.calls)
+            for message in request.messages
+        ),
+        answer_tokens=max(1, estimated_tokens(text) + (estimated_tokens(answer.call[1]) + 4 if answer.call else 0)),
+        created=int(time.time()),
+        served_by="sim",
+    )

@@ -47,7 +47,7 @@ INTERACTIONS: Mapping[tuple[str, str], float] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TrapAdvice:
+class _TrapAdvice:
     """What the lessons in context say about one trap."""
 
     addressed_by: int | None = None
@@ -69,12 +69,6 @@ def temperature_scale(temperature: float | None) -> float:
     )
 
 
-def crowding_penalty(irrelevant: int, tokens: int) -> float:
-    """Probability that a crowded context adds to every trap. irrelevant: lessons about none of the traps."""
-    crowd = IRRELEVANT_COST * max(0, irrelevant - FREE_IRRELEVANT)
-    return crowd + THOUSAND_TOKENS_COST * max(0, tokens - FREE_TOKENS) / 1_000
-
-
 @dataclass(frozen=True)
 class TrapModel:
     """The trap probabilities of one domain in one world."""
@@ -88,7 +82,7 @@ class TrapModel:
         shift = BASE_SHIFT * (2 * uniform("base", self.world, trap) - 1)
         return min(max(self.reader.traps[trap].base + shift, 0.0), CEILING)
 
-    def advice_on(self, traps: Sequence[str], family: str, lessons: Sequence[str]) -> dict[str, TrapAdvice]:
+    def advice_on(self, traps: Sequence[str], family: str, lessons: Sequence[str]) -> dict[str, _TrapAdvice]:
         """What the lessons say about each trap, for problems of a family."""
         read = [self.reader.read(lesson) for lesson in lessons]
         return {trap: _advice_on(trap, family, read) for trap in traps}
@@ -99,28 +93,27 @@ class TrapModel:
         """Probability of falling into each trap of a situation; independent given the lessons."""
         read = [self.reader.read(lesson) for lesson in lessons]
         irrelevant = sum(all(lesson.on(trap, family) == "silent" for trap in traps) for lesson in read)
-        weight = crowding_penalty(irrelevant, sum(lesson.tokens for lesson in read))
-        scale = temperature_scale(temperature)
-
-        def probability(trap: str) -> float:
-            level = self._level(trap, _advice_on(trap, family, read))
+        # What a crowded context adds to every trap.
+        crowd = IRRELEVANT_COST * max(0, irrelevant - FREE_IRRELEVANT)
+        weight = crowd + THOUSAND_TOKENS_COST * max(0, sum(lesson.tokens for lesson in read) - FREE_TOKENS) / 1_000
+        scale, found = temperature_scale(temperature), dict[str, float]()
+        for trap in traps:
+            advice = _advice_on(trap, family, read)
+            if advice.contradicted:
+                level = CONTRADICTED if advice.addressed_by is None else (ADDRESSED + CONTRADICTED) / 2
+            else:
+                level = self.base(trap) if advice.addressed_by is None else ADDRESSED
             for (cause, effect), factor in INTERACTIONS.items():
                 if effect == trap and cause in self.reader.traps and _advice_on(cause, family, read).safe:
                     level *= factor
-            return min(level * scale + weight, CEILING)
-
-        return {trap: probability(trap) for trap in traps}
-
-    def _level(self, trap: str, advice: TrapAdvice) -> float:
-        if advice.contradicted:
-            return CONTRADICTED if advice.addressed_by is None else (ADDRESSED + CONTRADICTED) / 2
-        return self.base(trap) if advice.addressed_by is None else ADDRESSED
+            found[trap] = min(level * scale + weight, CEILING)
+        return found
 
 
-def _advice_on(trap: str, family: str, lessons: Sequence[ReadLesson]) -> TrapAdvice:
+def _advice_on(trap: str, family: str, lessons: Sequence[ReadLesson]) -> _TrapAdvice:
     known_lessons = [lesson.on(trap, family) for lesson in lessons]
     addressed_by = known_lessons.index("addresses") if "addresses" in known_lessons else None
-    return TrapAdvice(addressed_by, "contradicts" in known_lessons)
+    return _TrapAdvice(addressed_by, "contradicts" in known_lessons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +129,7 @@ class SolverInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class _Action:
     """What the solver does, and the flaws it has."""
 
     act: Act
@@ -152,22 +145,23 @@ class Novice:
         self._solvers = tuple((one, TrapModel(LessonReader(one), world)) for one in skills)
         self._world = world
 
-    def answer(self, inputs: SolverInput) -> Action:
+    def answer(self, inputs: SolverInput) -> _Action:
         """Act on the first interpretation of the conversation that a skill recognises."""
         for conversation in inputs.conversations:
             for skills, trap_model in self._solvers:
                 situation = skills.recognise(conversation)
                 if situation is not None:
                     return self._act(situation, trap_model, conversation, inputs)
-        return Action(IGNORANT)
+        return _Action(IGNORANT)
 
     def _act(
         self, situation: Situation, trap_model: TrapModel, conversation: Conversation, inputs: SolverInput
-    ) -> Action:
+    ) -> _Action:
         traps, family = situation.traps, situation.family
         lessons = [shown.text for shown in inputs.experiences]
         chances = trap_model.probabilities(traps, family, lessons, inputs.temperature)
-        flaws = frozenset(trap for trap in traps if self._draw(inputs.seed, trap) < chances[trap])
+        # One number per (world, seed, trap), so that a lesson on one trap cannot change the draw of another.
+        flaws = frozenset(trap for trap in traps if uniform("fall", self._world, inputs.seed, trap) < chances[trap])
         advice_on = trap_model.advice_on([trap for trap in traps if trap not in flaws], family, lessons)
         labels = {
             trap: inputs.experiences[advice.addressed_by].label
@@ -175,8 +169,4 @@ class Novice:
             if advice.addressed_by is not None
         }
         wording = random_stream("wording", self._world, inputs.seed, len(conversation.turns))
-        return Action(situation.act(flaws, FollowedLessons(labels), wording), family, flaws)
-
-    def _draw(self, seed: int | str, trap: str) -> float:
-        """One number per (world, seed, trap), so that a lesson on one trap cannot change the draw of another."""
-        return uniform("fall", self._world, seed, trap)
+        return _Action(situation.act(flaws, FollowedLessons(labels), wording), family, flaws)

@@ -3,15 +3,14 @@ defect. It knows no answers to tasks.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from random import Random
 from typing import Literal
 
 from agentlearn.types.experience import ASKED_LESSON_WORDS, lesson_limits, word_count
-from agentlearn_demo.sim.lessons import LessonReader
-from agentlearn_demo.sim.polarity import normalised_text
+from agentlearn_demo.sim.lessons import LessonReader, normalised_text
 from agentlearn_demo.sim.skills import Skills, Trap
 
 Defect = Literal["useless", "over_specific", "over_long", "duplicate", "harmful", "leaking"]
@@ -170,10 +169,10 @@ def within_lesson_limits(lesson: str) -> bool:
     return word_count(lesson) <= words and len(lesson) <= characters
 
 
-def shorten_lesson(lesson: str, keeps: Callable[[str], bool] = within_lesson_limits) -> str:
-    """The lesson without its last clauses or words, as many as needed for `keeps` to hold."""
+def shorten_lesson(lesson: str) -> str:
+    """The lesson without its last clauses or words, as many as needed to be within the limits."""
     cut = lesson
-    while not keeps(cut) and " " in cut:
+    while not within_lesson_limits(cut) and " " in cut:
         shorter = re.sub(r"[,;:][^,;:]*$", "", cut)
         cut = shorter if shorter != cut and word_count(shorter) > ASKED_LESSON_WORDS // 2 else cut.rpartition(" ")[0]
     return cut if cut == lesson else f"{cut.rstrip(' .,;:')}."

@@ -13,7 +13,7 @@ TemplateParams = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class QuestionTemplate:
+class _QuestionTemplate:
     """One family of questions, in two wordings."""
 
     family: str
@@ -39,7 +39,7 @@ def _patterns(text: str) -> tuple[re.Pattern[str], ...]:
 
 
 TEMPLATES = (
-    QuestionTemplate(
+    _QuestionTemplate(
         "option_default",
         ("option", "default", "setting"),
         """
@@ -48,7 +48,7 @@ TEMPLATES = (
         Which value does {site} use in version {version} where the option {option} is left out?
         """,
     ),
-    QuestionTemplate(
+    _QuestionTemplate(
         "release_of_change",
         ("release", "command"),
         """
@@ -57,7 +57,7 @@ TEMPLATES = (
         In {year} the command {command} of {site} was changed. With which release?
         """,
     ),
-    QuestionTemplate(
+    _QuestionTemplate(
         "exit_status",
         ("exit status", "fault"),
         """
@@ -66,7 +66,7 @@ TEMPLATES = (
         Which exit status do the maintained versions of {site} return when {fault}?
         """,
     ),
-    QuestionTemplate(
+    _QuestionTemplate(
         "product_weight",
         ("weigh", "heavy"),
         """
@@ -75,7 +75,7 @@ TEMPLATES = (
         What is the weight of the {article} {model} sold by {site}?
         """,
     ),
-    QuestionTemplate(
+    _QuestionTemplate(
         "delivery_charge",
         ("deliver", "parcel", "charge"),
         """
@@ -84,7 +84,7 @@ TEMPLATES = (
         What did the delivery of one parcel from {site} to {country} cost in {year}?
         """,
     ),
-    QuestionTemplate(
+    _QuestionTemplate(
         "part_price",
         ("spare part",),
         """

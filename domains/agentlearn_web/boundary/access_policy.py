@@ -182,14 +182,7 @@ def host_port(url: str) -> HostPort:
 
 
 RefusalCode = Literal[
-    "private_address",
-    "not_served",
-    "unresolvable",
-    "bad_request",
-    "too_large",
-    "too_many",
-    "too_slow",
-    "unreachable",
+    "private_address", "not_served", "unresolvable", "bad_request", "too_large", "too_many", "too_slow", "unreachable"
 ]
 
 

@@ -139,15 +139,7 @@ class _ClientConnection:
 
 
 _Fields = list[tuple[bytes, bytes]]
-_HOP_BY_HOP = {
-    b"connection",
-    b"expect",
-    b"keep-alive",
-    b"te",
-    b"trailer",
-    b"transfer-encoding",
-    b"upgrade",
-}
+_HOP_BY_HOP = {b"connection", b"expect", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
 _ALWAYS_PASSED = {b"content-length", b"host"}
 """Always forwarded, even if a Connection header lists them."""
 

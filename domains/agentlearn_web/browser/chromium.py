@@ -74,6 +74,7 @@ def require_playwright() -> None:
 
 
 def _candidates() -> Iterator[Chromium]:
+    """Yield what is found, in order; of downloads that match a pattern, the newest."""
     if named := os.environ.get(_CHROMIUM_VARIABLE):
         path = shutil.which(named)
         if path is None:
@@ -82,27 +83,16 @@ def _candidates() -> Iterator[Chromium]:
                 code="no_browser",
             )
         yield Chromium(Path(path), _CHROMIUM_VARIABLE)
-    yield from _downloaded(_PLAYWRIGHT_SHELLS)
-    yield from _on_path(_SHELL_PROGRAMS)
-    yield from _downloaded(_PLAYWRIGHT_CHROMIUMS)
-    yield from _on_path(_CHROMIUM_PROGRAMS)
-
-
-def _on_path(names: tuple[str, ...]) -> Iterator[Chromium]:
-    yield from (Chromium(Path(path), "the path") for name in names if (path := shutil.which(name)))
-
-
-def _downloaded(patterns: tuple[str, ...]) -> Iterator[Chromium]:
-    """Yield the newest Chromium that Playwright downloaded and that matches a pattern."""
     folder = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
-    downloads = [path for pattern in patterns for path in folder.glob(pattern) if os.access(path, os.X_OK)]
-    yield from (Chromium(path, "Playwright") for path in sorted(downloads, key=_revision, reverse=True)[:1])
 
+    def revision(path: Path) -> int:  # the number in `chromium-1300/`; folders above may contain numbers too
+        numbers = re.findall(r"-(\d+)(?=/)", path.as_posix())
+        return int(numbers[-1]) if numbers else 0
 
-def _revision(path: Path) -> int:
-    """Return the number in `chromium-1300/`; folders above may contain numbers too."""
-    numbers = re.findall(r"-(\d+)(?=/)", path.as_posix())
-    return int(numbers[-1]) if numbers else 0
+    for patterns, programs in ((_PLAYWRIGHT_SHELLS, _SHELL_PROGRAMS), (_PLAYWRIGHT_CHROMIUMS, _CHROMIUM_PROGRAMS)):
+        found = [path for pattern in patterns for path in folder.glob(pattern) if os.access(path, os.X_OK)]
+        yield from (Chromium(path, "Playwright") for path in sorted(found, key=revision, reverse=True)[:1])
+        yield from (Chromium(Path(path), "the path") for name in programs if (path := shutil.which(name)))
 
 
 def check_browser() -> Iterator[CheckResult]:

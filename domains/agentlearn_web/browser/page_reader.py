@@ -10,6 +10,7 @@ import re
 import time
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, islice
@@ -17,9 +18,8 @@ from itertools import accumulate, chain, islice
 from agentlearn_web.browser.acts.scope import ActScope
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.tabs import Tab
-from agentlearn_web.browser.walk_settings import ActResult, WalkSettings, browser_error, plural
+from agentlearn_web.browser.walk_settings import ActResult, browser_error, plural
 from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, ElementLine, PageObservation, format_line
-from agentlearn_web.reading.line_positions import PlacedLine, line_words
 from agentlearn_web.reading.page_text import PageText, TextBlock, dense
 from agentlearn_web.reading.worker import BAD_INPUT, WorkerFailed, run_worker
 
@@ -112,8 +112,8 @@ def find_text(shown: ShownSnapshot, text: str) -> Iterator[_TextMatch]:
     query = _folded(" ".join(text.split()))
     if not query:
         return
-    words = _Words(shown.text.blocks)
-    yield from _matches(shown, words, list(islice(words.spans(query), _MOST_SPANS)), query)
+    finder = _Finder(shown)
+    yield from finder.matches(list(islice(finder.words.spans(query), _MOST_SPANS)), query)
 
 
 async def find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[_TextMatch]:
@@ -124,31 +124,20 @@ async def find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[_TextMatc
     """
     if not pattern or len(pattern) > _MOST_PATTERN_CHARS:
         raise BadPattern(f"a pattern has 1 to {_MOST_PATTERN_CHARS} characters; this one has {len(pattern)}")
-    words = _Words(shown.text.blocks)
-    given = {"pattern": pattern, "text": words.joined.replace(_APART, "\n"), "most": _MOST_SPANS}
+    finder = _Finder(shown)
+    given = {"pattern": pattern, "text": finder.words.joined.replace(_APART, "\n"), "most": _MOST_SPANS}
     try:
         written = await run_worker("pattern", json.dumps(given).encode(), _PATTERN_S)
     except WorkerFailed as failed:
         if failed.status == BAD_INPUT:
             raise BadPattern(f"{pattern!r} is no regular expression; correct it, or look for plain words") from None
         raise BadPattern(f"{pattern!r} takes too long on this page; make it simpler, or look for plain words") from None
-    spans = [(begin, end) for begin, end in json.loads(written)]
-    return tuple(_matches(shown, words, spans, ""))
+    return tuple(finder.matches((begin, end) for begin, end in json.loads(written)))
 
 
 def holds_text(page: PageText, text: str) -> bool:
     """Return whether a person can read a text in one block of a page. Case and spacing do not matter."""
     return next(_Words(page.blocks, only_seen=True).spans(text), None) is not None
-
-
-def _fitting(found: Sequence[_TextMatch], settings: WalkSettings) -> Sequence[_TextMatch]:
-    """Return the first matches that fit into one view, at least one."""
-    used = 0
-    for number, match in enumerate(found):
-        used += sum(len(format_line(line)) + 1 for line in match.lines)
-        if number == settings.found_matches or (number and used > settings.page_chars):
-            return found[:number]
-    return found
 
 
 def _folded(text: str) -> str:
@@ -173,102 +162,90 @@ def _respaced(words: str) -> str:
     return "".join(made)
 
 
-def _matches(shown: ShownSnapshot, words: _Words, spans: Iterable[tuple[int, int]], query: str) -> Iterator[_TextMatch]:
-    finder, seen, last = _LineFinder(shown), set[int](), -1
-    for begin, end in spans:
-        first, final = words.block_at(begin), words.block_at(end - 1)
-        if final <= last:
-            continue  # the block has been shown
-        match = _match(shown, words, finder, (begin, end), range(max(first, last + 1), final + 1), seen)
-        last = final
-        yield match
-    for number, one in enumerate(shown.placed if query else ()):
-        if number not in seen and _holds_beside_text(one, query, named=not seen):
-            yield _TextMatch((_excerpt_of(one.line, query),), (shown.page_numbers[number],))
-
-
-def _holds_beside_text(one: PlacedLine, query: str, *, named: bool) -> bool:
-    """Return whether an address holds the query, or words of a line that are not in the text of the page.
-
-    named: whether all names are looked at, because an element such as a link can hold several blocks of text.
-    """
-    words = (one.line.name, one.line.text) if named or not one.is_placed else ()
-    return any(query in _folded(" ".join(text.split())) for text in (*words, one.line.url))
-
-
-def _match(
-    shown: ShownSnapshot,
-    words: _Words,
-    finder: "_LineFinder",
-    span: tuple[int, int],
-    blocks: range,
-    seen: set[int],
-) -> _TextMatch:
-    page, starts = shown.text, shown.text.dense_starts
-    text = " ".join(words.texts[at] for at in blocks)
-    offset = words.starts[blocks[0]]
-    excerpt = _around(text, max(span[0] - offset, 0), min(span[1] - offset, len(text)))
-    inside = finder.lines_in(starts[blocks[0]], starts[blocks[-1] + 1])
-    where = finder.page_at(starts[blocks[0]])
-    lines: list[tuple[ElementLine, int]] = []
-    heading = next((at for at in range(blocks[0] - 1, -1, -1) if page.blocks[at].heading), None)
-    if heading is not None and not any(page.blocks[at].heading for at in blocks):
-        above = ElementLine(role="heading", name=_cut(words.texts[heading]), marks=_context(page.blocks[heading]))
-        lines.append((above, finder.page_at(starts[heading])))
-    if blocks[0] and heading != blocks[0] - 1:
-        lines.append((_neighbour(page.blocks[blocks[0] - 1]), finder.page_at(starts[blocks[0] - 1])))
-    whole = [at for at in inside if dense(shown.lines[at].text or shown.lines[at].name) == dense(text)]
-    if whole:
-        line = shown.lines[whole[-1]]
-        field = "text" if line.text else "name"
-        lines.append((line.model_copy(update={field: excerpt}), shown.page_numbers[whole[-1]]))
-    else:
-        marks = (NOT_VISIBLE,) if all(page.blocks[at].hidden for at in blocks) else ()
-        lines.append((ElementLine(role="text", marks=marks, text=excerpt), where))
-    with_refs = [at for at in inside if shown.lines[at].ref and at not in whole[-1:]]
-    seen.update(inside)
-    around = {at: words for at, words in finder.nameless_around(inside) if at not in with_refs}
-    for at in sorted((*with_refs, *around))[:_MOST_REFS]:
-        line = shown.lines[at]
-        named = line.model_copy(update={"name": _cut(around[at])}) if at in around else _excerpt_of(line, "")
-        lines.append((named, shown.page_numbers[at]))
-    if blocks[-1] + 1 < len(page.blocks):
-        lines.append((_neighbour(page.blocks[blocks[-1] + 1]), finder.page_at(starts[blocks[-1] + 1])))
-    return _TextMatch(tuple(line for line, _ in lines), tuple(number for _, number in lines))
-
-
-class _LineFinder:
-    """Finds lines by their place in the text of the page."""
+class _Finder:
+    """Finds the matches in a shown page, and lines by their place in its text."""
 
     def __init__(self, shown: ShownSnapshot) -> None:
-        self._shown = shown
+        self.shown, self.words = shown, _Words(shown.text.blocks)
         placed = sorted((one.begin, at) for at, one in enumerate(shown.placed) if one.is_placed)
         self._begins = [begin for begin, _ in placed]
         self._numbers = [at for _, at in placed]
 
-    def lines_in(self, begin: int, end: int) -> list[int]:
+    def matches(self, spans: Iterable[tuple[int, int]], query: str = "") -> Iterator[_TextMatch]:
+        """Yield what is shown of the matches, each block once. query: is also looked for beside the text."""
+        seen, last = set[int](), -1
+        for begin, end in spans:
+            first, final = self.words.block_at(begin), self.words.block_at(end - 1)
+            if final <= last:
+                continue  # the block has been shown
+            match = self._match((begin, end), range(max(first, last + 1), final + 1), seen)
+            last = final
+            yield match
+        for number, one in enumerate(self.shown.placed if query else ()):
+            # Addresses, and words that are not in the text; all names where nothing was found, because an element such
+            # as a link can hold several blocks of text.
+            named = (one.line.name, one.line.text) if not seen or not one.is_placed else ()
+            holds = any(query in _folded(" ".join(text.split())) for text in (*named, one.line.url))
+            if number not in seen and holds:
+                yield _TextMatch((_excerpt_of(one.line, query),), (self.shown.page_numbers[number],))
+
+    def _match(self, span: tuple[int, int], blocks: range, seen: set[int]) -> _TextMatch:
+        """Return a match in these blocks, with the lines around it. seen: gets the numbers of the lines it shows."""
+        shown, words, page = self.shown, self.words, self.shown.text
+        first, after = blocks[0], blocks[-1] + 1
+        text, offset = " ".join(words.texts[at] for at in blocks), words.starts[first]
+        excerpt = _around(text, max(span[0] - offset, 0), min(span[1] - offset, len(text)))
+        inside = self._lines_in(page.dense_starts[first], page.dense_starts[after])
+        lines: list[tuple[ElementLine, int]] = []
+        heading = next((at for at in range(first - 1, -1, -1) if page.blocks[at].heading), None)
+        if heading is not None and not any(page.blocks[at].heading for at in blocks):
+            name, marks = _cut(words.texts[heading]), _context(page.blocks[heading])
+            lines.append((ElementLine(role="heading", name=name, marks=marks), self._page_at(heading)))
+        if first and heading != first - 1:
+            lines.append(self._neighbour(first - 1))
+        whole = [at for at in inside if dense(shown.lines[at].text or shown.lines[at].name) == dense(text)]
+        if whole:
+            line = shown.lines[whole[-1]]
+            excerpted = line.model_copy(update={"text" if line.text else "name": excerpt})
+            lines.append((excerpted, shown.page_numbers[whole[-1]]))
+        else:
+            marks = (NOT_VISIBLE,) if all(page.blocks[at].hidden for at in blocks) else ()
+            lines.append((ElementLine(role="text", marks=marks, text=excerpt), self._page_at(first)))
+        with_refs = [at for at in inside if shown.lines[at].ref and at not in whole[-1:]]
+        seen.update(inside)
+        around = {at: said for at, said in self._nameless_around(inside) if at not in with_refs}
+        for at in sorted((*with_refs, *around))[:_MOST_REFS]:
+            line = shown.lines[at]
+            named = line.model_copy(update={"name": _cut(around[at])}) if at in around else _excerpt_of(line, "")
+            lines.append((named, shown.page_numbers[at]))
+        if after < len(page.blocks):
+            lines.append(self._neighbour(after))
+        return _TextMatch(tuple(line for line, _ in lines), tuple(number for _, number in lines))
+
+    def _lines_in(self, begin: int, end: int) -> list[int]:
         """Return the numbers of the lines that begin between two positions, in order."""
         return sorted(self._numbers[bisect_right(self._begins, begin - 1) : bisect_right(self._begins, end - 1)])
 
-    def nameless_around(self, inside: Iterable[int]) -> Iterator[tuple[int, str]]:
+    def _nameless_around(self, inside: Iterable[int]) -> Iterator[tuple[int, str]]:
         """Yield the elements with a ref and without a name right above lines without a ref, and the words of the line.
 
         The browser gives no name to a link or button whose words are all in elements of their own, such as code.
         """
-        lines = self._shown.lines
+        lines = self.shown.lines
         for at in inside:
             above = next((up for up in range(at - 1, -1, -1) if lines[up].depth < lines[at].depth), None)
-            if above is not None and not lines[at].ref and lines[above].ref and not line_words(lines[above]):
-                yield above, line_words(lines[at])
+            if above is not None and not lines[at].ref and lines[above].ref and not lines[above].words:
+                yield above, lines[at].words
 
-    def page_at(self, position: int) -> int:
-        """Return the page that shows a position."""
-        at = bisect_right(self._begins, position) - 1
-        return self._shown.page_numbers[self._numbers[at]] if at >= 0 else 1
+    def _neighbour(self, number: int) -> tuple[ElementLine, int]:
+        """Return a block of text beside a match, and its page."""
+        block = self.shown.text.blocks[number]
+        return ElementLine(role="text", marks=_context(block), text=_cut(block.words)), self._page_at(number)
 
-
-def _neighbour(block: TextBlock) -> ElementLine:
-    return ElementLine(role="text", marks=_context(block), text=_cut(block.words))
+    def _page_at(self, number: int) -> int:
+        """Return the page that shows a block of text."""
+        at = bisect_right(self._begins, self.shown.text.dense_starts[number]) - 1
+        return self.shown.page_numbers[self._numbers[at]] if at >= 0 else 1
 
 
 def _context(block: TextBlock) -> tuple[str, ...]:
@@ -298,36 +275,6 @@ def _around(text: str, begin: int, end: int) -> str:
 _POLL_S = 0.2
 
 
-async def _wait_for_text(tab: Tab, text: str, limit_s: float, settings: WalkSettings) -> bool:
-    """Return whether the page held the text within `limit_s`; without a text, wait that long. Raises PageHung.
-
-    The text must be one that a person can see.
-    """
-    until, read_at = time.monotonic() + limit_s, (-1, -1)
-    while True:
-        await tab.watch.require_alive(settings)
-        if text and await tab.watch.has_changed(*read_at, settings):
-            read_at = (tab.watch.document, tab.watch.changes)
-            page = await _text(tab, settings)
-            if page is not None and holds_text(page, text):
-                return True
-            if page is None or page.partial:
-                read_at = (-1, -1)
-        left_s = until - time.monotonic()
-        if left_s <= 0 or tab.page.is_closed():
-            return False
-        await asyncio.sleep(min(_POLL_S, left_s))
-
-
-async def _text(tab: Tab, settings: WalkSettings) -> PageText | None:
-    """Return the text of the page; None if it could not be read."""
-    try:
-        async with tab.watch.link.turns:
-            return await tab.watch.read_text(settings)
-    except (TimeoutError, browser_error()):
-        return None
-
-
 _WAIT_S = 10.0
 _MOST_WAIT_S = 30.0
 
@@ -353,7 +300,7 @@ class PageReader:
         """Return the shown snapshot, or a fresh one if the page has changed since. Raises PageHung."""
         tab = self._scope.tab
         shown = tab.shown
-        if shown is None or await tab.has_changed(shown, self._scope.settings):
+        if shown is None or await tab.has_changed(shown):
             await self._scope.tabs.tidy()
             await self._view(ActResult())
         return self._scope.tab.shown or ShownSnapshot(self._scope.tab.watch.document)
@@ -367,7 +314,12 @@ class PageReader:
             found, result = (), ActResult("bad_pattern", str(error))
         else:
             result = ActResult() if found else ActResult("not_found", "the page does not hold this text")
-        kept = _fitting(found, self._scope.settings)
+        kept, used, settings = list[_TextMatch](), 0, self._scope.settings
+        for match in found:  # as many as fit into one view, at least one
+            used += sum(len(format_line(line)) + 1 for line in match.lines)
+            if len(kept) == settings.found_matches or (kept and used > settings.page_chars):
+                break
+            kept.append(match)
         if len(found) > len(kept):
             more = plural(len(found) - len(kept), "more place")
             self._scope.events.add("truncated", f"{more} of the page held it; look for something longer")
@@ -393,10 +345,33 @@ class PageReader:
         if not 0 <= limit_s <= _MOST_WAIT_S:
             note = f"{seconds!r} seconds cannot be waited; give a number from 0 to {_MOST_WAIT_S:g}"
             return await self._view(ActResult("bad_wait", note, acted=False))
-        found = await _wait_for_text(self._scope.tab, text or "", limit_s, self._scope.settings)
+        found = await self._wait_for_text(text or "", limit_s)
         await self._scope.tabs.tidy()
         if found or not text:
             view = await self._view(ActResult())
             first = next(iter(find_text(self._scope.tab.shown or ShownSnapshot(0), text or "")), None)
             return await self.more(first.pages[0]) if first else view
         return await self._view(ActResult("not_found", f"the text did not appear within {limit_s:g} s"))
+
+    async def _wait_for_text(self, text: str, limit_s: float) -> bool:
+        """Return whether the page held the text within `limit_s`; without a text, wait that long. Raises PageHung.
+
+        The text must be one that a person can see.
+        """
+        tab = self._scope.tab
+        until, read_at = time.monotonic() + limit_s, (-1, -1)
+        while True:
+            await tab.watch.require_alive()
+            if text and await tab.watch.has_changed(*read_at):
+                read_at, page = (tab.watch.document, tab.watch.changes), None
+                with suppress(TimeoutError, browser_error()):
+                    async with tab.watch.link.turns:
+                        page = await tab.watch.read_text()
+                if page is not None and holds_text(page, text):
+                    return True
+                if page is None or page.partial:
+                    read_at = (-1, -1)
+            left_s = until - time.monotonic()
+            if left_s <= 0 or tab.page.is_closed():
+                return False
+            await asyncio.sleep(min(_POLL_S, left_s))

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from agentlearn_web.boundary.proxy_session import REFUSED_HEADER
@@ -138,7 +139,7 @@ class PageHung(Exception):
     """Raised when a page no longer answers."""
 
 
-@dataclass(slots=True)
+@dataclass  # without slots: Playwright keeps a note on the object of each method that listens
 class PageWatch:
     """The activity of one page, as the browser reports it. Made by `PageWatch.start`."""
 
@@ -146,7 +147,8 @@ class PageWatch:
     cdp: "CDPSession"
     frame: str
     """Id of the main frame."""
-    link: BrowserLink = field(default_factory=BrowserLink)
+    link: BrowserLink
+    settings: WalkSettings
     document: int = 0
     """Number of documents that the main frame has had."""
     arrived_at: float = 0.0
@@ -188,31 +190,30 @@ class PageWatch:
     _world: tuple[int, int] = (-1, -1)
     """Execution context of the isolated world, and the number of its document."""
 
-    async def wait_until_settled(
-        self, settings: WalkSettings, since: float, *, effects_started: bool = True, typed: bool = False
-    ) -> None:
+    async def wait_until_settled(self, since: float, *, effects_started: bool = True, typed: bool = False) -> None:
         """Wait until the page has settled, or for as long as the settings allow. Raises PageHung.
 
         since: when the act began. effects_started: whether everything that the act triggers directly has started.
         typed: whether the act typed keys.
         """
         began, first, document = time.monotonic(), self.document, self.document
-        limit_s, loaded = settings.restless_s if self.restless else settings.settle_s, True
+        settings, loaded = self.settings, True
+        limit_s = settings.restless_s if self.restless else settings.settle_s
         last = began
         while True:
-            if self.loading and not self._is_stalled(settings):
-                loaded = await self._wait_until_loaded(settings)
+            if self.loading and not self._is_stalled():
+                loaded = await self._wait_until_loaded()
                 last = time.monotonic()
             if self.document != document:
                 document, self.restless, effects_started = self.document, False, True
                 began, limit_s = last, settings.settle_s
             if self.document - first > _MAX_DOCUMENTS:
-                await self.stop(settings)
+                await self.stop()
                 loaded = False
-            state = await self._probe(settings)
+            state = await self._probe()
             if not loaded:
                 return
-            stalled = self.loading and self._is_stalled(settings)
+            stalled = self.loading and self._is_stalled()
             if self.loading and not stalled:
                 continue
             now = time.monotonic()
@@ -233,72 +234,72 @@ class PageWatch:
             left_s = calm_s - quiet_s
             await self._wait_for_event(left_s if left_s > _MIN_WAIT_S else calm_s)
 
-    async def wait_for_document(self, settings: WalkSettings) -> None:
+    async def wait_for_document(self) -> None:
         """Wait until the first document of a new window has arrived, at most for the load time."""
-        until = time.monotonic() + settings.load_s
+        until = time.monotonic() + self.settings.load_s
         while not self.document and not self.page.is_closed() and self.page.url in {"", "about:blank"}:
             if (left_s := until - time.monotonic()) <= 0:
                 return
-            await self._wait_for_event(min(left_s, settings.quiet_s))
+            await self._wait_for_event(min(left_s, self.settings.quiet_s))
 
-    async def wait_for_pictures(self, since: float, settings: WalkSettings) -> None:
+    async def wait_for_pictures(self, since: float) -> None:
         """Wait until the page has drawn its next frame, and every request that began after `since` has ended.
 
         Waits at most `settle_s`.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(settings.settle_s):
+            async with asyncio.timeout(self.settings.settle_s):
                 await self._evaluate(_NEXT_FRAME)
                 while any(at >= since for at in self.pending.values()):
-                    await self._wait_for_event(settings.quiet_s)
+                    await self._wait_for_event(self.settings.quiet_s)
 
-    async def stop(self, settings: WalkSettings) -> None:
+    async def stop(self) -> None:
         """Stop loading. Raises PageHung."""
         self.loading = False
-        await self._answer(self.cdp.send("Page.stopLoading"), settings)
+        await self._answer(self.cdp.send("Page.stopLoading"))
 
-    async def has_changed(self, document: int, changes: int, settings: WalkSettings) -> bool:
+    async def has_changed(self, document: int, changes: int) -> bool:
         """Return whether the page is no longer at this change of this document. Raises PageHung."""
-        await self._probe(settings)
+        await self._probe()
         return (self.document, self.changes) != (document, changes)
 
-    async def require_alive(self, settings: WalkSettings) -> None:
+    async def require_alive(self) -> None:
         """Raise PageHung if the page does not answer."""
-        if not await is_alive(self.cdp, self.link.cdp, settings, lambda: self.crashed or self.page.is_closed()):
+        if not await is_alive(self.cdp, self.link.cdp, self.settings, lambda: self.crashed or self.page.is_closed()):
             raise PageHung
 
-    async def read_text(self, settings: WalkSettings) -> PageText:
+    async def read_text(self) -> PageText:
         """Return the text of the document. Raises PageHung, TimeoutError, or Playwright's error.
 
         Reading takes long on a long page, so liveness is asked for only when it did not end within `snapshot_s`.
         """
-        async with asyncio.timeout(settings.snapshot_s):
-            found = await self._evaluate(f"({page_text_script()})({settings.snapshot_chars})")
+        async with asyncio.timeout(self.settings.snapshot_s):
+            found = await self._evaluate(f"({page_text_script()})({self.settings.snapshot_chars})")
         return PageText.parse(found)
 
-    async def _wait_until_loaded(self, settings: WalkSettings) -> bool:
+    async def _wait_until_loaded(self) -> bool:
         """Return whether the page has loaded within the limit. Otherwise loading is stopped and the page is shown.
 
         A page whose own text has arrived may go on loading the parts of it that do not arrive.
         """
-        until = time.monotonic() + settings.load_s
+        until = time.monotonic() + self.settings.load_s
         while self.loading:
-            if self._is_stalled(settings):
+            if self._is_stalled():
                 self.unfinished = f"the page is not complete: {plural(len(self.pending), 'part')} of it did not arrive"
                 for frame in {one.frame for one in self.pending if one.is_navigation_request()}:
                     with suppress(browser_error()):  # a view would wait for the document of this frame
-                        await frame.goto("about:blank", timeout=settings.stalled_s * 1000)
+                        await frame.goto("about:blank", timeout=self.settings.stalled_s * 1000)
                 return True
             if (left_s := until - time.monotonic()) <= 0:
-                await self.stop(settings)
-                self.unfinished = f"the page is not complete: loading was stopped after {settings.load_s:g} s"
+                await self.stop()
+                self.unfinished = f"the page is not complete: loading was stopped after {self.settings.load_s:g} s"
                 return False
-            await self._wait_for_event(min(left_s, settings.stalled_s) if self.parsed == self.document else left_s)
+            await self._wait_for_event(min(left_s, self.settings.stalled_s) if self.parsed == self.document else left_s)
         return True
 
-    def _is_stalled(self, settings: WalkSettings) -> bool:
+    def _is_stalled(self) -> bool:
         """Return whether the text of the document is there, and nothing else has arrived for some time."""
-        return self.parsed == self.document and time.monotonic() - self.last_arrival >= settings.stalled_s
+        return self.parsed == self.document and time.monotonic() - self.last_arrival >= self.settings.stalled_s
 
     async def _wait_for_event(self, limit_s: float) -> None:
         """Wait until the browser reports an event, or for `limit_s`."""
@@ -309,16 +310,16 @@ class PageWatch:
         except TimeoutError:
             return
 
-    async def _probe(self, settings: WalkSettings) -> dict[str, Any]:
+    async def _probe(self) -> dict[str, Any]:
         for attempt in range(2 * _RETRIES):
             try:
-                state = await self._answer(self._evaluate(_PROBE), settings)
+                state = await self._answer(self._evaluate(_PROBE))
             except browser_error():
                 if self.page.is_closed():
                     raise
                 self._world = (-1, -1)  # the document was replaced in the meantime
                 if attempt >= _RETRIES:
-                    await self.stop(settings)
+                    await self.stop()
                 await asyncio.sleep(_RETRY_S)
             else:
                 self.title, self.status, self.changes = state["title"], state["status"], state["changes"]
@@ -327,14 +328,14 @@ class PageWatch:
                 return state
         raise PageHung
 
-    async def _answer(self, asked: Coroutine[Any, Any, _T], settings: WalkSettings) -> _T:
+    async def _answer(self, asked: Coroutine[Any, Any, _T]) -> _T:
         """Return what the page answers, however long that takes while it is alive. Raises PageHung."""
         answer = asyncio.ensure_future(asked)
         try:
             while not answer.done():
                 await asyncio.wait([answer], timeout=_PATIENCE_S)
                 if not answer.done():
-                    await self.require_alive(settings)
+                    await self.require_alive()
             return answer.result()
         finally:
             if not answer.done():
@@ -365,72 +366,59 @@ class PageWatch:
         self._changed.set()
 
     @classmethod
-    async def start(cls, page: "Page", link: BrowserLink) -> Self:
+    async def start(cls, page: "Page", link: BrowserLink, settings: WalkSettings) -> Self:
         """Start watching a page of the browser that `link` leads to."""
         cdp = await page.context.new_cdp_session(page)
         await cdp.send("Page.enable")
         tree = await cdp.send("Page.getFrameTree")
-        watch = cls(page, cdp, tree["frameTree"]["frame"]["id"], link)
-        _listen_to_frames(watch)
-        _listen_to_requests(watch)
+        watch = cls(page, cdp, tree["frameTree"]["frame"]["id"], link, settings)
+        cdp.on("Page.frameStartedLoading", partial(watch._on_loading, loading=True))
+        cdp.on("Page.frameStoppedLoading", partial(watch._on_loading, loading=False))
+        cdp.on("Page.domContentEventFired", watch._on_parsed)
+        cdp.on("Page.frameNavigated", watch._on_navigated)
+        cdp.on("Page.windowOpen", watch._on_window)
+        page.on("response", watch._on_response)
+        page.on("request", watch._on_request)
+        page.on("requestfinished", watch._on_finished)
+        page.on("requestfailed", watch._on_failed)
         return watch
 
+    def _on_loading(self, event: dict[str, Any], *, loading: bool) -> None:
+        if event["frameId"] == self.frame:
+            self.loading = loading
+            self.notify()
 
-def _listen_to_frames(watch: PageWatch) -> None:
-    def started(event: dict[str, Any]) -> None:
-        if event["frameId"] == watch.frame:
-            watch.loading = True
-            watch.notify()
+    def _on_parsed(self, _: dict[str, Any]) -> None:
+        self.parsed, self.last_arrival = self.document, time.monotonic()
+        self.notify()
 
-    def parsed(_: dict[str, Any]) -> None:
-        watch.parsed, watch.last_arrival = watch.document, time.monotonic()
-        watch.notify()
+    def _on_navigated(self, event: dict[str, Any]) -> None:
+        if event["frame"]["id"] == self.frame:
+            self.document += 1
+            self.unfinished = ""
+            self.arrived_at = time.monotonic()
+            self.notify()
 
-    def stopped(event: dict[str, Any]) -> None:
-        if event["frameId"] == watch.frame:
-            watch.loading = False
-            watch.notify()
+    def _on_window(self, event: dict[str, Any]) -> None:
+        self.windows.append(event["url"])
+        self.notify()
 
-    def navigated(event: dict[str, Any]) -> None:
-        if event["frame"]["id"] == watch.frame:
-            watch.document += 1
-            watch.unfinished = ""
-            watch.arrived_at = time.monotonic()
-            watch.notify()
+    def _on_request(self, request: "Request") -> None:
+        self.last_request = self.pending[request] = time.monotonic()
+        if request.is_navigation_request() and request.frame == self.page.main_frame:
+            self.target_url, self.failure = request.url, ""
+        self.notify()
 
-    def window(event: dict[str, Any]) -> None:
-        watch.windows.append(event["url"])
-        watch.notify()
+    def _on_finished(self, request: "Request") -> None:
+        self.last_request = self.last_arrival = time.monotonic()
+        self.pending.pop(request, None)
+        self.notify()
 
-    watch.cdp.on("Page.frameStartedLoading", started)
-    watch.cdp.on("Page.frameStoppedLoading", stopped)
-    watch.cdp.on("Page.domContentEventFired", parsed)
-    watch.cdp.on("Page.frameNavigated", navigated)
-    watch.cdp.on("Page.windowOpen", window)
+    def _on_failed(self, request: "Request") -> None:
+        self._on_finished(request)
+        if request.is_navigation_request() and request.url == self.target_url:
+            self.failure = request.failure or ""
 
-
-def _listen_to_requests(watch: PageWatch) -> None:
-    def started(request: "Request") -> None:
-        watch.last_request = watch.pending[request] = time.monotonic()
-        if request.is_navigation_request() and request.frame == watch.page.main_frame:
-            watch.target_url, watch.failure = request.url, ""
-        watch.notify()
-
-    def finished(request: "Request") -> None:
-        watch.last_request = watch.last_arrival = time.monotonic()
-        watch.pending.pop(request, None)
-        watch.notify()
-
-    def failed(request: "Request") -> None:
-        finished(request)
-        if request.is_navigation_request() and request.url == watch.target_url:
-            watch.failure = request.failure or ""
-
-    def answered(response: "Response") -> None:
-        if response.request.is_navigation_request() and response.frame == watch.page.main_frame:
-            watch.refusal = response.headers.get(REFUSED_HEADER, "")
-
-    watch.page.on("response", answered)
-    watch.page.on("request", started)
-    watch.page.on("requestfinished", finished)
-    watch.page.on("requestfailed", failed)
+    def _on_response(self, response: "Response") -> None:
+        if response.request.is_navigation_request() and response.frame == self.page.main_frame:
+            self.refusal = response.headers.get(REFUSED_HEADER, "")

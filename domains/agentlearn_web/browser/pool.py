@@ -63,9 +63,27 @@ class _BrowserProcess:
 
     browser: "Browser"
     link: BrowserLink
+    """What its walks share. As many pages are read at once as there are cores."""
     walks_started: int = 0
     open: int = 0
     broken: bool = False
+
+    @staticmethod
+    async def of(browser: "Browser") -> "_BrowserProcess":
+        """Connect to a browser. Raises BrowserLost."""
+        try:
+            cdp = await browser.new_browser_cdp_session()
+        except browser_error() as error:
+            raise BrowserLost(f"the browser did not answer: {error}", code="browser_failed") from error
+        return _BrowserProcess(browser, BrowserLink(cdp, asyncio.Semaphore(os.cpu_count() or 1)))
+
+    async def close(self) -> None:
+        """Close the browser."""
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await self.browser.close()
+        except (TimeoutError, browser_error()) as error:
+            get_log().warning("browser.not_closed", reason=str(error))
 
 
 class Browsers:
@@ -140,23 +158,20 @@ class Browsers:
             reason = "the browser ended before these walks were saved"
             get_log().warning("recordings.lost", walks=self._unsaved_recordings, reason=reason)
         if self._current is not None:
-            await _close_browser(self._current.browser)
+            await self._current.close()
 
     async def _browser_process(self) -> _BrowserProcess:
         """Return the browser for the next walk: the current one, or a new one if that is used up or gone."""
         async with self._launching:
             current = self._current
-            if current is not None and self._is_usable(current):
-                return current
-            if current is not None and current.open == 0:
-                await _close_browser(current.browser)
-            browser = await self._launch()
-            self._current = _BrowserProcess(browser, await _link(browser))
+            if current is not None:
+                fresh = current.walks_started < self._options.recycle_after
+                if fresh and not current.broken and current.browser.is_connected():
+                    return current
+                if current.open == 0:
+                    await current.close()
+            self._current = await _BrowserProcess.of(await self._launch())
             return self._current
-
-    def _is_usable(self, process: _BrowserProcess) -> bool:
-        fresh = process.walks_started < self._options.recycle_after
-        return fresh and not process.broken and process.browser.is_connected()
 
     async def _launch(self) -> "Browser":
         used = self._playwright
@@ -213,7 +228,7 @@ class Browsers:
     async def _leave(self, process: _BrowserProcess) -> None:
         process.open -= 1
         if process is not self._current and process.open == 0:
-            await _close_browser(process.browser)
+            await process.close()
 
 
 @asynccontextmanager
@@ -267,20 +282,3 @@ def default_walkers() -> int:
             f"{_WALKERS_VARIABLE} is {value!r}; give the number of browser contexts open at once, at least 1"
         )
     return int(value)
-
-
-async def _link(browser: "Browser") -> BrowserLink:
-    """Return what the walks of a browser share. As many pages are read at once as there are cores."""
-    try:
-        cdp = await browser.new_browser_cdp_session()
-    except browser_error() as error:
-        raise BrowserLost(f"the browser did not answer: {error}", code="browser_failed") from error
-    return BrowserLink(cdp, asyncio.Semaphore(os.cpu_count() or 1))
-
-
-async def _close_browser(browser: "Browser") -> None:
-    try:
-        async with asyncio.timeout(_CLOSE_S):
-            await browser.close()
-    except (TimeoutError, browser_error()) as error:
-        get_log().warning("browser.not_closed", reason=str(error))

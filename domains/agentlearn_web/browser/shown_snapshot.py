@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Self
 
 from agentlearn_web.observation import NOT_VISIBLE, PARTLY_VISIBLE, PRE, ElementLine, format_line
-from agentlearn_web.reading.line_positions import PlacedLine, place_lines, read_lines
+from agentlearn_web.reading.line_positions import PageLines, PlacedLine
 from agentlearn_web.reading.page_text import PageText, dense
 
 _CONTEXT_FRACTION = 4
@@ -193,9 +193,9 @@ class ShownSnapshot:
         changes: int = 0,
         every_ref: Sequence[ElementLine] = (),
     ) -> Self:
-        """Return the snapshot of a page from its elements and its text. every_ref: see `read_lines`."""
+        """Return the snapshot of a page from its elements and its text. every_ref: see `PageLines.read`."""
         fields = {"document": document, "text": text, "truncated": truncated, "changes": changes}
-        return cls._paged(read_lines(lines, text, every_ref), page_chars, **fields)
+        return cls._paged(PageLines(text).read(lines, every_ref), page_chars, **fields)
 
     @classmethod
     def of_text(cls, document: int, text: PageText, page_chars: int, *, changes: int = 0) -> Self:
@@ -210,7 +210,7 @@ class ShownSnapshot:
             for line, block in text.plain_lines()
         )
         fields = {"document": document, "text": text, "changes": changes, "is_plain": True}
-        return cls._paged(place_lines(tuple(lines), text), page_chars, **fields)
+        return cls._paged(PageLines(text).place(tuple(lines)), page_chars, **fields)
 
     @classmethod
     def _paged(cls, placed: Iterable[PlacedLine], page_chars: int, **fields: Any) -> Self:

@@ -6,10 +6,11 @@ names and texts come from the page: only a mark outside all quotes is a real mar
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from agentlearn_web.observation import ElementLine
+from agentlearn_web.reading.page_text import joined_surrogates
 
 _ELEMENT = re.compile(r'(?P<role>[A-Za-z][\w-]*)(?P<name> "(?:[^"\\]|\\.)*")?(?P<marks>(?: \[[^\[\]"]*\])*)', re.DOTALL)
 _QUOTED_KEY = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
@@ -18,7 +19,6 @@ _MARK = re.compile(r" \[([^\]]*)\]")
 _REF = re.compile(r"(?:f\d+)?e\d+")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _NOISE = frozenset({"active", "box", "cursor", "ref"})
 
 _STRUCTURE = frozenset({
@@ -45,6 +45,61 @@ class _Node:
     text: str = ""
     children: list["_Node"] = field(default_factory=list["_Node"])
 
+    @property
+    def is_wrapper(self) -> bool:
+        """Whether it is generic and has no content of its own."""
+        says = self.name or self.text or self.url or self.marks
+        return self.role == "generic" and not says and not self.has_pointer
+
+    def descendants(self) -> Iterator["_Node"]:
+        """Yield what is below it, in order."""
+        for one in self.children:
+            yield one
+            yield from one.descendants()
+
+    def unwrapped(self) -> list["_Node"]:
+        """Return its children without generic wrappers that have one child or none and no content."""
+        kept: list[_Node] = []
+        for node in self.children:
+            node.children = node.unwrapped()
+            *about, last = node.children or [_Node("")]
+            if about and last.role == "text" and all(one.role.startswith("/") for one in about) and not node.text:
+                node.text, node.children = last.text, [one for one in about if one.text]  # a field's value
+            kept += node.children if node.is_wrapper and len(node.children) < 2 else [node]
+        return kept
+
+    def is_actionable(self, *, scripted: bool) -> bool:
+        """Return whether it gets a ref. A click on a leaf also reaches its ancestors, so those need no ref.
+
+        A column header always gets one, because a click on a button in it does not sort. scripted: whether the page has
+        scripts. A generic element then gets one too if it has text of its own and nothing else to click.
+        """
+        if not self.ref or self.has_pointer:
+            return bool(self.ref)
+        below = self.descendants()
+        if self.role == "generic":
+            says = scripted and any(one.role == "text" for one in self.children)
+            others = (one.has_pointer or (one.ref and one.role not in _STRUCTURE) for one in below)
+            return not self.children or (says and not any(others))
+        if scripted and self.role in _OFTEN_CLICKABLE:
+            return self.role == "columnheader" or not any(one.is_actionable(scripted=True) for one in below)
+        return self.role not in _STRUCTURE
+
+    def lines(self, tab: str, depth: int, *, scripted: bool, every_ref: bool) -> Iterator[ElementLine]:
+        """Yield the lines of what is below it."""
+        for node in self.children:
+            shows_ref = node.ref and (every_ref or node.is_actionable(scripted=scripted))
+            yield ElementLine(
+                depth=depth,
+                role=node.role,
+                name=node.name,
+                marks=node.marks,
+                ref=f"{tab}:{node.ref}" if shows_ref else "",
+                url=node.url,
+                text=node.text,
+            )
+            yield from node.lines(tab, depth + 1, scripted=scripted, every_ref=every_ref)
+
 
 def parse_snapshot(
     snapshot: str, tab: str, *, scripted: bool = False, every_ref: bool = False
@@ -56,9 +111,10 @@ def parse_snapshot(
     Never fails: text outside the grammar becomes a line of text. Left out: wrappers with one child or none, and refs of
     elements that only structure the page.
     """
-    nodes = _without_wrappers(_parse_tree(snapshot))
-    nodes = nodes[0].children if len(nodes) == 1 and _is_wrapper(nodes[0]) else nodes
-    return tuple(_lines(nodes, tab, 0, scripted=scripted, every_ref=every_ref))
+    root = _parse_tree(snapshot)
+    root.children = root.unwrapped()
+    root = root.children[0] if len(root.children) == 1 and root.children[0].is_wrapper else root
+    return tuple(root.lines(tab, 0, scripted=scripted, every_ref=every_ref))
 
 
 def bare_ref(ref: str) -> str:
@@ -68,17 +124,11 @@ def bare_ref(ref: str) -> str:
 
 def refs_in(snapshot: str) -> frozenset[str]:
     """Return the bare refs of all elements of a snapshot."""
-    return frozenset(_refs(_parse_tree(snapshot)))
+    return frozenset(node.ref for node in _parse_tree(snapshot).descendants() if node.ref)
 
 
-def _refs(nodes: Iterable[_Node]) -> Iterator[str]:
-    for node in nodes:
-        if node.ref:
-            yield node.ref
-        yield from _refs(node.children)
-
-
-def _parse_tree(snapshot: str) -> list[_Node]:
+def _parse_tree(snapshot: str) -> _Node:
+    """Return a node with the elements of a snapshot below it."""
     root = _Node("")
     path: list[tuple[int, _Node]] = [(-1, root)]
     for line in snapshot.split("\n"):  # not splitlines: other line breaks can occur inside a line of YAML
@@ -90,7 +140,7 @@ def _parse_tree(snapshot: str) -> list[_Node]:
             path.pop()
         parent = path[-1][1]
         if not content.startswith("- "):
-            parent.children.append(_Node("text", text=_without_surrogates(content)))
+            parent.children.append(_Node("text", text=joined_surrogates(content)))
         elif (found := _PROPERTY.fullmatch(content[2:])) is not None:
             if found[1] == "url":
                 parent.url = _parse_scalar(found[2])
@@ -100,7 +150,7 @@ def _parse_tree(snapshot: str) -> list[_Node]:
             node = _parse_element(content[2:])
             parent.children.append(node)
             path.append((depth, node))
-    return root.children
+    return root
 
 
 def _parse_element(line: str) -> _Node:
@@ -110,10 +160,14 @@ def _parse_element(line: str) -> _Node:
     else:
         found = _ELEMENT.match(line)
         key, rest = (found[0], line[found.end() :]) if found else ("", line)
-    element = _ELEMENT.fullmatch(key)
-    name = _parse_name(element["name"]) if element is not None else None
-    if element is None or name is None or not (rest in {"", ":"} or rest.startswith(": ")):
-        return _Node("text", text=_without_surrogates(line))
+    element, name = _ELEMENT.fullmatch(key), ""
+    try:
+        if element is not None and element["name"]:  # a JSON string
+            name = joined_surrogates(json.loads(element["name"], strict=False))
+    except ValueError:
+        element = None
+    if element is None or not (rest in {"", ":"} or rest.startswith(": ")):
+        return _Node("text", text=joined_surrogates(line))
     marks = _MARK.findall(element["marks"])
     known = dict(mark.partition("=")[::2] for mark in marks)
     ref = known.get("ref", "")
@@ -127,89 +181,13 @@ def _parse_element(line: str) -> _Node:
     )
 
 
-def _parse_name(line: str | None) -> str | None:
-    """Return a name written as a JSON string; None if it is not valid JSON."""
-    try:
-        return _without_surrogates(json.loads(line, strict=False)) if line else ""
-    except ValueError:
-        return None
-
-
 def _parse_scalar(line: str) -> str:
     """Return a value that is plain or in double quotes."""
+
+    def unescaped(found: re.Match[str]) -> str:
+        digits = found[1] or found[2]
+        return chr(int(digits, 16)) if digits else _ESCAPED.get(found[3], found[3])
+
     if len(line) < 2 or not (line.startswith('"') and line.endswith('"')):
-        return _without_surrogates(line)
-    return _without_surrogates(_ESCAPE.sub(_unescaped, line[1:-1]))
-
-
-def _unescaped(found: re.Match[str]) -> str:
-    digits = found[1] or found[2]
-    return chr(int(digits, 16)) if digits else _ESCAPED.get(found[3], found[3])
-
-
-def _without_surrogates(text: str) -> str:
-    """Return the text without lone surrogates, which cannot be encoded. Surrogate pairs are joined."""
-    if _SURROGATE.search(text) is None:
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _without_wrappers(nodes: Iterable[_Node]) -> list[_Node]:
-    """Return the nodes without generic wrappers that have one child or none and no content."""
-    kept: list[_Node] = []
-    for node in nodes:
-        node.children = _without_wrappers(node.children)
-        *about, last = node.children or [_Node("")]
-        if about and last.role == "text" and all(one.role.startswith("/") for one in about) and not node.text:
-            node.text, node.children = last.text, [one for one in about if one.text]  # a field's value
-        if _is_wrapper(node) and len(node.children) < 2:
-            kept += node.children
-        else:
-            kept.append(node)
-    return kept
-
-
-def _is_wrapper(node: _Node) -> bool:
-    says = node.name or node.text or node.url or node.marks
-    return node.role == "generic" and not says and not node.has_pointer
-
-
-def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool, every_ref: bool) -> Iterator[ElementLine]:
-    for node in nodes:
-        yield ElementLine(
-            depth=depth,
-            role=node.role,
-            name=node.name,
-            marks=node.marks,
-            ref=f"{tab}:{node.ref}" if node.ref and (every_ref or _is_actionable(node, scripted=scripted)) else "",
-            url=node.url,
-            text=node.text,
-        )
-        yield from _lines(node.children, tab, depth + 1, scripted=scripted, every_ref=every_ref)
-
-
-def _is_clickable_text(node: _Node) -> bool:
-    """Return whether a generic element of a page with scripts has text of its own and nothing else to click."""
-    return any(one.role == "text" for one in node.children) and not any(
-        one.has_pointer or (one.ref and one.role not in _STRUCTURE) for one in _descendants(node)
-    )
-
-
-def _descendants(node: _Node) -> Iterator[_Node]:
-    for one in node.children:
-        yield one
-        yield from _descendants(one)
-
-
-def _is_actionable(node: _Node, *, scripted: bool) -> bool:
-    """Return whether a node gets a ref. A click on a leaf also reaches its ancestors, so those need no ref.
-
-    A column header always gets one, because a click on a button in it does not sort.
-    """
-    if not node.ref or node.has_pointer:
-        return bool(node.ref)
-    if node.role == "generic":
-        return not node.children or (scripted and _is_clickable_text(node))
-    if scripted and node.role in _OFTEN_CLICKABLE:
-        return node.role == "columnheader" or not any(_is_actionable(one, scripted=True) for one in _descendants(node))
-    return node.role not in _STRUCTURE
+        return joined_surrogates(line)
+    return joined_surrogates(_ESCAPE.sub(unescaped, line[1:-1]))

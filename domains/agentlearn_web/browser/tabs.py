@@ -15,7 +15,6 @@ from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.snapshot import parse_snapshot
 from agentlearn_web.browser.walk_settings import ActResult, BrowserLost, WalkSettings, browser_error, is_timeout, plural
 from agentlearn_web.observation import TabLine
-from agentlearn_web.reading.line_positions import needs_every_ref
 from agentlearn_web.reading.page_text import PageText, TextBlock, TextRun, dense
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Tab:
         """The tab as shown in an observation."""
         return TabLine(id=self.id, url=self.url, title=self.pdf.title if self.pdf is not None else self.watch.title)
 
-    async def snapshot(self, settings: WalkSettings) -> ShownSnapshot:
+    async def snapshot(self) -> ShownSnapshot:
         """Take a fresh snapshot. Raises PageHung, or Playwright's error if the page is gone.
 
         Waits for a turn among the walks of the browser. If the browser gives no snapshot in time, the text of the page
@@ -69,34 +68,34 @@ class Tab:
         """
         document = self.watch.document
         if self.pdf is not None:
-            return ShownSnapshot.of_text(document, self.pdf.text, settings.page_chars)
+            return ShownSnapshot.of_text(document, self.pdf.text, self.watch.settings.page_chars)
         if self.is_error_page:
             return ShownSnapshot(document)
         if (alone := self.watch.text_only) is not None:
             text = PageText((TextBlock((TextRun(alone),), pre=1),) if alone.strip() else ())
-            return ShownSnapshot.of_text(document, text, settings.page_chars)
-        await self.watch.require_alive(settings)
+            return ShownSnapshot.of_text(document, text, self.watch.settings.page_chars)
+        await self.watch.require_alive()
         waits = self.watch.link.turns.locked()
         async with self.watch.link.turns:
             if waits:
-                await self.watch.require_alive(settings)
+                await self.watch.require_alive()
             changes = self.watch.changes
-            text, elements = await self._read(settings)
+            text, elements = await self._read()
         if elements is None:
-            return ShownSnapshot.of_text(document, text, settings.page_chars, changes=changes)
+            return ShownSnapshot.of_text(document, text, self.watch.settings.page_chars, changes=changes)
         scripted = not self.watch.is_static
 
         def compose() -> ShownSnapshot:
-            kept, most = elements, settings.snapshot_chars
+            kept, most = elements, self.watch.settings.snapshot_chars
             if len(elements) > most:  # as many whole lines as fit
                 kept = elements[:most].rpartition("\n")[0]
             lines = parse_snapshot(kept, self.id, scripted=scripted)
-            every_ref = parse_snapshot(kept, self.id, every_ref=True) if needs_every_ref(text) else ()
+            every_ref = parse_snapshot(kept, self.id, every_ref=True) if text.needs_every_ref else ()
             return ShownSnapshot.compose(
                 document,
                 lines,
                 text,
-                settings.page_chars,
+                self.watch.settings.page_chars,
                 truncated=len(elements) - len(kept),
                 changes=changes,
                 every_ref=every_ref,
@@ -104,18 +103,18 @@ class Tab:
 
         return await asyncio.to_thread(compose) if len(elements) > _LONG_CHARS else compose()
 
-    async def has_changed(self, shown: ShownSnapshot, settings: WalkSettings) -> bool:
+    async def has_changed(self, shown: ShownSnapshot) -> bool:
         """Return whether the page may differ from a snapshot. Changes in frames are not observed. Raises PageHung."""
         if self.is_error_page or self.pdf is not None:
             return shown.document != self.watch.document
-        return await self.watch.has_changed(shown.document, shown.changes, settings) or shown.text.partial
+        return await self.watch.has_changed(shown.document, shown.changes) or shown.text.partial
 
-    async def _read(self, settings: WalkSettings) -> tuple[PageText, str | None]:
+    async def _read(self) -> tuple[PageText, str | None]:
         """Return the text of the page, and Playwright's snapshot. Raises PageHung.
 
         Both are asked for at once: the browser makes the snapshot while the text is parsed.
         """
-        text, elements = asyncio.ensure_future(self._text(settings)), asyncio.ensure_future(self._elements(settings))
+        text, elements = asyncio.ensure_future(self._text()), asyncio.ensure_future(self._elements())
         try:
             found, snapshot = await text, await elements
             return (found if len(self.page.frames) < 2 else await self._with_frame_secrets(found)), snapshot
@@ -124,12 +123,12 @@ class Tab:
             elements.cancel()
             await asyncio.gather(text, elements, return_exceptions=True)
 
-    async def _text(self, settings: WalkSettings) -> PageText:
+    async def _text(self) -> PageText:
         """Return the text of the page; empty if it could not be read. Raises PageHung."""
         try:
-            return await self.watch.read_text(settings)
+            return await self.watch.read_text()
         except TimeoutError:
-            await self.watch.require_alive(settings)
+            await self.watch.require_alive()
         except browser_error():
             if self.page.is_closed() or self.watch.crashed:
                 raise
@@ -147,17 +146,17 @@ class Tab:
             return replace(text, secrets=None)
         return text if text.secrets is None else replace(text, secrets=frozenset(secrets))
 
-    async def _elements(self, settings: WalkSettings) -> str | None:
+    async def _elements(self) -> str | None:
         """Return Playwright's snapshot; None if it would take too long, or there was none in time. Raises PageHung."""
-        if self.watch.elements > settings.snapshot_elements:
+        if self.watch.elements > self.watch.settings.snapshot_elements:
             return None
         try:
-            return await self.page.aria_snapshot(mode="ai", timeout=settings.snapshot_s * 1000)
+            return await self.page.aria_snapshot(mode="ai", timeout=self.watch.settings.snapshot_s * 1000)
         except browser_error() as error:
             if self.page.is_closed() or self.watch.crashed:
                 raise
             if is_timeout(error):
-                await self.watch.require_alive(settings)
+                await self.watch.require_alive()
         return None
 
     async def close(self) -> None:
@@ -165,24 +164,6 @@ class Tab:
         with suppress(browser_error(), TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await self.page.close()
-
-
-async def _attach_tab(page: "Page", number: int, events: PageEvents, link: BrowserLink) -> Tab:
-    """Create the Tab of a page and listen to its events. Raises Playwright's error if the page is gone."""
-
-    tab = Tab(f"t{number}", page, await PageWatch.start(page, link))
-
-    def downloads(download: "Download") -> None:
-        name = download.suggested_filename
-        if PdfPage.is_one(download.url, name):
-            tab.pdf_link = (download.url, name)
-        else:
-            events.add("download", "a download was refused", name)
-
-    page.on("download", downloads)
-
-    page.on("crash", lambda _: tab.watch.on_crash())
-    return tab
 
 
 _POPUP_S = 1.0
@@ -242,7 +223,7 @@ class Tabs:
         try:
             page = await self._context.new_page()
             self._numbers += 1
-            tab = await _attach_tab(page, self._numbers, self._events, self._link)
+            tab = await self._attach(page, self._numbers)
         except browser_error() as error:
             raise BrowserLost(f"the browser opened no page: {str(error).partition(chr(10))[0]}") from error
         finally:
@@ -268,6 +249,21 @@ class Tabs:
         elif self._current == name:
             self._current = next(reversed(self._open))
 
+    async def _attach(self, page: "Page", number: int) -> Tab:
+        """Create the Tab of a page and listen to its events. Raises Playwright's error if the page is gone."""
+        tab = Tab(f"t{number}", page, await PageWatch.start(page, self._link, self._settings))
+
+        def downloads(download: "Download") -> None:
+            name = download.suggested_filename
+            if PdfPage.is_one(download.url, name):
+                tab.pdf_link = (download.url, name)
+            else:
+                self._events.add("download", "a download was refused", name)
+
+        page.on("download", downloads)
+        page.on("crash", lambda _: tab.watch.on_crash())
+        return tab
+
     async def replace_current(self, status: str, why: str) -> ActResult:
         """Close the broken current tab and open a blank one instead."""
         self.require_browser()
@@ -279,9 +275,8 @@ class Tabs:
 
     async def replace_hung(self) -> ActResult:
         """Replace the current tab after it stopped answering."""
-        if self.current.watch.crashed:
-            return await self.replace_current("crashed", "the page crashed")
-        return await self.replace_current("hung", "the page hung")
+        crashed = self.current.watch.crashed
+        return await self.replace_current(*(("crashed", "the page crashed") if crashed else ("hung", "the page hung")))
 
     async def handle_error(self, error: Exception | None) -> ActResult:
         """Return the result of an act that raised `error` in the current tab. Raises BrowserLost."""
@@ -304,7 +299,12 @@ class Tabs:
 
         windows: number of requested windows when the act began. since: when the act began.
         """
-        await self._wait_for_windows(windows)
+        until = time.monotonic() + _POPUP_S
+        while self.windows() - windows > len(self._arrived) and (left_s := until - time.monotonic()) > 0:
+            self._page_opened.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._page_opened.wait()
         has_url = any(url and url != BLANK for url in self._requested_windows()[windows:])
         first = None
         while self._arrived:
@@ -313,8 +313,8 @@ class Tabs:
         if first is not None:
             self._current = first.id
             if has_url:
-                await first.watch.wait_for_document(self._settings)
-            await first.watch.wait_until_settled(self._settings, since)
+                await first.watch.wait_for_document()
+            await first.watch.wait_until_settled(since)
 
     async def tidy(self) -> None:
         """Remove closed tabs from the list, and leave pages whose address may not be shown."""
@@ -348,14 +348,6 @@ class Tabs:
                 with suppress(browser_error()):
                     await tab.watch.cdp.send("Runtime.terminateExecution")
 
-    async def _wait_for_windows(self, windows: int) -> None:
-        until = time.monotonic() + _POPUP_S
-        while self.windows() - windows > len(self._arrived) and (left_s := until - time.monotonic()) > 0:
-            self._page_opened.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await self._page_opened.wait()
-
     async def _add_window(self, page: "Page") -> Tab | None:
         if len(self) >= self._settings.tabs:
             self._events.add("closed", f"a further window was closed at once: {plural(len(self), 'tab')} are open")
@@ -363,7 +355,7 @@ class Tabs:
                 await page.close()
             return None
         try:
-            tab = await _attach_tab(page, self._numbers + 1, self._events, self._link)
+            tab = await self._attach(page, self._numbers + 1)
         except browser_error():
             return None  # the window has closed itself
         self._numbers += 1

@@ -6,7 +6,7 @@ A trace contains every request with its cookies. So a walk that starts with a se
 import asyncio
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,32 +14,18 @@ from typing import TYPE_CHECKING
 
 from agentlearn.errors import ToolLost
 from agentlearn.log import get_log
-from agentlearn_web.boundary.access_policy import HostPort, RefusedConnection
+from agentlearn_web.boundary.access_policy import HostPort
 from agentlearn_web.boundary.proxy_session import ProxySession
-from agentlearn_web.browser.acts.fields import choose_in_list, press_keys, type_text, upload_files
-from agentlearn_web.browser.acts.navigation import (
-    BLOCKED,
-    Screenshot,
-    answer_next_dialog,
-    go_back,
-    open_url,
-    show_pdf,
-    take_picture,
-)
-from agentlearn_web.browser.acts.pointer import ClickKind, click_element, drag_element, hover_element, scroll_page
-from agentlearn_web.browser.acts.scope import ActScope
+from agentlearn_web.browser.acts.fields import FieldActs
+from agentlearn_web.browser.acts.navigation import BLOCKED, NavigationActs, Screenshot
+from agentlearn_web.browser.acts.pointer import ClickKind, PointerActs
 from agentlearn_web.browser.page_events import PageEvents, refusal_reason
 from agentlearn_web.browser.page_reader import PageReader
 from agentlearn_web.browser.page_watch import BrowserLink, PageHung
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.tabs import Tab, Tabs
-from agentlearn_web.browser.walk_settings import (
-    ActResult,
-    WalkSettings,
-    browser_error,
-    load_failure_reason,
-)
-from agentlearn_web.observation import NEW, ElementLine, PageObservation
+from agentlearn_web.browser.walk_settings import ActResult, WalkSettings, browser_error, load_failure_reason
+from agentlearn_web.observation import NEW, PageObservation
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
@@ -54,18 +40,6 @@ class _SiteLost(ToolLost):
     """Raised when a site that this run serves no longer answers. The walk itself did nothing wrong."""
 
     code = "site_lost"
-
-
-async def _require_sites(refusals: Iterable[RefusedConnection], served: Mapping[str, HostPort]) -> None:
-    """Raise ToolLost if one of the served sites was unreachable and still accepts no connection."""
-    for host in {one.host for one in refusals if one.code == "unreachable"} & served.keys():
-        try:
-            async with asyncio.timeout(_CONNECT_S):
-                _, writer = await asyncio.open_connection(*served[host])
-        except (OSError, TimeoutError) as error:
-            why = str(error) or "no answer in time"
-            raise _SiteLost(f"the site {host!r}, which this run serves, no longer answers: {why}") from error
-        writer.close()
 
 
 _TRACE = "trace.zip"
@@ -153,6 +127,10 @@ class _WalkRecorder:
         get_log().warning("recording.failed", folder=str(self._folder), reason=str(error).partition("\n")[0])
 
 
+class _Acts(NavigationActs, FieldActs, PointerActs):
+    """All acts of a walk. Each returns an ActResult."""
+
+
 _VIEW_TRIES = 4
 """How often a view is attempted, because a page can break while its snapshot is taken."""
 
@@ -200,8 +178,8 @@ class Walk:
         self._recorder = _WalkRecorder(context, record)
         self._tabs = Tabs(context, self._events, self.settings, link or BrowserLink())
         self.files = files or {}
-        self._scope = ActScope(self._tabs, self.settings, self._events, self.files)
-        self._reader = PageReader(self._scope, self._view, self._observation)
+        self._acts = _Acts(self._tabs, self.settings, self._events, self.files)
+        self._reader = PageReader(self._acts, self._view, self._observation)
         self._lock = asyncio.Lock()
         self._visited: list[str] = []
 
@@ -227,46 +205,46 @@ class Walk:
 
     async def open(self, url: str) -> PageObservation:
         """Open an address in the current tab."""
-        return await self._act(lambda: open_url(self._scope, url))
+        return await self._act(lambda: self._acts.open(url))
 
     async def click(self, ref: str, kind: ClickKind = "single") -> PageObservation:
         """Click an element of the last view of the current tab: once, twice, or with the right button."""
-        return await self._act(lambda: click_element(self._scope, ref, kind))
+        return await self._act(lambda: self._acts.click(ref, kind))
 
     async def type(self, ref: str, text: str, submit: bool = False) -> PageObservation:
         """Fill a field, or choose a list option by its name or value; then submit the form if `submit` is set."""
-        return await self._act(lambda: type_text(self._scope, ref, text, submit=submit))
+        return await self._act(lambda: self._acts.type(ref, text, submit=submit))
 
     async def choose(self, ref: str, options: Sequence[str]) -> PageObservation:
         """Choose exactly these options of a list, each by its name or value."""
-        return await self._act(lambda: choose_in_list(self._scope, ref, options))
+        return await self._act(lambda: self._acts.choose(ref, options))
 
     async def press(self, keys: str = "", ref: str | None = None, text: str = "") -> PageObservation:
         """Type `text` key by key, then press `keys`, on an element or where the page has its focus."""
-        return await self._act(lambda: press_keys(self._scope, keys, ref, text))
+        return await self._act(lambda: self._acts.press(keys, ref, text))
 
     async def hover(self, ref: str) -> PageObservation:
         """Move the mouse over an element, and leave it there."""
-        return await self._act(lambda: hover_element(self._scope, ref))
+        return await self._act(lambda: self._acts.hover(ref))
 
     async def drag(self, ref: str, to: str) -> PageObservation:
         """Drag one element to another one, and drop it there."""
-        return await self._act(lambda: drag_element(self._scope, ref, to))
+        return await self._act(lambda: self._acts.drag(ref, to))
 
     async def scroll(self, direction: str, ref: str | None = None) -> PageObservation:
         """Scroll the page, or what scrolls around an element, and show the first line that is new.
 
         direction: `down`, `up`, `left`, `right`, or `start` and `end`.
         """
-        return await self._act(lambda: scroll_page(self._scope, direction, ref))
+        return await self._act(lambda: self._acts.scroll(direction, ref))
 
     async def upload(self, ref: str, files: Sequence[str]) -> PageObservation:
         """Choose files of the task in a file field, or through the button that asks for them."""
-        return await self._act(lambda: upload_files(self._scope, ref, files))
+        return await self._act(lambda: self._acts.upload(ref, files))
 
     async def dialog(self, accept: bool, text: str | None = None) -> PageObservation:
         """Say how the next dialog of the current tab is answered. text: the answer to a prompt."""
-        return await self._act(lambda: answer_next_dialog(self._scope, accept=accept, text=text))
+        return await self._act(lambda: self._acts.dialog(accept=accept, text=text))
 
     async def screenshot(self) -> Screenshot:
         """Show the current tab with a picture of its window. The picture is empty if the browser gives none."""
@@ -275,14 +253,14 @@ class Walk:
         async def take() -> PageObservation:
             nonlocal picture
             view = await self._view(ActResult())
-            picture = await take_picture(self._scope) or b""
+            picture = await self._acts.picture() or b""
             return view
 
         return Screenshot(await self._once(take), picture)
 
     async def back(self) -> PageObservation:
         """Go back in the history of the current tab."""
-        return await self._act(lambda: go_back(self._scope))
+        return await self._act(self._acts.back)
 
     async def tabs(self, select: str | None = None, close: str | None = None) -> PageObservation:
         """Close one tab and select another, if given, and show the current tab."""
@@ -328,7 +306,7 @@ class Walk:
                 async with asyncio.timeout(self.settings.act_s):
                     result = await self._act_and_settle(act)
             except TimeoutError:
-                await self._tabs.current.watch.stop(self.settings)
+                await self._tabs.current.watch.stop()
                 note = f"the act did not come to an end within {self.settings.act_s:g} s and was given up"
                 result = ActResult("timeout", note)
             return await self._view(result)
@@ -342,14 +320,13 @@ class Walk:
         self._tabs.dialogs.begin_act()
         result = await act()
         if result.acted:
-            await self._tabs.current.watch.wait_until_settled(
-                self.settings, since, effects_started=result.effects_started, typed=result.typed
-            )
+            watch = self._tabs.current.watch
+            await watch.wait_until_settled(since, effects_started=result.effects_started, typed=result.typed)
             await self._tabs.add_windows(windows, since)
             await self._tabs.tidy()
             if begun.watch.document != document:
                 begun.pdf = None
-            result = await show_pdf(self._scope, begun, result)
+            result = await self._acts.show_pdf(begun, result)
         return result
 
     async def _view(self, result: ActResult) -> PageObservation:
@@ -368,10 +345,10 @@ class Walk:
         return await self._show(self._tabs.current, ShownSnapshot(self._tabs.current.watch.document), result)
 
     async def _snapshot(self, tab: Tab) -> ShownSnapshot:
-        shown = await tab.snapshot(self.settings)
+        shown = await tab.snapshot()
         if tab.watch.document != shown.document:  # the page navigated in the meantime
-            await tab.watch.wait_until_settled(self.settings, time.monotonic())
-            shown = await tab.snapshot(self.settings)
+            await tab.watch.wait_until_settled(time.monotonic())
+            shown = await tab.snapshot()
         return shown
 
     async def _show(self, tab: Tab, shown: ShownSnapshot, result: ActResult) -> PageObservation:
@@ -386,8 +363,10 @@ class Walk:
         before = tab.shown if same_document else None
         new: set[int] = set()
         if before is not None:
-            known = {_content(line) for line in before.lines}
-            new = {number for number, line in enumerate(shown.lines) if _content(line) not in known}
+            # A line is the same as one of the view before whatever its ref and its marks.
+            known, now = ([(one.role, one.name, one.url, one.text) for one in view.lines] for view in (before, shown))
+            old = set(known)
+            new = {number for number, line in enumerate(now) if line not in old}
         if result.acted and 0 < len(new) <= _MOST_NEW * len(shown.lines):
             shown = shown.marked(new, NEW)
         if before is not None and result.seeks_new and not new:
@@ -409,8 +388,19 @@ class Walk:
             self._events.add("truncated", "the page is too long to be read whole; the text at its end is left out")
         if result.status not in {"blocked", "load_failed", "bad_pdf"} and tab.url.startswith("http"):
             self._visited += [] if self._visited[-1:] == [tab.url] else [tab.url]
-        await _require_sites(self._events.refusals(), self._served)
+        await self._require_sites()
         return self._observation(tab, shown, result)
+
+    async def _require_sites(self) -> None:
+        """Raise ToolLost if one of the served sites was unreachable and still accepts no connection."""
+        for host in {one.host for one in self._events.refusals() if one.code == "unreachable"} & self._served.keys():
+            try:
+                async with asyncio.timeout(_CONNECT_S):
+                    _, writer = await asyncio.open_connection(*self._served[host])
+            except (OSError, TimeoutError) as error:
+                why = str(error) or "no answer in time"
+                raise _SiteLost(f"the site {host!r}, which this run serves, no longer answers: {why}") from error
+            writer.close()
 
     def _with_load_status(self, tab: Tab, result: ActResult) -> ActResult:
         """Return the result of the act, with a load failure or HTTP error of the new document."""
@@ -420,11 +410,8 @@ class Walk:
             return BLOCKED
         if tab.is_error_page:
             reason = load_failure_reason(Exception(tab.watch.failure))
-            return (
-                result
-                if result.status == "load_failed"
-                else ActResult("load_failed", f"the page did not load: {reason}")
-            )
+            failed = ActResult("load_failed", f"the page did not load: {reason}")
+            return result if result.status == "load_failed" else failed
         if tab.watch.refusal:
             return ActResult("load_failed", f"the page did not load: {refusal_reason(tab.watch.refusal)}")
         return ActResult(f"http_{tab.watch.status}", "the server answered with this code; what it sent is shown below")
@@ -453,8 +440,3 @@ class Walk:
         if select is not None:
             self._tabs.select(select)
         return ActResult()
-
-
-def _content(line: ElementLine) -> tuple[str, str, str, str]:
-    """Return by what a line is the same as one of the view before, whatever its ref and its marks."""
-    return line.role, line.name, line.url, line.text

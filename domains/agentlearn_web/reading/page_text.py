@@ -16,6 +16,8 @@ from typing import Any, Self
 _HIDDEN, _STRUCK, _LABEL = 1, 2, 4
 _CELL_CHARS = 100
 _NO_SPACE = re.compile("[\\s\u200b\u00ad\ufeff]+")
+BORDER = "separator"
+"""Role of a line between two parts. If it has a value, a person can move it."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -101,6 +103,11 @@ class PageText:
     partial: bool = False
     """Whether the page has frames or shadow trees, whose changes are not observed."""
 
+    @property
+    def needs_every_ref(self) -> bool:
+        """Whether the page has parts that scroll by themselves, or borders between two parts that can be moved."""
+        return bool(self.scrollers) or any(one.role == BORDER and one.value for one in self.shown_values)
+
     @cached_property
     def dense(self) -> str:
         """All text without spaces."""
@@ -152,7 +159,15 @@ class PageText:
         """Return the text that the script found."""
         return cls(
             blocks=tuple(
-                TextBlock(_runs_of(one), bool(one["heading"]), int(one["pre"]), bool(one.get("joined")))
+                TextBlock(
+                    tuple(
+                        TextRun(_storable(text), bool(flags & _HIDDEN), bool(flags & _STRUCK), bool(flags & _LABEL))
+                        for flags, text in one["runs"]
+                    ),
+                    bool(one["heading"]),
+                    int(one["pre"]),
+                    bool(one.get("joined")),
+                )
                 for one in found["blocks"]
             ),
             cells=tuple(
@@ -182,16 +197,13 @@ def page_text_script() -> str:
     return (files("agentlearn_web.reading") / "page_text.js").read_text("utf-8")
 
 
-def _runs_of(block: Mapping[str, Any]) -> tuple[TextRun, ...]:
-    return tuple(
-        TextRun(_storable(text), bool(flags & _HIDDEN), bool(flags & _STRUCK), bool(flags & _LABEL))
-        for flags, text in block["runs"]
-    )
+def joined_surrogates(text: str) -> str:
+    """Return the text without lone surrogates, which cannot be encoded. Surrogate pairs are joined."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _storable(text: str) -> str:
-    """Return the text without lone surrogates, which cannot be encoded, and without zero characters."""
-    text = text.replace("\0", "\ufffd")
-    return (
-        text if _SURROGATE.search(text) is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    )
+    """Return the text without lone surrogates, and without zero characters."""
+    return joined_surrogates(text.replace("\0", "\ufffd"))

@@ -17,15 +17,15 @@ from agentlearn.files import write_whole
 from agentlearn.measure.observation import Observation
 from agentlearn.store.parquet import ColumnType, write_parquet
 from agentlearn.text import storable
-from agentlearn_evals.formats.content import as_rows, read_content, spreadsheet_cell
-from agentlearn_evals.formats.inspect_ai import INSPECT_LOG
-from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, LogSet, ParsedLog, abbreviate
-from agentlearn_evals.formats.pydantic_evals import PYDANTIC_EVALS_LOG, to_pydantic_evals
-from agentlearn_evals.formats.tables import COLUMNS, COUNTS, LM_EVAL_LOG, NUMBERS, PLAIN_LOG, TRL_LOG
+from agentlearn_evals.formats.content import Content, spreadsheet_cell
+from agentlearn_evals.formats.inspect_ai import InspectReader
+from agentlearn_evals.formats.log_file import LogFile, LogSet, ParsedLog, abbreviate
+from agentlearn_evals.formats.pydantic_evals import PydanticEvalsReader, to_pydantic_evals
+from agentlearn_evals.formats.tables import COLUMNS, COUNTS, NUMBERS, LmEvalReader, PlainReader, TrlReader
 
 __all__ = ["LogFile", "LogSet", "read_logs", "to_pydantic_evals", "write_observations"]
 
-_FORMATS = (INSPECT_LOG, PYDANTIC_EVALS_LOG, LM_EVAL_LOG, TRL_LOG, PLAIN_LOG)
+_FORMATS = (InspectReader, PydanticEvalsReader, LmEvalReader, TrlReader, PlainReader)
 """Log formats, in the order in which they are tried."""
 
 
@@ -44,34 +44,35 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None) -> Log
     parsed = [path if isinstance(path, LogFile) else LogFile.parse(str(path)) for path in paths]
     logs = [log if log.arm else log.model_copy(update={"arm": arm or ""}) for log in parsed]
     results = [_read_log(log) for log in logs]
-    hashes = [_sha256(log.path) for log in logs]
+    hashes: list[str] = []
+    for log in logs:
+        with log.path.open("rb") as file:
+            hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
     seen: dict[tuple[str, str], LogFile] = {}
     for log, sha256 in zip(logs, hashes, strict=True):
         first = seen.setdefault((log.arm, sha256), log)
         if first is not log:
             raise DataError(
                 f"{log.path.name} and {first.path.name} hold the same bytes and would count twice; give one of them,"
-                f" or give their arms different names: {_arm_example(log)}",
+                f" or give their arms different names: {f'ARM={log.path.name}'!r}",
                 code="same_log",
             )
     by_name = Counter(path.name for path in {log.path for log in logs})
     names = [log.path.name if by_name[log.path.name] == 1 else str(log.path) for log in logs]
     models, moments = dict[str, dict[str, None]](), dict[str, list[datetime]]()
-    warnings, outcomes = list[str](), list[str]()
+    warnings: list[str] = []
     for log, result in zip(logs, results, strict=True):
         for name, model in result.models.items():
             models.setdefault(name, {})[model] = None
         for name, ran in result.times.items():
             moments.setdefault(name, []).extend(ran)
-        warnings += [*result.warnings, *_empty(log, result)]
-        outcomes += _outcomes(log, result)
+        warnings += [*result.warnings, *_about_empty(log.path.name, result)]
     numbered = tuple(_numbered(logs, results, names))
     return LogSet(
         observations=tuple(one for one, _ in numbered),
         sources=dict(zip(names, hashes, strict=True)),
         models={name: ", ".join(found) for name, found in models.items()},
         warnings=tuple(warnings),
-        outcomes=tuple(outcomes),
         notes=tuple(note for result in results for note in result.notes),
         times={name: (min(found), max(found)) for name, found in moments.items()},
         places={(one.arm, one.task, one.g): place for one, place in numbered},
@@ -79,12 +80,11 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None) -> Log
 
 
 def _read_log(log: LogFile) -> ParsedLog:
-    content = read_content(log.path)
+    content = Content.read(log.path)
     for log_format in _FORMATS:
         if log_format.matches(content):
-            return log_format.read(log, content)
-    rows = as_rows(content)
-    columns = abbreviate(list(rows.columns)) if rows else "none"
+            return log_format(log).read(content)
+    columns = abbreviate(list(content.columns)) if content.rows else "none"
     *others, last = (log_format.name for log_format in _FORMATS)
     raise DataError(
         f"{log.path.name} is not in a known log format (its columns: {columns}); give a {', '.join(others)}, or {last}",
@@ -108,7 +108,7 @@ def _numbered(
                 task, of_arm = abbreviate(one.observation.task), abbreviate(one.observation.arm)
                 raise DataError(
                     f"{one.place} is rollout {g} of task {task} in arm {of_arm}, and so is {places[*key, g]}; remove"
-                    f" one of them, or give the arms different names: {_arm_example(log)}",
+                    f" one of them, or give the arms different names: {f'ARM={log.path.name}'!r}",
                     code="duplicate_rollout",
                 )
             places[*key, g] = one.place
@@ -117,34 +117,15 @@ def _numbered(
             yield observation, f"{name}{one.place.removeprefix(log.path.name)}"
 
 
-def _arm_example(log: LogFile) -> str:
-    return repr(f"ARM={log.path.name}")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _empty(log: LogFile, result: ParsedLog) -> Iterator[str]:
-    by_arm: dict[str, list[LoggedRollout]] = {}
-    for one in result.rollouts:
-        by_arm.setdefault(one.observation.arm, []).append(one)
-    for arm, rollouts in by_arm.items():
-        if count := sum(one.empty for one in rollouts):
+def _about_empty(file: str, result: ParsedLog) -> Iterator[str]:
+    """Yield a warning for each arm with empty responses."""
+    empty = Counter(one.observation.arm for one in result.rollouts if one.empty)
+    for arm, count in Counter(one.observation.arm for one in result.rollouts).items():
+        if empty[arm]:
             yield (
-                f"{log.path.name}: {count:,} of {len(rollouts):,} responses of {arm} are empty; the scores of the log"
-                " count, although an empty response can be a failure of the service"
+                f"{file}: {empty[arm]:,} of {count:,} responses of {arm} are empty; the scores of the log count,"
+                " although an empty response can be a failure of the service"
             )
-
-
-def _outcomes(log: LogFile, result: ParsedLog) -> Iterator[str]:
-    total = len(result.rollouts)
-    for status, words in (("failed", "failed"), ("undecided", "are undecided and are not counted")):
-        rollouts = [one.observation for one in result.rollouts if one.observation.status == status]
-        if codes := Counter(one.error or "no code" for one in rollouts):
-            listed = ", ".join(f"{code} {count}" for code, count in codes.most_common())
-            yield f"{log.path.name}: {codes.total()} of {total} rollouts {words} ({listed})"
 
 
 _COLUMN_TYPES: dict[str, ColumnType] = {
@@ -162,35 +143,38 @@ def write_observations(observations: Sequence[Observation], path: Path) -> None:
     a spreadsheet program could run as a formula has an apostrophe in front, which our reader takes away. Raises
     ConfigError for another suffix, DataError when the file cannot be written.
     """
-    write = {".csv": _write_csv, ".parquet": _write_parquet}.get(path.suffix.lower())
-    if write is None:
+    rows, kind = [one.model_dump() for one in observations], path.suffix.lower()
+    if kind not in {".csv", ".parquet"}:
         raise ConfigError(
             f"{path.name} has the suffix {path.suffix!r}; write a file that ends in '.csv' or '.parquet'",
             code="unknown_format",
         )
     try:
-        write([one.model_dump() for one in observations], path)
+        if kind == ".csv":
+            write_whole(path, _csv(rows))
+        else:
+            cells = {name: [_parquet_cell(row[name]) for row in rows] for name in COLUMNS}
+            write_parquet(path, {name: (_COLUMN_TYPES[name], cells[name]) for name in COLUMNS})
     except OSError as error:
         raise DataError(
             f"{str(path)!r} cannot be written ({error.strerror}); choose another place", code="not_written"
         ) from error
 
 
-def _write_csv(rows: list[dict[str, object]], path: Path) -> None:
+def _csv(rows: list[dict[str, object]]) -> bytes:
     text = StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
     for row in rows:
-        tags = json.dumps(row["tags"]) if row["tags"] else ""
-        cells = {name: storable(cell) if isinstance(cell, str) else cell for name, cell in row.items()} | {"tags": tags}
-        writer.writerow([cells[name] if name == "tags" else spreadsheet_cell(cells[name]) for name in COLUMNS])
-    write_whole(path, text.getvalue().encode())
+        cells = {
+            name: spreadsheet_cell(storable(cell) if isinstance(cell, str) else cell) for name, cell in row.items()
+        }
+        cells["tags"] = json.dumps(row["tags"]) if row["tags"] else ""
+        writer.writerow([cells[name] for name in COLUMNS])
+    return text.getvalue().encode()
 
 
-def _write_parquet(rows: list[dict[str, object]], path: Path) -> None:
-    def cell(value: object) -> object:
-        if isinstance(value, tuple):
-            return [storable(str(one)) for one in value]
-        return storable(value) if isinstance(value, str) else value
-
-    write_parquet(path, {name: (_COLUMN_TYPES[name], [cell(row[name]) for row in rows]) for name in COLUMNS})
+def _parquet_cell(value: object) -> object:
+    if isinstance(value, tuple):
+        return [storable(str(one)) for one in value]
+    return storable(value) if isinstance(value, str) else value

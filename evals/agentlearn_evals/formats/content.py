@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO, StringIO
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from unicodedata import category, normalize
@@ -57,27 +56,15 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _PARQUET = b"PAR1"
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveFile:
-    """A zip file that has not been opened yet."""
-
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A file that holds exactly one JSON object."""
-
-    path: Path
-    value: dict[str, Any]
-
-
 @dataclass(frozen=True)
-class RowsFile:
-    """A table with at least one row: JSON lines, CSV or Parquet."""
+class Content:
+    """The content of a log file: rows, or an archive that has not been opened yet."""
 
     path: Path
-    rows: tuple[SourceRow, ...]
+    rows: tuple[SourceRow, ...] = ()
+    """JSON lines, CSV or Parquet, at least one; empty for an archive."""
+    document: dict[str, Any] | None = None
+    """The value of a file that holds exactly one JSON object, which is also its only row."""
     ends_with_line: bool = True
     """Whether the last line of a CSV file is ended. If not, the file may be cut within its last value."""
 
@@ -86,35 +73,32 @@ class RowsFile:
         """All columns, in order of first appearance."""
         return tuple(dict.fromkeys(name for row in self.rows for name in row.fields))
 
-
-Content = ArchiveFile | Document | RowsFile
-
-
-def read_content(path: Path) -> Content:
-    """Return the content of a file. Raises DataError when it cannot be read, is empty, too large or damaged."""
-    head = _read_bytes(path, 4)
-    if head in _ZIP:
-        return ArchiveFile(path)
-    if head == _PARQUET:
-        return RowsFile(path, _at_least_one(path, _limit_rows(path, parquet_rows(path))))
-    text = _read_text(path)
-    start = text.lstrip()[:1]
-    if start == "{":
-        with _json_errors(path.name):
-            value, end = json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))
-        if not text[end:].strip():
-            return Document(path, value)
-        return RowsFile(path, _at_least_one(path, _jsonl_rows(path, text)))
-    if start == "[":
-        raise DataError(f"{path.name} holds a JSON array; write one object per line, or one report", code="unknown_log")
-    return RowsFile(path, _at_least_one(path, _csv_rows(path, text)), text.endswith(("\n", "\r")))
-
-
-def as_rows(content: Content) -> RowsFile | None:
-    """Return the content as rows; one JSON object is one row. None for an archive."""
-    if isinstance(content, Document):
-        return RowsFile(content.path, (SourceRow(f"{content.path.name}:1", content.value),))
-    return content if isinstance(content, RowsFile) else None
+    @staticmethod
+    def read(path: Path) -> "Content":
+        """Return the content of a file. Raises DataError when it cannot be read, is empty, too large or damaged."""
+        head, ends_with_line = _read_bytes(path, 4), True
+        if head in _ZIP:
+            return Content(path)
+        if head == _PARQUET:
+            rows = tuple(_parquet_rows(path))
+        else:
+            text = _read_text(path)
+            start = text.lstrip()[:1]
+            if start == "{":
+                with _json_errors(path.name):
+                    value, end = json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))
+                if not text[end:].strip():
+                    return Content(path, (SourceRow(f"{path.name}:1", value),), value)
+            elif start == "[":
+                raise DataError(
+                    f"{path.name} holds a JSON array; write one object per line, or one report", code="unknown_log"
+                )
+            else:
+                ends_with_line = text.endswith(("\n", "\r"))
+            rows = tuple((_jsonl_rows if start == "{" else _csv_rows)(path, text))
+        if not rows:
+            raise _empty(path)
+        return Content(path, rows, None, ends_with_line)
 
 
 def parse_json(text: str, place: str) -> Any:
@@ -154,8 +138,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[SourceRow]:
                         " quote fields that contain commas",
                         code="bad_log",
                     )
-                cells = map(original_cell, fields)
-                yield SourceRow(f"{path.name}:{start}", dict(zip_longest(header, cells)))
+                yield SourceRow(f"{path.name}:{start}", dict(zip(header, map(original_cell, fields), strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
         raise DataError(
@@ -165,20 +148,13 @@ def _csv_rows(path: Path, text: str) -> Iterator[SourceRow]:
         csv.field_size_limit(previous)
 
 
-def _limit_rows(path: Path, rows: Iterator[dict[str, object]]) -> Iterator[SourceRow]:
+def _parquet_rows(path: Path) -> Iterator[SourceRow]:
     size = 0
-    for at, fields in enumerate(rows):
+    for at, fields in enumerate(parquet_rows(path)):
         size += sum(len(cell) for cell in fields.values() if isinstance(cell, str))
         if at >= MOST_ROWS or size > MOST_BYTES:
             raise _too_large(path, f"unpacks to more than {MOST_ROWS:,} rows or {MOST_BYTES >> 20:,} MiB of text")
         yield SourceRow(f"{path.name}#{at}", fields)
-
-
-def _at_least_one(path: Path, rows: Iterator[SourceRow]) -> tuple[SourceRow, ...]:
-    found = tuple(rows)
-    if not found:
-        raise _empty(path)
-    return found
 
 
 def _empty(path: Path) -> DataError:
@@ -246,12 +222,24 @@ class ArchiveLimits:
     """Of all members that are read, together."""
 
 
+_LIMITS = ArchiveLimits()
+
+
 class Archive:
     """An open zip file. Every method raises DataError when the file is damaged or exceeds the limits."""
 
     def __init__(self, path: Path, zip_file: ZipFile, limits: ArchiveLimits) -> None:
         self._path, self._zip, self._limits = path, zip_file, limits
         self._bytes_left = limits.total_bytes
+
+    @staticmethod
+    @contextmanager
+    def open(path: Path, limits: ArchiveLimits = _LIMITS) -> Generator["Archive"]:
+        """Open a zip file for reading. Raises DataError."""
+        with ExitStack() as stack:
+            with _zip_errors(path, "its list of members"):
+                zip_file = stack.enter_context(ZipFile(path))
+            yield Archive(path, zip_file, limits)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -305,15 +293,6 @@ class Archive:
                 return stream.read(entry.file_size + 1)
         except zstandard.ZstdError as error:
             raise _damaged(self._path, f"{entry.filename!r}: {error}") from error
-
-
-@contextmanager
-def open_archive(path: Path, limits: ArchiveLimits = ArchiveLimits()) -> Generator[Archive]:
-    """Open a zip file for reading. Raises DataError."""
-    with ExitStack() as stack:
-        with _zip_errors(path, "its list of members"):
-            zip_file = stack.enter_context(ZipFile(path))
-        yield Archive(path, zip_file, limits)
 
 
 @contextmanager

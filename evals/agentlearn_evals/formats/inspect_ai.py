@@ -1,34 +1,30 @@
 """Reader of inspect_ai logs, format 2: an `.eval` archive with one member per sample, or one JSON file."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import AliasPath, Field
 
 from agentlearn.errors import DataError
 from agentlearn.types.trajectory import RolloutOutcome
-from agentlearn_evals.formats.content import ArchiveFile, Content, Document, open_archive, parse_json
+from agentlearn_evals.formats.content import Archive, Content, parse_json
 from agentlearn_evals.formats.log_file import (
     ForeignRecord,
-    LogFile,
-    LogFormat,
     LoggedRollout,
+    LogReader,
     ParsedLog,
+    Place,
     abbreviate,
     as_text,
-    build_observation,
-    choose_score,
     error_code,
     is_empty,
-    parse_number,
-    parse_record,
     parse_texts,
     prompt_text,
     span,
 )
 
-VERSION = 2
+_VERSION = 2
 """Log format version that can be read."""
 
 _ATTACHMENT = re.compile(r"attachment://([0-9a-f]{32})")
@@ -81,17 +77,48 @@ class _Sample(ForeignRecord):
     @property
     def values(self) -> dict[str, Any]:
         """Score values by name. A scorer with several values gives one score for each: `SCORER.KEY`."""
-        return {
-            name: value
-            for scorer, score in (self.scores or {}).items()
-            for name, value in _named_values(scorer, score.get("value"))
-            if not is_empty(value)  # inspect_ai writes NaN when a scorer cannot decide
-        }
+        found: dict[str, Any] = {}
+        for scorer, score in (self.scores or {}).items():
+            value = score.get("value")
+            if isinstance(value, Mapping):
+                found |= {f"{scorer}.{key}": one for key, one in value.items()}
+            elif isinstance(value, Sequence) and not isinstance(value, str):
+                found |= {f"{scorer}.{index}": one for index, one in enumerate(value)}
+            else:
+                found[scorer] = value
+        return {name: one for name, one in found.items() if not is_empty(one)}  # NaN: a scorer could not decide
 
     @property
     def limit_type(self) -> str:
         """What ended the sample early; empty when no limit did."""
         return "" if self.limit is None else as_text(self.limit.get("type")) or "unknown"
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a limit on time ended the sample."""
+        return self.limit_type in _TIME_LIMITS
+
+    def grade(self, scorer: str, place: str) -> float | None:
+        """Return the scorer's value as a number; None when there is none."""
+        value = self.values.get(scorer)
+        return None if value is None else Place(place).number(value, f"score {scorer!r}", letters=True)
+
+    def outcome(self, scorer: str, place: str) -> tuple[float | None, RolloutOutcome, str]:
+        """Return the score, the status and the code of the rollout."""
+        if self.invalidation is not None:
+            return None, "undecided", "invalidated"
+        if self.error is not None:
+            return None, "undecided", _code(self.error)
+        if self.is_late:
+            return None, "undecided", "time_limit"
+        grade = self.grade(scorer, place)
+        if grade is not None:
+            return grade, "ok", ""
+        if self.limit_type:
+            return 0.0, "failed", f"{self.limit_type}_limit"
+        scores = self.scores or {}
+        found = scores.get(scorer) or scores.get(scorer.partition(".")[0]) or {}
+        return None, "undecided", as_text(found.get("reason")) or "unscored"
 
 
 class _Header(ForeignRecord):
@@ -130,59 +157,6 @@ class _Header(ForeignRecord):
         return chosen * (self.epochs or 1)
 
 
-def _parse_header(log: LogFile, value: Any) -> _Header:
-    version = value.get("version") if isinstance(value, Mapping) else None
-    if version != VERSION:
-        raise DataError(
-            f"{log.path.name} is an inspect_ai log in format {abbreviate(version)}, but only format {VERSION} can be"
-            " read; convert it with `inspect log convert` from a version of inspect_ai that writes this format",
-            code="unknown_version",
-        )
-    return parse_record(_Header, value, f"{log.path.name} header")
-
-
-def _parse_sample(log: LogFile, which: str, value: Any) -> _Sample:
-    """Return one sample. which: names the sample in messages. Raises DataError."""
-    place = f"{log.path.name} {which}"
-    if not isinstance(value, Mapping):
-        raise DataError(f"{place} is {abbreviate(value)}, not a JSON object; write the log again", code="bad_log")
-    attachments = value.get("attachments")
-    texts = attachments if isinstance(attachments, Mapping) else {}
-    problem = _ATTACHMENT.sub(lambda match: as_text(texts.get(match[1], match[0])), prompt_text(value.get("input")))
-    events, messages = _objects(value.get("events")), _objects(value.get("messages"))
-    called = sum(event.get("event") == "tool" for event in events)
-    asked = sum(len(_objects(message.get("tool_calls"))) for message in messages)
-    tool_calls = called or asked if events or messages else None
-    # The long texts of the sample are dropped here to save memory.
-    read = {"problem": problem, "tool_calls": tool_calls, "empty": _is_empty_output(value.get("output"))}
-    return parse_record(_Sample, {**value, **read}, place)
-
-
-def _named_values(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        yield from ((f"{scorer}.{key}", one) for key, one in value.items())
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        yield from ((f"{scorer}.{index}", one) for index, one in enumerate(value))
-    else:
-        yield scorer, value
-
-
-def _is_empty_output(output: Any) -> bool:
-    if not isinstance(output, Mapping) or not output.get("model"):
-        return False  # a solver that calls no model leaves an output without a model
-    messages = [choice.get("message") for choice in _objects(output.get("choices"))]
-    said = [one for one in messages if isinstance(one, Mapping) and (_has_text(one) or one.get("tool_calls"))]
-    return not said and is_empty(output.get("completion"))
-
-
-def _has_text(message: Mapping[str, Any]) -> bool:
-    content = message.get("content")
-    parts = _objects(content)
-    return any(part.get("type") != "text" or not is_empty(part.get("text")) for part in parts) or (
-        isinstance(content, str) and not is_empty(content)
-    )
-
-
 def _objects(value: Any) -> list[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
@@ -190,135 +164,148 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 _HEADER, _START = "header.json", "_journal/start.json"
 
 
-def _is_inspect_log(content: Content) -> bool:
-    """Return whether the content is an inspect_ai log. Every archive is taken for one."""
-    return isinstance(content, ArchiveFile) or (
-        isinstance(content, Document) and {"version", "eval"} <= set(content.value)
-    )
+class InspectReader(LogReader):
+    """Reads logs of inspect_ai."""
 
+    name = "log of inspect_ai"
 
-def _read(log: LogFile, content: Content) -> ParsedLog:
-    """Read the samples. Raises DataError or ConfigError; MissingExtra when an archive needs zstandard."""
-    file = log.path.name
-    if isinstance(content, Document):
-        header, values = _parse_header(log, content.value), content.value.get("samples") or []
-        numbered = enumerate(values if isinstance(values, list) else [values], start=1)
-        samples = [_parse_sample(log, f"sample number {number}", value) for number, value in numbered]
-    else:
-        header, samples = _read_archive(log)
-    if not samples:
-        raise DataError(
-            f"{file} holds no samples (status {header.status!r}); run it again with its samples logged",
-            code="empty_log",
-        )
-    arm = log.arm or f"{header.task}/{header.model}"
-    names = tuple(dict.fromkeys(name for sample in samples for name in sample.values))
-    all_ended = all(sample.error is not None or sample.limit for sample in samples)
-    scorer = "" if all_ended and not names else choose_score(log, names)
-    rollouts = tuple(_rollout(log, header.task, arm, sample, scorer) for sample in samples)
-    ran = span((header.created, header.started_at, header.completed_at))
-    warnings: list[str] = []
-    if header.status != "success":
-        cause = "" if header.error is None else f" ({_code(header.error)})"
-        warnings.append(f"{file}: the run ended with status {header.status!r}{cause}, not 'success'")
-    if len(samples) < header.planned_samples:
-        warnings.append(f"{file}: only {len(samples):,} of {header.planned_samples:,} samples are in the log")
-    late = [one for one in samples if one.limit_type in _TIME_LIMITS]
-    graded = any(_grade(one, scorer, file) is not None for one in late)
-    note = f"{file}: samples over their time limit are undecided, although the log grades some of them"
-    return ParsedLog(
-        rollouts,
-        {arm: as_text(header.model)},
-        notes=(note,) if graded else (),
-        warnings=tuple(warnings),
-        times={} if ran is None else {arm: ran},
-    )
+    @staticmethod
+    def matches(content: Content) -> bool:
+        """Return whether the content is an inspect_ai log. Every archive is taken for one."""
+        return not content.rows or {"version", "eval"} <= set(content.document or ())
 
-
-INSPECT_LOG = LogFormat("log of inspect_ai", _is_inspect_log, _read)
-
-
-def _read_archive(log: LogFile) -> tuple[_Header, list[_Sample]]:
-    with open_archive(log.path) as archive:
-        start = _HEADER if _HEADER in archive.names else _START
-        if start not in archive.names:
+    def read(self, content: Content) -> ParsedLog:
+        """Read the samples. Raises DataError or ConfigError; MissingExtra when an archive needs zstandard."""
+        log, file = self.log, self.file
+        if content.document is not None:
+            header, values = self._header(content.document), content.document.get("samples") or []
+            numbered = enumerate(values if isinstance(values, list) else [values], start=1)
+            samples = [self._sample(f"sample number {number}", value) for number, value in numbered]
+        else:
+            header, samples = self._read_archive()
+        if not samples:
             raise DataError(
-                f"{log.path.name} is an archive without {_HEADER!r}, so not an inspect_ai log; give an .eval file",
-                code="unknown_log",
+                f"{file} holds no samples (status {header.status!r}); run it again with its samples logged",
+                code="empty_log",
             )
+        arm = log.arm or f"{header.task}/{header.model}"
+        names = tuple(dict.fromkeys(name for sample in samples for name in sample.values))
+        all_ended = all(sample.error is not None or sample.limit for sample in samples)
+        scorer = "" if all_ended and not names else log.choose(names)
+        rollouts = tuple(self._rollout(header.task, arm, sample, scorer) for sample in samples)
+        ran = span((header.created, header.started_at, header.completed_at))
+        warnings: list[str] = []
+        if header.status != "success":
+            cause = "" if header.error is None else f" ({_code(header.error)})"
+            warnings.append(f"{file}: the run ended with status {header.status!r}{cause}, not 'success'")
+        if len(samples) < header.planned_samples:
+            warnings.append(f"{file}: only {len(samples):,} of {header.planned_samples:,} samples are in the log")
+        graded = any(one.is_late and one.grade(scorer, file) is not None for one in samples)
+        note = f"{file}: samples over their time limit are undecided, although the log grades some of them"
+        return ParsedLog(
+            rollouts,
+            {arm: as_text(header.model)},
+            notes=(note,) if graded else (),
+            warnings=tuple(warnings),
+            times={} if ran is None else {arm: ran},
+        )
 
-        def member(name: str) -> Any:
-            try:
-                decoded = archive.read(name).decode()
-            except UnicodeDecodeError as error:
+    def _read_archive(self) -> tuple[_Header, list[_Sample]]:
+        with Archive.open(self.log.path) as archive:
+            start = _HEADER if _HEADER in archive.names else _START
+            if start not in archive.names:
                 raise DataError(
-                    f"{log.path.name} {name!r} is not UTF-8; write the log again", code="bad_log"
-                ) from error
-            return parse_json(decoded, f"{log.path.name} {name!r}")
+                    f"{self.file} is an archive without {_HEADER!r}, so not an inspect_ai log; give an .eval file",
+                    code="unknown_log",
+                )
 
-        header = _parse_header(log, member(start))
-        split = next((one for one in archive.names if re.fullmatch(r"samples/.+_epoch_\d+/sample\.json", one)), None)
-        if split is not None:
+            def member(name: str) -> Any:
+                try:
+                    decoded = archive.read(name).decode()
+                except UnicodeDecodeError as error:
+                    raise DataError(
+                        f"{self.file} {name!r} is not UTF-8; write the log again", code="bad_log"
+                    ) from error
+                return parse_json(decoded, f"{self.file} {name!r}")
+
+            header = self._header(member(start))
+            split = next(
+                (one for one in archive.names if re.fullmatch(r"samples/.+_epoch_\d+/sample\.json", one)), None
+            )
+            if split is not None:
+                raise DataError(
+                    f"{self.file} stores {split.removesuffix('/sample.json')!r} in several members, which cannot be"
+                    " read; convert it with `inspect log convert --to json`",
+                    code="unknown_version",
+                )
+            names = [one for one in archive.names if one.startswith("samples/") and one.endswith(".json")]
+            return header, [self._sample(f"sample {name.removeprefix('samples/')!r}", member(name)) for name in names]
+
+    def _header(self, value: Any) -> _Header:
+        version = value.get("version") if isinstance(value, Mapping) else None
+        if version != _VERSION:
             raise DataError(
-                f"{log.path.name} stores {split.removesuffix('/sample.json')!r} in several members, which cannot be"
-                " read; convert it with `inspect log convert --to json`",
+                f"{self.file} is an inspect_ai log in format {abbreviate(version)}, but only format {_VERSION} can be"
+                " read; convert it with `inspect log convert` from a version of inspect_ai that writes this format",
                 code="unknown_version",
             )
-        names = [one for one in archive.names if one.startswith("samples/") and one.endswith(".json")]
-        return header, [_parse_sample(log, f"sample {name.removeprefix('samples/')!r}", member(name)) for name in names]
+        return Place(f"{self.file} header").record(_Header, value)
+
+    def _sample(self, which: str, value: Any) -> _Sample:
+        """Return one sample. which: names the sample in messages. Raises DataError."""
+        place = Place(f"{self.file} {which}")
+        if not isinstance(value, Mapping):
+            raise DataError(f"{place} is {abbreviate(value)}, not a JSON object; write the log again", code="bad_log")
+        attachments = value.get("attachments")
+        texts = attachments if isinstance(attachments, Mapping) else {}
+        problem = _ATTACHMENT.sub(lambda match: as_text(texts.get(match[1], match[0])), prompt_text(value.get("input")))
+        events, messages = _objects(value.get("events")), _objects(value.get("messages"))
+        called = sum(event.get("event") == "tool" for event in events)
+        asked = sum(len(_objects(message.get("tool_calls"))) for message in messages)
+        tool_calls = called or asked if events or messages else None
+        # The long texts of the sample are dropped here to save memory.
+        read = {"problem": problem, "tool_calls": tool_calls, "empty": _is_empty_output(value.get("output"))}
+        return place.record(_Sample, {**value, **read})
+
+    def _rollout(self, task: str, arm: str, sample: _Sample, scorer: str) -> LoggedRollout:
+        place = Place(f"{self.file} sample {sample.id!r} epoch {sample.epoch}")
+        score, status, error = sample.outcome(scorer, place)
+        usages = tuple(sample.model_usage.values())
+        observation = place.observation(
+            arm=arm,
+            task=as_text(sample.id),
+            g=sample.epoch - 1,
+            score=score,
+            status=status,
+            error=error,
+            cluster=as_text(sample.metadata.get("cluster")),
+            domain=as_text(task),
+            tags=parse_texts(sample.metadata.get("tags")),
+            problem=sample.problem,
+            rollout=as_text(sample.uuid) or f"{self.file}#{sample.id}_epoch_{sample.epoch}",
+            cost_usd=_total([usage.total_cost for usage in usages]),
+            tokens_in=_total([usage.tokens_in for usage in usages]),
+            tokens_out=_total([usage.output_tokens for usage in usages]),
+            tool_calls=sample.tool_calls,
+            seconds=sample.total_time if sample.working_time is None else sample.working_time,
+        )
+        return LoggedRollout(place, observation, numbered=True, empty=status == "ok" and sample.empty)
 
 
-def _rollout(log: LogFile, task: str, arm: str, sample: _Sample, scorer: str) -> LoggedRollout:
-    place = f"{log.path.name} sample {sample.id!r} epoch {sample.epoch}"
-    score, status, error = _outcome(sample, scorer, place)
-    usages = tuple(sample.model_usage.values())
-    observation = build_observation(
-        place,
-        arm=arm,
-        task=as_text(sample.id),
-        g=sample.epoch - 1,
-        score=score,
-        status=status,
-        error=error,
-        cluster=as_text(sample.metadata.get("cluster")),
-        domain=as_text(task),
-        tags=parse_texts(sample.metadata.get("tags")),
-        problem=sample.problem,
-        rollout=as_text(sample.uuid) or f"{log.path.name}#{sample.id}_epoch_{sample.epoch}",
-        cost_usd=_total([usage.total_cost for usage in usages]),
-        tokens_in=_total([usage.tokens_in for usage in usages]),
-        tokens_out=_total([usage.output_tokens for usage in usages]),
-        tool_calls=sample.tool_calls,
-        seconds=sample.total_time if sample.working_time is None else sample.working_time,
-    )
-    return LoggedRollout(place, observation, numbered=True, empty=status == "ok" and sample.empty)
-
-
-def _outcome(sample: _Sample, scorer: str, place: str) -> tuple[float | None, RolloutOutcome, str]:
-    if sample.invalidation is not None:
-        return None, "undecided", "invalidated"
-    if sample.error is not None:
-        return None, "undecided", _code(sample.error)
-    if sample.limit_type in _TIME_LIMITS:
-        return None, "undecided", "time_limit"
-    grade = _grade(sample, scorer, place)
-    if grade is not None:
-        return grade, "ok", ""
-    if sample.limit_type:
-        return 0.0, "failed", f"{sample.limit_type}_limit"
-    scores = sample.scores or {}
-    found = scores.get(scorer) or scores.get(scorer.partition(".")[0]) or {}
-    return None, "undecided", as_text(found.get("reason")) or "unscored"
+def _is_empty_output(output: Any) -> bool:
+    if not isinstance(output, Mapping) or not output.get("model"):
+        return False  # a solver that calls no model leaves an output without a model
+    for message in (choice.get("message") for choice in _objects(output.get("choices"))):
+        if isinstance(message, Mapping):
+            content = message.get("content")
+            says = any(part.get("type") != "text" or not is_empty(part.get("text")) for part in _objects(content))
+            if says or message.get("tool_calls") or (isinstance(content, str) and not is_empty(content)):
+                return False
+    return is_empty(output.get("completion"))
 
 
 def _code(error: Mapping[str, Any]) -> str:
     return error_code(as_text(error.get("message")))
-
-
-def _grade(sample: _Sample, scorer: str, place: str) -> float | None:
-    """Return the scorer's value as a number; None when there is none."""
-    value = sample.values.get(scorer)
-    return None if value is None else parse_number(value, f"score {scorer!r}", place, letters=True)
 
 
 def _total(numbers: Sequence[Any]) -> Any:

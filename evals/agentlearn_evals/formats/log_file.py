@@ -7,15 +7,17 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
+from typing_extensions import TypeIs
 
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.measure.observation import Observation
@@ -37,16 +39,34 @@ class LogFile(Value):
     def parse(cls, text: str) -> "LogFile":
         """Parse `FILE`, `FILE#SCORE`, `ARM=FILE` or `ARM=FILE#SCORE`. The first reading whose file exists is used."""
         arm, equals, named = text.partition("=")
-        readings = [LogFile(path=Path(text)), *_with_score(LogFile(path=Path(text)))]
-        if equals and arm:
-            with_arm = LogFile(path=Path(named), arm=arm)
-            readings += [with_arm, *_with_score(with_arm)]
+        readings: list[LogFile] = []
+        for arm_given, path in [("", text), *([(arm, named)] if equals and arm else [])]:
+            readings.append(LogFile(path=Path(path), arm=arm_given))
+            file, mark, score = str(Path(path)).rpartition("#")
+            if mark and file and score:
+                readings.append(LogFile(path=Path(file), arm=arm_given, score=score))
         return next((reading for reading in readings if reading.path.exists()), readings[-1])
 
-
-def _with_score(log: LogFile) -> list[LogFile]:
-    file, mark, score = str(log.path).rpartition("#")
-    return [log.model_copy(update={"path": Path(file), "score": score})] if mark and file and score else []
+    def choose(self, names: Sequence[str]) -> str:
+        """Return the score to use: the one the user named, or the only one. Raises ConfigError or DataError."""
+        file, listed = self.path.name, ", ".join(map(repr, names))
+        if not names:
+            raise DataError(
+                f"{file} holds no score; score its samples, then give the log with the scores", code="no_score"
+            )
+        if self.score:
+            if self.score not in names:
+                raise ConfigError(
+                    f"{file} has no score {self.score!r} (it has {listed}); write one of them after the '#'",
+                    code="unknown_score",
+                )
+            return self.score
+        if len(names) > 1:
+            raise ConfigError(
+                f"{file} holds several scores ({listed}); choose one, such as {f'{file}#{names[0]}'!r}",
+                code="which_score",
+            )
+        return names[0]
 
 
 Span = tuple[datetime, datetime]
@@ -81,8 +101,6 @@ class LogSet(Value):
     """Model by arm, where the log holds it; several models are joined by commas."""
     warnings: tuple[str, ...] = ()
     """Why the logs may say too little: unfinished logs, samples that are not in the log, empty responses."""
-    outcomes: tuple[str, ...] = ()
-    """How many rollouts of each file failed or are undecided, by code."""
     notes: tuple[str, ...] = ()
     """What else a reader of the result should know, such as unread columns."""
     times: dict[str, Span] = Field(default_factory=dict[str, Span])
@@ -119,19 +137,28 @@ class ParsedLog:
     """When the rollouts of an arm were made, where the log says it."""
 
 
-class LogFormat(NamedTuple):
-    """A log format that agentlearn can read."""
+class LogReader(ABC):
+    """Reads a log of one format."""
 
-    name: str
+    name: ClassVar[str]
     """Name of the format in error messages."""
-    matches: Callable[[Content], bool]
-    """Returns whether a file with this content has the format."""
-    read: Callable[[LogFile, Content], ParsedLog]
-    """Reads the file. Raises DataError or ConfigError."""
+
+    def __init__(self, log: LogFile) -> None:
+        self.log, self.file = log, log.path.name
+
+    @staticmethod
+    @abstractmethod
+    def matches(content: Content) -> bool:
+        """Return whether a file with this content has the format."""
+
+    @abstractmethod
+    def read(self, content: Content) -> ParsedLog:
+        """Read the file. Raises DataError or ConfigError."""
 
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
@@ -140,72 +167,9 @@ def abbreviate(value: object) -> str:
     return reprlib.repr(value)
 
 
-def parse_number(value: object, what: str, place: str, *, letters: bool = False) -> float:
-    """Return a finite number, given as a number or as text; a bool is 1 or 0. Raises DataError.
-
-    what: name of the value for the message. letters: also accept inspect_ai's grades C, P, I, N, and yes, no, true,
-    false.
-    """
-    read = _read(value, letters)
-    if read is None:
-        raise DataError(f"{place} has {abbreviate(value)} as {what}, not a number; write a number", code="bad_score")
-    if not math.isfinite(read):
-        raise DataError(
-            f"{place} has {abbreviate(value)} as {what}, which is not finite; write a finite number, or status"
-            " 'failed'",
-            code="bad_score",
-        )
-    return read
-
-
-def _read(value: object, letters: bool) -> float | None:
-    if letters and isinstance(value, str):
-        graded = _LETTERS.get(value, _LETTERS.get(value.lower()) if len(value) > 1 else None)
-        if graded is not None:
-            return graded
-    if isinstance(value, str):
-        text = value.strip()
-        if not _NUMBER.fullmatch(text) and text.lower().lstrip("+-") not in {"nan", "inf", "infinity"}:
-            return None
-        return float(text)
-    if not isinstance(value, bool | int | float | Decimal):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeIs[bool | int | float | Decimal]:
     """Return whether the value is a number or a bool; NaN is a number, text is not."""
     return isinstance(value, bool | int | float | Decimal)
-
-
-def parse_optional_number(value: object, what: str, place: str) -> float | None:
-    """Return the number as `parse_number` does; None for an empty cell."""
-    return None if is_empty(value) else parse_number(value, what, place)
-
-
-def parse_optional_count(value: object, what: str, place: str) -> int | None:
-    """Return a whole number from 0; None for an empty cell. Raises DataError."""
-    if is_empty(value):
-        return None
-    count = _count(value)
-    if count is None:
-        raise DataError(
-            f"{place} has {abbreviate(value)} as {what}; write a whole number from 0, or leave it empty",
-            code="bad_count",
-        )
-    return count
-
-
-def _count(value: object) -> int | None:
-    if isinstance(value, str):
-        whole = re.fullmatch(r"([0-9]{1,19})(?:\.0*)?", value.strip())  # tables with empty cells write 3 as 3.0
-        return int(whole[1]) if whole else None
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
-        return None
-    return int(value) if value >= 0 and int(value) == value else None
 
 
 def is_empty(value: object) -> bool:
@@ -256,37 +220,6 @@ def error_code(message: str) -> str:
     return named[0].rpartition(".")[2] if named else "error"
 
 
-def choose_score(log: LogFile, names: Sequence[str]) -> str:
-    """Return the score to use: the one the user named, or the only one. Raises ConfigError or DataError."""
-    file, listed = log.path.name, ", ".join(map(repr, names))
-    if not names:
-        raise DataError(f"{file} holds no score; score its samples, then give the log with the scores", code="no_score")
-    if log.score:
-        if log.score not in names:
-            raise ConfigError(
-                f"{file} has no score {log.score!r} (it has {listed}); write one of them after the '#'",
-                code="unknown_score",
-            )
-        return log.score
-    if len(names) > 1:
-        raise ConfigError(
-            f"{file} holds several scores ({listed}); choose one, such as {f'{file}#{names[0]}'!r}", code="which_score"
-        )
-    return names[0]
-
-
-def build_observation(place: str, **fields: Any) -> Observation:
-    """Return an observation with these fields. Raises DataError when a field is out of range."""
-    try:
-        return Observation(**fields)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "score"
-        raise DataError(
-            f"{place} has {abbreviate(first['input'])} as {where} ({first['msg']}); correct it", code="bad_observation"
-        ) from error
-
-
 class ForeignRecord(Value):
     """An object of a log; unknown fields are ignored."""
 
@@ -296,16 +229,77 @@ class ForeignRecord(Value):
 _RecordT = TypeVar("_RecordT", bound=ForeignRecord)
 
 
-def parse_record(kind: type[_RecordT], value: object, place: str, *, advice: str = "write the log again") -> _RecordT:
-    """Return the value as a record. Raises DataError for the first bad field.
+class Place(str):
+    """Where something stands in a log, such as `runs.csv line 7`. Its methods read values there, and errors name it."""
 
-    place: file, and member or sample, for the message. advice: the next step in the message.
-    """
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
+    __slots__ = ()
+
+    def number(self, value: object, what: str, *, letters: bool = False) -> float:
+        """Return a finite number, given as a number or as text; a bool is 1 or 0. Raises DataError.
+
+        what: name of the value for the message. letters: also accept inspect_ai's grades C, P, I, N, and yes, no, true,
+        false.
+        """
+        read: float | None = None
+        if isinstance(value, str):
+            text = value.strip()
+            if letters:
+                read = _LETTERS.get(value, _LETTERS.get(value.lower()) if len(value) > 1 else None)
+            if read is None and (_NUMBER.fullmatch(text) or text.lower().lstrip("+-") in _NOT_FINITE):
+                read = float(text)
+        elif is_number(value):
+            try:
+                read = float(value)
+            except OverflowError:
+                read = math.inf
+        if read is None:
+            raise DataError(f"{self} has {abbreviate(value)} as {what}, not a number; write a number", code="bad_score")
+        if not math.isfinite(read):
+            raise DataError(
+                f"{self} has {abbreviate(value)} as {what}, which is not finite; write a finite number, or status"
+                " 'failed'",
+                code="bad_score",
+            )
+        return read
+
+    def optional_number(self, value: object, what: str) -> float | None:
+        """Return the number as `number` does; None for an empty cell."""
+        return None if is_empty(value) else self.number(value, what)
+
+    def optional_count(self, value: object, what: str) -> int | None:
+        """Return a whole number from 0; None for an empty cell. Raises DataError."""
+        if is_empty(value):
+            return None
+        if isinstance(value, str):
+            whole = re.fullmatch(r"([0-9]{1,19})(?:\.0*)?", value.strip())  # tables with empty cells write 3 as 3.0
+            count = int(whole[1]) if whole else None
+        elif isinstance(value, bool) or not is_number(value) or not math.isfinite(value):
+            count = None
+        else:
+            count = int(value) if value >= 0 and int(value) == value else None
+        if count is None:
+            raise DataError(
+                f"{self} has {abbreviate(value)} as {what}; write a whole number from 0, or leave it empty",
+                code="bad_count",
+            )
+        return count
+
+    def observation(self, **fields: Any) -> Observation:
+        """Return an observation with these fields. Raises DataError when a field is out of range."""
+        try:
+            return Observation(**fields)
+        except ValidationError as error:
+            raise self._refused(error, "score", "correct it", "bad_observation") from error
+
+    def record(self, kind: type[_RecordT], value: object, *, advice: str = "write the log again") -> _RecordT:
+        """Return the value as a record. Raises DataError for the first bad field. advice: the next step in it."""
+        try:
+            return kind.model_validate(value)
+        except ValidationError as error:
+            raise self._refused(error, "object", advice, "bad_log") from error
+
+    def _refused(self, error: ValidationError, whole: str, advice: str, code: str) -> DataError:
+        """Return the error for the first bad field. whole: what is bad when it is no single field."""
         first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"])) or "object"
-        raise DataError(
-            f"{place} has {abbreviate(first['input'])} as {field} ({first['msg']}); {advice}", code="bad_log"
-        ) from error
+        field = ".".join(map(str, first["loc"])) or whole
+        return DataError(f"{self} has {abbreviate(first['input'])} as {field} ({first['msg']}); {advice}", code=code)

@@ -9,20 +9,16 @@ from pydantic import Field
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.measure.observation import Observation
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.formats.content import Content, Document
+from agentlearn_evals.formats.content import Content
 from agentlearn_evals.formats.log_file import (
     ForeignRecord,
-    LogFile,
-    LogFormat,
     LoggedRollout,
+    LogReader,
     ParsedLog,
+    Place,
     as_text,
-    build_observation,
-    choose_score,
     error_code,
     is_empty,
-    parse_number,
-    parse_record,
     parse_texts,
 )
 
@@ -64,70 +60,65 @@ class _Report(ForeignRecord):
     experiment_metadata: dict[str, Any] | None = None
 
 
-def _is_report(content: Content) -> bool:
-    return isinstance(content, Document) and {"name", "cases"} <= set(content.value)
+class PydanticEvalsReader(LogReader):
+    """Reads reports of pydantic-evals."""
+
+    name = "report of pydantic-evals"
+
+    @staticmethod
+    def matches(content: Content) -> bool:
+        """Return whether the content is a report."""
+        return {"name", "cases"} <= set(content.document or ())
+
+    def read(self, content: Content) -> ParsedLog:
+        """Read the cases of a report under one score or assertion. Raises DataError or ConfigError."""
+        advice = "write the report with `EvaluationReportAdapter` of pydantic-evals"
+        report = Place(self.file).record(_Report, content.document, advice=advice)
+        cases = (*report.cases, *report.failures)
+        if not cases:
+            raise DataError(f"{self.file} holds no cases; give a report with at least one", code="empty_log")
+        names = tuple(dict.fromkeys(name for case in report.cases for name in case.results))
+        score = self.log.choose(names) if report.cases else ""
+        arm = self.log.arm or as_text(report.name)
+        model = (report.experiment_metadata or {}).get("model")
+        some_output = any(not is_empty(case.output) for case in report.cases)
+        rollouts = tuple(self._rollout(case, arm, score, some_output=some_output) for case in cases)
+        return ParsedLog(rollouts, {arm: as_text(model)} if isinstance(model, str) and model else {})
+
+    def _rollout(self, case: _Case, arm: str, score: str, *, some_output: bool) -> LoggedRollout:
+        """Return a case as a rollout. some_output: whether the report records outputs."""
+        place = Place(f"{self.file} case {case.name!r}")
+        repeat = _REPEAT.search(case.name) if case.source_case_name else None
+        metadata: Mapping[str, Any] = case.metadata if isinstance(case.metadata, Mapping) else {}
+        value, status, error = None, "undecided", ""
+        if case.error_message is not None:
+            error = error_code(case.error_message)
+        elif score not in case.results:
+            error = "evaluator_failed" if case.evaluator_failures else "unscored"
+        elif failed := as_text(case.attributes.get("failed")):  # written by `to_pydantic_evals`
+            value, status, error = 0.0, "failed", failed
+        else:
+            value, status = place.number(case.results[score].get("value"), f"score {score!r}"), "ok"
+        observation = place.observation(
+            arm=arm,
+            task=as_text(case.source_case_name or case.name),
+            g=max(0, int(repeat["run"]) - 1) if repeat else 0,
+            score=value,
+            status=status,
+            error=error,
+            cluster=as_text(metadata.get("cluster")),
+            domain=as_text(metadata.get("domain")),
+            tags=parse_texts(metadata.get("tags")),
+            problem=as_text(case.inputs),
+            rollout=as_text(metadata.get("rollout")) or as_text(case.trace_id),
+            seconds=case.task_duration,
+            **{name: case.metrics.get(theirs) for name, theirs in _METRICS.items()},
+        )
+        empty = some_output and status == "ok" and is_empty(case.output)
+        return LoggedRollout(place, observation, numbered=repeat is not None, empty=empty)
 
 
-def _read(log: LogFile, content: Content) -> ParsedLog:
-    """Read the cases of a report under one score or assertion. Raises DataError or ConfigError."""
-    assert isinstance(content, Document)
-    advice = "write the report with `EvaluationReportAdapter` of pydantic-evals"
-    report = parse_record(_Report, content.value, log.path.name, advice=advice)
-    cases = (*report.cases, *report.failures)
-    if not cases:
-        raise DataError(f"{log.path.name} holds no cases; give a report with at least one", code="empty_log")
-    names = tuple(dict.fromkeys(name for case in report.cases for name in case.results))
-    score = choose_score(log, names) if report.cases else ""
-    arm = log.arm or as_text(report.name)
-    model = (report.experiment_metadata or {}).get("model")
-    some_output = any(not is_empty(case.output) for case in report.cases)
-    rollouts = tuple(_rollout(log, case, arm, score, some_output=some_output) for case in cases)
-    return ParsedLog(rollouts, {arm: as_text(model)} if isinstance(model, str) and model else {})
-
-
-PYDANTIC_EVALS_LOG = LogFormat("report of pydantic-evals", _is_report, _read)
-
-
-def _rollout(log: LogFile, case: _Case, arm: str, score: str, *, some_output: bool) -> LoggedRollout:
-    """Return a case as a rollout. some_output: whether the report records outputs."""
-    place = f"{log.path.name} case {case.name!r}"
-    repeat = _REPEAT.search(case.name) if case.source_case_name else None
-    metadata: Mapping[str, Any] = case.metadata if isinstance(case.metadata, Mapping) else {}
-    value, status, error = None, "undecided", ""
-    if case.error_message is not None:
-        error = error_code(case.error_message)
-    elif score not in case.results:
-        error = "evaluator_failed" if case.evaluator_failures else "unscored"
-    elif failed := as_text(case.attributes.get("failed")):  # written by `to_pydantic_evals`
-        value, status, error = 0.0, "failed", failed
-    else:
-        value, status = parse_number(case.results[score].get("value"), f"score {score!r}", place), "ok"
-    observation = build_observation(
-        place,
-        arm=arm,
-        task=as_text(case.source_case_name or case.name),
-        g=max(0, int(repeat["run"]) - 1) if repeat else 0,
-        score=value,
-        status=status,
-        error=error,
-        cluster=as_text(metadata.get("cluster")),
-        domain=as_text(metadata.get("domain")),
-        tags=parse_texts(metadata.get("tags")),
-        problem=as_text(case.inputs),
-        rollout=as_text(metadata.get("rollout")) or as_text(case.trace_id),
-        seconds=case.task_duration,
-        **{name: case.metrics.get(theirs) for name, theirs in _METRICS.items()},
-    )
-    empty = some_output and status == "ok" and is_empty(case.output)
-    return LoggedRollout(place, observation, numbered=repeat is not None, empty=empty)
-
-
-_METRICS = {
-    "cost_usd": "cost",
-    "tokens_in": "input_tokens",
-    "tokens_out": "output_tokens",
-    "tool_calls": "tool_calls",
-}
+_METRICS = {"cost_usd": "cost", "tokens_in": "input_tokens", "tokens_out": "output_tokens", "tool_calls": "tool_calls"}
 """Names of their metrics by ours."""
 _SOURCE = {"name": "agentlearn", "arguments": None}
 

@@ -6,31 +6,25 @@ Rows are JSON lines, CSV or Parquet. lm-eval writes one line per document and fi
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.measure.observation import Observation
 from agentlearn.types.ids import content_hash
-from agentlearn_evals.formats.content import Content, Document, RowsFile, as_rows, read_content
+from agentlearn_evals.formats.content import Content
 from agentlearn_evals.formats.log_file import (
-    LogFile,
-    LogFormat,
     LoggedRollout,
+    LogReader,
     ParsedLog,
+    Place,
     Span,
     abbreviate,
     as_text,
-    build_observation,
-    choose_score,
     is_empty,
     is_number,
-    parse_number,
-    parse_optional_count,
-    parse_optional_number,
     parse_texts,
     prompt_text,
     span,
@@ -52,159 +46,150 @@ COLUMNS = tuple(Observation.model_fields)
 """Columns that are written. The reader also reads `model`, and may take another column as `score`."""
 
 
-def _is_plain_log(content: Content) -> bool:
-    """Return whether the content has a `task` or a `score` column; missing columns are reported when reading."""
-    rows = as_rows(content)
-    return rows is not None and bool({"task", "score"} & set(rows.columns))
+class PlainReader(LogReader):
+    """Rows with task, arm and score."""
 
+    name = "rows with task, arm and score"
 
-def _read_plain_log(log: LogFile, content: Content) -> ParsedLog:
-    """Read the rows. Raises DataError or ConfigError."""
-    rows = as_rows(content)
-    assert rows is not None
-    file, score, columns = log.path.name, log.score or "score", rows.columns
-    missing = [name for name in (("task", score) if log.arm else ("task", "arm", score)) if name not in columns]
-    if missing:
-        how = ", or name the arm: ARM=FILE" if missing == ["arm"] else ""
-        raise DataError(
-            f"{file} has no column {missing[0]!r} (it has {', '.join(map(repr, columns))}); add it{how}",
-            code="missing_column",
+    @staticmethod
+    def matches(content: Content) -> bool:
+        """Return whether the content has a `task` or a `score` column; missing columns are reported when reading."""
+        return bool({"task", "score"} & set(content.columns))
+
+    def read(self, content: Content) -> ParsedLog:
+        """Read the rows. Raises DataError or ConfigError."""
+        score, columns = self.log.score or "score", content.columns
+        without = self._checked(content, score)
+        # The column with the agent's responses, if some are filled in.
+        names = [name for name in _RESPONSES if name in columns and name != score]
+        response = next((name for name in names if any(not is_empty(row.fields.get(name)) for row in content.rows)), "")
+        rollouts = tuple(self._rollout(row, score, response, numbered=not without) for row in content.rows)
+        models, moments = dict[str, str](), dict[str, list[Any]]()
+        for one, row in zip(rollouts, content.rows, strict=True):
+            moments.setdefault(one.observation.arm, []).append(row.fields.get(_STARTED))
+            if model := as_text(row.fields.get("model")):
+                models[one.observation.arm] = model
+        unread = [name for name in columns if name not in {*COLUMNS, "model", _STARTED, score}]
+        notes = [f"{self.file}: columns not read: {', '.join(unread)}"] if unread else []
+        if not content.ends_with_line:
+            notes.append(f"{self.file}: the last line has no line end; if the file was cut, its last value is wrong")
+        warnings, of = list[str](), f"of {len(rollouts):,} rows"
+        fields = [row.fields for row in content.rows]
+        if many := sum(bool(as_text(one.get("error"))) and not as_text(one.get("status")) for one in fields):
+            warnings.append(
+                f"{self.file}: {many:,} {of} have an error and no status, so they are undecided, whatever their score;"
+                " write the status 'failed' where the agent gave no usable answer"
+            )
+        if fine := sum(one.observation.status == "ok" and bool(one.observation.error) for one in rollouts):
+            warnings.append(f"{self.file}: {fine:,} {of} have an error and the status 'ok'; their scores count")
+        return ParsedLog(
+            rollouts,
+            models,
+            notes=tuple(notes),
+            warnings=tuple(warnings),
+            times={arm: ran for arm, all_moments in moments.items() if (ran := span(all_moments)) is not None},
         )
-    arms = dict.fromkeys(as_text(row.fields.get("arm")) for row in rows.rows)
-    if log.arm and len(arms) > 1:
-        raise ConfigError(
-            f"{file} holds the arms {', '.join(map(repr, arms))}, so they cannot all be named {log.arm!r}; leave the"
-            " name out",
-            code="several_arms",
+
+    def _checked(self, content: Content, score: str) -> list[SourceRow]:
+        """Return the rows without `g`: all or none. Raises DataError or ConfigError for what the table lacks."""
+        needed = ("task", score) if self.log.arm else ("task", "arm", score)
+        if missing := [name for name in needed if name not in content.columns]:
+            how = ", or name the arm: ARM=FILE" if missing == ["arm"] else ""
+            known = ", ".join(map(repr, content.columns))
+            words = f"{self.file} has no column {missing[0]!r} (it has {known}); add it{how}"
+            raise DataError(words, code="missing_column")
+        arms = dict.fromkeys(as_text(row.fields.get("arm")) for row in content.rows)
+        if self.log.arm and len(arms) > 1:
+            raise ConfigError(
+                f"{self.file} holds the arms {', '.join(map(repr, arms))}, so they cannot all be named"
+                f" {self.log.arm!r}; leave the name out",
+                code="several_arms",
+            )
+        without = [row for row in content.rows if is_empty(row.fields.get("g"))]
+        if without and len(without) < len(content.rows):
+            raise DataError(
+                f"{without[0].place} has no g, but other rows have one; fill it in, or remove the column",
+                code="bad_count",
+            )
+        return without
+
+    def _rollout(self, row: SourceRow, score: str, response: str, *, numbered: bool) -> LoggedRollout:
+        fields, place = row.fields, Place(row.place)
+        for name in ("task",) if self.log.arm else ("task", "arm"):
+            if not as_text(fields.get(name)):
+                words = f"{place} has {abbreviate(fields.get(name))} as {name}; fill it in"
+                raise DataError(words, code="missing_value")
+        status, error, value = as_text(fields.get("status")), as_text(fields.get("error")), fields.get(score)
+        found: float | None = None
+        if status == _TIMEOUT or (error and not status):  # nothing is known about its answer
+            status, error = "undecided", error or _TIMEOUT
+        elif status == "failed" and is_empty(value):
+            found = 0.0
+        elif status != "undecided" or not is_empty(value):
+            found = place.number(value, score)
+        observation = place.observation(
+            arm=self.log.arm or as_text(fields["arm"]),
+            task=as_text(fields["task"]),
+            g=place.optional_count(fields.get("g"), "g") or 0,
+            score=found,
+            status=status or "ok",
+            error=error,
+            tags=parse_texts(fields.get("tags")),
+            **{name: as_text(fields.get(name)) for name in _TEXTS},
+            **{name: place.optional_count(fields.get(name), name) for name in COUNTS},
+            **{name: place.optional_number(fields.get(name), name) for name in NUMBERS},
         )
-    without = [row for row in rows.rows if is_empty(row.fields.get("g"))]
-    if without and len(without) < len(rows.rows):
-        raise DataError(
-            f"{without[0].place} has no g, but other rows have one; fill it in, or remove the column", code="bad_count"
-        )
-    # The column with the agent's responses, if some are filled in.
-    names = [name for name in _RESPONSES if name in columns and name != score]
-    response = next((name for name in names if any(not is_empty(row.fields.get(name)) for row in rows.rows)), "")
-    rollouts = tuple(_rollout(log, row, score, response, numbered=not without) for row in rows.rows)
-    models, moments = dict[str, str](), dict[str, list[Any]]()
-    for one, row in zip(rollouts, rows.rows, strict=True):
-        moments.setdefault(one.observation.arm, []).append(row.fields.get(_STARTED))
-        if model := as_text(row.fields.get("model")):
-            models[one.observation.arm] = model
-    unread = [name for name in columns if name not in {*COLUMNS, "model", _STARTED, score}]
-    notes = [f"{file}: columns not read: {', '.join(unread)}"] if unread else []
-    if not rows.ends_with_line:
-        notes.append(f"{file}: the last line has no line end; if the file was cut, its last value is wrong")
-    return ParsedLog(
-        rollouts,
-        models,
-        notes=tuple(notes),
-        warnings=tuple(_warnings(file, rows, rollouts)),
-        times={arm: ran for arm, all_moments in moments.items() if (ran := span(all_moments)) is not None},
-    )
-
-
-PLAIN_LOG = LogFormat("rows with task, arm and score", _is_plain_log, _read_plain_log)
-
-
-def _rollout(log: LogFile, row: SourceRow, score: str, response: str, *, numbered: bool) -> LoggedRollout:
-    fields, place = row.fields, row.place
-    for name in ("task",) if log.arm else ("task", "arm"):
-        if not as_text(fields.get(name)):
-            raise DataError(f"{place} has {abbreviate(fields.get(name))} as {name}; fill it in", code="missing_value")
-    status, error, value = as_text(fields.get("status")), as_text(fields.get("error")), fields.get(score)
-    found: float | None = None
-    if status == _TIMEOUT or (error and not status):  # nothing is known about its answer
-        status, error = "undecided", error or _TIMEOUT
-    elif status == "failed" and is_empty(value):
-        found = 0.0
-    elif status != "undecided" or not is_empty(value):
-        found = parse_number(value, score, place)
-    observation = build_observation(
-        place,
-        arm=log.arm or as_text(fields["arm"]),
-        task=as_text(fields["task"]),
-        g=parse_optional_count(fields.get("g"), "g", place) or 0,
-        score=found,
-        status=status or "ok",
-        error=error,
-        tags=parse_texts(fields.get("tags")),
-        **{name: as_text(fields.get(name)) for name in _TEXTS},
-        **{name: parse_optional_count(fields.get(name), name, place) for name in COUNTS},
-        **{name: parse_optional_number(fields.get(name), name, place) for name in NUMBERS},
-    )
-    empty = bool(response) and observation.status == "ok" and is_empty(fields.get(response))
-    return LoggedRollout(place, observation, numbered=numbered, empty=empty)
-
-
-def _warnings(file: str, rows: RowsFile, rollouts: Sequence[LoggedRollout]) -> Iterator[str]:
-    of = f"of {len(rollouts):,} rows"
-    without = sum(bool(as_text(row.fields.get("error"))) and not as_text(row.fields.get("status")) for row in rows.rows)
-    if without:
-        yield (
-            f"{file}: {without:,} {of} have an error and no status, so they are undecided, whatever their score; write"
-            " the status 'failed' where the agent gave no usable answer"
-        )
-    fine = sum(one.observation.status == "ok" and bool(one.observation.error) for one in rollouts)
-    if fine:
-        yield f"{file}: {fine:,} {of} have an error and the status 'ok'; their scores count"
+        empty = bool(response) and observation.status == "ok" and is_empty(fields.get(response))
+        return LoggedRollout(place, observation, numbered=numbered, empty=empty)
 
 
 _OTHER_COLUMNS = {"step", "prompt", "completion", "advantage", "__index_level_0__"}
 _STEP = re.compile(r"_\d+$")
 
 
-def _is_trl_log(content: Content) -> bool:
-    rows = as_rows(content)
-    return rows is not None and {"step", "prompt", "completion"} <= set(rows.rows[0].fields)
+class TrlReader(LogReader):
+    """Completions of TRL. Unless the user names the arm, every step is its own arm, because the weights differ."""
 
+    name = "completions of TRL"
 
-def _read_trl_log(log: LogFile, content: Content) -> ParsedLog:
-    """Read the completions under one reward. Raises DataError or ConfigError.
+    @staticmethod
+    def matches(content: Content) -> bool:
+        """Return whether the content has the columns of TRL's completions."""
+        return {"step", "prompt", "completion"} <= set(content.rows[0].fields if content.rows else ())
 
-    Unless the user names the arm, every step is its own arm, because the weights differ.
-    """
-    rows = as_rows(content)
-    assert rows is not None
+    def read(self, content: Content) -> ParsedLog:
+        """Read the completions under one reward. Raises DataError or ConfigError."""
 
-    def is_reward(name: str) -> bool:
-        cells = [row.fields.get(name) for row in rows.rows]
-        return any(map(is_number, cells)) and all(is_number(cell) or is_empty(cell) for cell in cells)
+        def is_reward(name: str) -> bool:
+            cells = [row.fields.get(name) for row in content.rows]
+            return any(map(is_number, cells)) and all(is_number(cell) or is_empty(cell) for cell in cells)
 
-    reward = choose_score(log, [name for name in rows.columns if name not in _OTHER_COLUMNS and is_reward(name)])
-    folder = log.path.parent
-    # The name of the trainer's output folder, or else the file name without its step.
-    in_folder = folder.name == "completions" and folder.parent.name
-    run = folder.parent.name if in_folder else _STEP.sub("", log.path.stem)
-    rollouts: list[LoggedRollout] = []
-    for row in rows.rows:
-        step = parse_optional_count(row.fields.get("step"), "step", row.place)
-        prompt, completion = row.fields.get("prompt"), row.fields.get("completion")
-        lost = completion is None or completion != completion
-        observation = build_observation(
-            row.place,
-            arm=log.arm or f"{run}@{step or 0}",
-            task=content_hash(as_text(prompt))[:12],
-            score=None if lost else parse_number(row.fields.get(reward), f"reward {reward!r}", row.place),
-            status="undecided" if lost else "ok",
-            error="no_completion" if lost else "",
-            problem=prompt_text(prompt),
-            rollout=row.where,
-        )
-        empty = not lost and not _has_answer(completion)
-        rollouts.append(LoggedRollout(row.place, observation, numbered=False, empty=empty))
-    return ParsedLog(tuple(rollouts))
-
-
-TRL_LOG = LogFormat("completions of TRL", _is_trl_log, _read_trl_log)
-
-
-def _has_answer(completion: object) -> bool:
-    """Return whether a completion, a text or a list of messages, has a text or a tool call."""
-    if not isinstance(completion, Sequence) or isinstance(completion, str):
-        return not is_empty(completion)
-    messages = [one for one in completion if isinstance(one, Mapping)]
-    return any(not is_empty(one.get("content")) or one.get("tool_calls") for one in messages)
+        named = [name for name in content.columns if name not in _OTHER_COLUMNS and is_reward(name)]
+        reward, folder = self.log.choose(named), self.log.path.parent
+        # The name of the trainer's output folder, or else the file name without its step.
+        in_folder = folder.name == "completions" and folder.parent.name
+        run = folder.parent.name if in_folder else _STEP.sub("", self.log.path.stem)
+        rollouts: list[LoggedRollout] = []
+        for row in content.rows:
+            place = Place(row.place)
+            step = place.optional_count(row.fields.get("step"), "step")
+            prompt, completion = row.fields.get("prompt"), row.fields.get("completion")
+            lost = completion is None or completion != completion
+            observation = place.observation(
+                arm=self.log.arm or f"{run}@{step or 0}",
+                task=content_hash(as_text(prompt))[:12],
+                score=None if lost else place.number(row.fields.get(reward), f"reward {reward!r}"),
+                status="undecided" if lost else "ok",
+                error="no_completion" if lost else "",
+                problem=prompt_text(prompt),
+                rollout=row.where,
+            )
+            said = is_empty(completion)
+            if isinstance(completion, Sequence) and not isinstance(completion, str):  # messages: a text or a tool call
+                messages = [one for one in completion if isinstance(one, Mapping)]
+                said = all(is_empty(one.get("content")) and not one.get("tool_calls") for one in messages)
+            rollouts.append(LoggedRollout(place, observation, numbered=False, empty=not lost and said))
+        return ParsedLog(tuple(rollouts))
 
 
 _FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)")
@@ -214,80 +199,86 @@ _INVALID = "[invalid]"
 """What lm-eval's filters give when they find no answer in a response."""
 
 
-def _is_lm_eval_log(content: Content) -> bool:
-    rows = as_rows(content)
-    return rows is not None and {"doc_id", "metrics"} <= set(rows.rows[0].fields)
+class LmEvalReader(LogReader):
+    """Samples of lm-eval: the documents of one file under one metric and filter."""
 
+    name = "samples of lm-eval"
 
-def _read_lm_eval_log(log: LogFile, content: Content) -> ParsedLog:
-    """Read the documents of one file under one metric and filter. Raises DataError or ConfigError."""
-    rows = as_rows(content)
-    assert rows is not None
-    file, named = log.path.name, _FILE.fullmatch(log.path.stem)
-    task, date = (named["task"], named["date"]) if named else (log.path.stem, "")
-    results = _results(log.path, date)
-    model = as_text(results.get("model_name"))
-    arm = log.arm or model or log.path.stem
-    metric, filter_name = _choose_metric(log, rows.rows)
-    directions = _of(results, "higher_is_better", task)
-    if directions.get(metric) is False:
-        raise DataError(
-            f"in {file} a smaller {metric!r} is better, but compare needs a score where larger is better; choose"
-            f" another metric ({json.dumps(list(directions))})",
-            code="smaller_is_better",
-        )
-    chosen = [row for row in rows.rows if row.fields.get("filter", _NO_FILTER) == filter_name]
-    documents = len({as_text(row.fields.get("doc_id")) for row in chosen})
-    planned = _of(results, "n-samples", task).get("effective")
-    missing = isinstance(planned, int) and documents < planned
-    unread = sum(row.fields.get("filtered_resps") in (_INVALID, [_INVALID]) for row in chosen)
-    note = f"{file}: in {unread:,} of {len(chosen):,} responses the filter found no answer ({_INVALID})"
-    ran = _ran(date, results)
-    return ParsedLog(
-        tuple(_document(row, arm, task, metric) for row in chosen),
-        {arm: model} if model else {},
-        notes=(note,) if unread else (),
-        warnings=(f"{file}: only {documents:,} of {planned:,} documents are in the log",) if missing else (),
-        times={} if ran is None else {arm: ran},
-    )
+    @staticmethod
+    def matches(content: Content) -> bool:
+        """Return whether the content has the columns of lm-eval's samples."""
+        return {"doc_id", "metrics"} <= set(content.rows[0].fields if content.rows else ())
 
+    def read(self, content: Content) -> ParsedLog:
+        """Read the documents. Raises DataError or ConfigError."""
+        log, file, named = self.log, self.file, _FILE.fullmatch(self.log.path.stem)
+        task, date = (named["task"], named["date"]) if named else (log.path.stem, "")
+        beside = log.path.with_name(f"results_{date}.json")  # written with the samples
+        results = (Content.read(beside).document if date and beside.is_file() else None) or {}
 
-LM_EVAL_LOG = LogFormat("samples of lm-eval", _is_lm_eval_log, _read_lm_eval_log)
+        def of_task(name: str) -> Mapping[str, Any]:
+            """Return what a field of the results says of the task; empty when it says nothing."""
+            by_task = results.get(name)
+            found = by_task.get(task) if isinstance(by_task, Mapping) else None
+            return found if isinstance(found, Mapping) else {}
 
-
-def _choose_metric(log: LogFile, rows: Sequence[SourceRow]) -> tuple[str, str]:
-    """Return the metric to use and its filter. Written `METRIC`, or `METRIC,FILTER` when there are several filters."""
-    pairs: dict[tuple[str, str], None] = {}
-    for row in rows:
-        listed = row.fields.get("metrics")
-        if not isinstance(listed, list):
+        model = as_text(results.get("model_name"))
+        arm = log.arm or model or log.path.stem
+        metric, filter_name = self._choose_metric(content.rows)
+        directions = of_task("higher_is_better")
+        if directions.get(metric) is False:
             raise DataError(
-                f"{row.place} has {abbreviate(listed)} as 'metrics', not a list; write the samples again",
-                code="bad_log",
+                f"in {file} a smaller {metric!r} is better, but compare needs a score where larger is better; choose"
+                f" another metric ({json.dumps(list(directions))})",
+                code="smaller_is_better",
             )
-        numbers = (name for name in map(str, listed) if is_number(row.fields.get(name)))
-        pairs |= dict.fromkeys((name, as_text(row.fields.get("filter", _NO_FILTER))) for name in numbers)
-    several = len({filter_name for _, filter_name in pairs}) > 1
-    names = {f"{metric},{filter_name}" if several else metric: (metric, filter_name) for metric, filter_name in pairs}
-    if log.score and not several:
-        log = log.model_copy(update={"score": log.score.partition(",")[0]})
-    return names[choose_score(log, tuple(names))]
+        chosen = [row for row in content.rows if row.fields.get("filter", _NO_FILTER) == filter_name]
+        documents = len({as_text(row.fields.get("doc_id")) for row in chosen})
+        planned = of_task("n-samples").get("effective")
+        missing = isinstance(planned, int) and documents < planned
+        unread = sum(row.fields.get("filtered_resps") in (_INVALID, [_INVALID]) for row in chosen)
+        note = f"{file}: in {unread:,} of {len(chosen):,} responses the filter found no answer ({_INVALID})"
+        ran = _ran(date, results)
+        return ParsedLog(
+            tuple(_document(row, arm, task, metric) for row in chosen),
+            {arm: model} if model else {},
+            notes=(note,) if unread else (),
+            warnings=(f"{file}: only {documents:,} of {planned:,} documents are in the log",) if missing else (),
+            times={} if ran is None else {arm: ran},
+        )
+
+    def _choose_metric(self, rows: Sequence[SourceRow]) -> tuple[str, str]:
+        """Return the metric to use and its filter. Written `METRIC`, or `METRIC,FILTER` where there are several."""
+        pairs: dict[tuple[str, str], None] = {}
+        for row in rows:
+            listed = row.fields.get("metrics")
+            if not isinstance(listed, list):
+                raise DataError(
+                    f"{row.place} has {abbreviate(listed)} as 'metrics', not a list; write the samples again",
+                    code="bad_log",
+                )
+            numbers = (name for name in map(str, listed) if is_number(row.fields.get(name)))
+            pairs |= dict.fromkeys((name, as_text(row.fields.get("filter", _NO_FILTER))) for name in numbers)
+        log, several = self.log, len({filter_name for _, filter_name in pairs}) > 1
+        names = {f"{metric},{own}" if several else metric: (metric, own) for metric, own in pairs}
+        if log.score and not several:
+            log = log.model_copy(update={"score": log.score.partition(",")[0]})
+        return names[log.choose(tuple(names))]
 
 
 def _document(row: SourceRow, arm: str, task: str, metric: str) -> LoggedRollout:
-    fields, listed = row.fields, row.fields.get("resps")
+    fields, listed, place = row.fields, row.fields.get("resps"), Place(row.place)
     responses: list[Any] | None = None  # one for each request and repeat; None when the row does not say
     if isinstance(listed, list):
         responses = [one for request in listed for one in (request if isinstance(request, list) else [request])]
     lost = responses is not None and all(one is None for one in responses)
     if metric not in fields and not lost:
-        raise DataError(f"{row.place} has no {metric!r}; write the samples again", code="missing_column")
-    observation = build_observation(
-        row.place,
+        raise DataError(f"{place} has no {metric!r}; write the samples again", code="missing_column")
+    observation = place.observation(
         arm=arm,
         # With the hash, documents with the same id but other content are different tasks.
         task="/".join(filter(None, (task, as_text(fields.get("doc_id")), as_text(fields.get("doc_hash"))[:8]))),
-        score=None if lost else parse_number(fields[metric], f"metric {metric!r}", row.place),
+        score=None if lost else place.number(fields[metric], f"metric {metric!r}"),
         status="undecided" if lost else "ok",
         error="no_response" if lost else "",
         domain=task,
@@ -295,7 +286,7 @@ def _document(row: SourceRow, arm: str, task: str, metric: str) -> LoggedRollout
         rollout=row.where,
     )
     empty = not lost and responses is not None and all(map(is_empty, responses))
-    return LoggedRollout(row.place, observation, numbered=False, empty=empty)
+    return LoggedRollout(place, observation, numbered=False, empty=empty)
 
 
 def _problem(fields: Mapping[str, Any]) -> str:
@@ -308,20 +299,6 @@ def _problem(fields: Mapping[str, Any]) -> str:
         return prompt_text(fields["arguments"]["gen_args_0"]["arg_0"])
     except (KeyError, TypeError, IndexError):
         return ""
-
-
-def _results(samples: Path, date: str) -> dict[str, Any]:
-    """Return the content of the results file that was written with the samples; empty when there is none."""
-    results = samples.with_name(f"results_{date}.json")
-    content = read_content(results) if date and results.is_file() else None
-    return content.value if isinstance(content, Document) else {}
-
-
-def _of(results: Mapping[str, Any], name: str, task: str) -> Mapping[str, Any]:
-    """Return what a field of the results says of the task; empty when it says nothing."""
-    by_task = results.get(name)
-    found = by_task.get(task) if isinstance(by_task, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
 
 
 def _ran(date: str, results: Mapping[str, Any]) -> Span | None:

@@ -6,19 +6,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from agentlearn.cli.ask import require_extras
-from agentlearn.cli.options import (
-    DryRunOption,
-    JsonOption,
-    LogOption,
-    ResumeOption,
-    YesOption,
-    setting_options,
-)
-from agentlearn.cli.output import console, print_json, print_plan, show_logs
+from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, ResumeOption, YesOption, setting_options
+from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
 from agentlearn.config import DEFAULT_STORE, packaged_recipe, read_recipe
 from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.errors import ConfigError
-from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, learn_stage, recipe_name
+from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, recipe_name
 
 _OPTIONS = ("model", "name", "rounds", "margin", "evidence", "removals", "removal_rollouts", "seed", "store", "otel")
 
@@ -54,10 +47,8 @@ def hybrid(
     else:
         settings = hybrid_settings(_fields(what, given))
         plan = plan_hybrid(settings)
-        if dry_run and json:
-            print_json(plan)
-        elif dry_run:
-            print_plan(plan.lines())
+        if dry_run:
+            print_result(plan, plan_lines(plan.lines()), json=json)
         else:
             need_extra("training weights", "peft", "accelerate")
         if plan.train.refusals:
@@ -65,7 +56,7 @@ def hybrid(
             raise ConfigError(f"{train}: {plan.train.refusals[0]}", code="would_be_refused")
         if dry_run:
             return
-        learning = learn_stage(settings, model=settings.bare_model, library=None)
+        learning = settings.learn_stage(model=settings.bare_model, library=None)
         require_extras((learning.model, learning.reflector_name), otel=settings.otel)
         ask_before_spending(learning, yes=yes)
         record = HybridRecord.new(settings)
@@ -83,8 +74,7 @@ def _fields(what: str | None, given: GivenSettings) -> dict[str, Any]:
 
     if what is None:
         raise ConfigError(
-            "say what to run: a domain that has a recipe `hybrid` (agentlearn hybrid math), or a recipe",
-            code="no_task",
+            "say what to run: a domain that has a recipe `hybrid` (agentlearn hybrid math), or a recipe", code="no_task"
         )
     name = recipe_name(what)
     path = packaged_recipe(name) or Path(name)

@@ -1,12 +1,12 @@
 """The result of `hybrid`: the JSON of `hybrid --json`, which the printed lines are made from."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, Self
 
 from rich.console import Console
 
 from agentlearn.config.command_words import command_words
-from agentlearn.measure.contrast import ContrastVerdict
+from agentlearn.measure.contrast import Contrast, ContrastVerdict
 from agentlearn.text import visible
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
 from agentlearn.types.value import Value
@@ -37,6 +37,12 @@ class StageContrast(Value):
     verdict: ContrastVerdict
     sentence: str
     """The verdict with its numbers and cautions, in words."""
+
+    @classmethod
+    def of(cls, contrast: Contrast, run: str) -> Self:
+        """Return what the comparison `run` found."""
+        given = {name: getattr(contrast, name) for name in cls.model_fields if name != "run"}
+        return cls.model_validate({**given, "run": run})
 
 
 class LearnedStage(Value):

@@ -2,12 +2,12 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 
@@ -15,19 +15,18 @@ from agentlearn.cli.interrupt import run_to_end
 from agentlearn.cli.live import ProgressLines
 from agentlearn.cli.progress import LearnProgress
 from agentlearn.cli.train_progress import TrainProgress
-from agentlearn.config import LAB, LearnSettings
+from agentlearn.config import LAB
 from agentlearn.config.command_words import command_words
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing, only_stops, root_cause
 from agentlearn.learning.costs import RunPlan, plan
 from agentlearn.learning.open_run import domain_of
-from agentlearn.learning.own_loop import run_in_own_loop
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.resume import of_this_version, settings_of, started_with
+from agentlearn.learning.without_loop import run_in_own_loop
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.library_draft import withhold
 from agentlearn.library.history.change_log import ParkLesson
-from agentlearn.library.shown import render
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import decide
 from agentlearn.rollout.recorded_run import started_event
@@ -35,7 +34,7 @@ from agentlearn.secret_values import without_secrets
 from agentlearn.store import RunRow, open_store, read_store
 from agentlearn.text import storable
 from agentlearn.train.report import TrainReport
-from agentlearn.train.settings import TrainSettings, resumed_train_settings
+from agentlearn.train.settings import resumed_train_settings
 from agentlearn.train.training_plan import TrainPlan, plan_training
 from agentlearn.types.experience import Experience, Library, estimated_tokens
 from agentlearn.types.ids import ExperienceId, RunId, new_run_id
@@ -58,17 +57,12 @@ from agentlearn_evals.hybrid.hybrid_report import (
     TrainedStage,
     sentences,
 )
-from agentlearn_evals.hybrid.hybrid_settings import (
-    HybridSettings,
-    ProposalEvidence,
-    compare_stage,
-    learn_stage,
-    named_stage,
-    train_stage,
-)
-from agentlearn_evals.plan import ComparePlan, plan_comparison, stored_rollouts
+from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, ProposalEvidence, named_stage
+from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.progress import CompareProgress
 
+_R = TypeVar("_R", LearnReport, TrainReport)
+_P = TypeVar("_P", bound="_OfStage | _CompareProgress")
 _RUNS = 10_000
 """Number of runs that are searched for those of the stages."""
 _ELSEWHERE = ("store", "otel", "private_addresses")
@@ -127,10 +121,10 @@ def plan_hybrid(settings: HybridSettings) -> _HybridPlan:
                 " of `agentlearn models`, or lab:NAME",
                 code="no_model",
             )
-    learning = learn_stage(settings, model=model, library=None)
-    training = train_stage(settings, model=model, library=settings.result_name, number=1)
+    learning = settings.learn_stage(model=model, library=None)
+    training = settings.train_stage(model=model, library=settings.result_name, number=1)
     start = settings.start_of(model)
-    comparing = compare_stage(settings, (f"none=none,model={start}", f"lessons=none,model={start}"))
+    comparing = settings.compare_stage((f"none=none,model={start}", f"lessons=none,model={start}"))
     sets = named_stage("compare", lambda: load_eval_tasks(comparing, (), imports_reward=False))
     tasks, k = sum(len(one.tasks) for one in sets), settings.removal_rollouts or comparing.k
     return _HybridPlan(
@@ -220,8 +214,12 @@ class HybridRecord:
                 runs = reader.runs(limit=_RUNS)
         except StoreMissing:
             return None
+
+        def comparable(settings: str) -> dict[str, Any]:
+            return {name: value for name, value in json.loads(settings).items() if name not in _ELSEWHERE}
+
         recent = [row for row in runs if row.kind == kind and row.started_at >= self.event.at]
-        found = [row for row in recent if _comparable(row.settings) == _comparable(resolved)]
+        found = [row for row in recent if comparable(row.settings) == comparable(resolved)]
         return min(found, key=lambda row: row.started_at, default=None)
 
     def _save(self, state: RunState, failure: RunFailure | None = None) -> None:
@@ -235,11 +233,6 @@ class HybridRecord:
                 await store.save_run(event)
 
         run_in_own_loop(save())
-
-
-def _comparable(settings: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(settings)
-    return {name: value for name, value in loaded.items() if name not in _ELSEWHERE}
 
 
 def removal_state(contrast: Contrast, evidence: ProposalEvidence) -> RemovalState:
@@ -260,7 +253,7 @@ def removal_state(contrast: Contrast, evidence: ProposalEvidence) -> RemovalStat
     return "proposed" if only_few else "unclear"
 
 
-def small_sample(contrast: Contrast) -> str:
+def _small_sample(contrast: Contrast) -> str:
     """Why a contrast that the margin test proposes has no verdict; empty when it has one."""
     return "" if contrast.verdict != "cannot_tell" else contrast.caution or contrast.withheld or contrast.left_open
 
@@ -273,10 +266,10 @@ def lessons_to_measure(library: Library, most: int) -> tuple[Experience, ...]:
     return tuple(one for one in library.experiences if one.id in chosen)
 
 
-def tokens_without(library: Library, lessons: Sequence[ExperienceId]) -> int:
+def _tokens_without(library: Library, lessons: Sequence[ExperienceId]) -> int:
     """The estimated tokens that a prompt saves without these lessons, where all lessons of a library are shown."""
-    whole = estimated_tokens(render(library).text)
-    return whole - estimated_tokens(render(library, masked=tuple(lessons)).text)
+    whole = estimated_tokens(library.render().text)
+    return whole - estimated_tokens(library.render(masked=tuple(lessons)).text)
 
 
 @dataclass(slots=True)
@@ -339,19 +332,36 @@ class HybridRun:
         self.out.print()
         self.out.print(f"{f'round {now.number}/{rounds}  ' * (rounds > 1)}{stage}: {words}", style="bold")
 
-    def _shown(self, progress: "_OfStage | _CompareProgress") -> None:
+    def _shown(self, progress: _P) -> _P:
         """Let a stage say how to continue the hybrid run."""
         store, run = self.settings.store, self.record.event.run
         progress.continued_by = command_words("hybrid", "--resume", run, store=store)
+        return progress
+
+    def _stage(self, kind: RunKind, resolved: str, report: type[_R], run: Callable[[RunId | None], _R]) -> _R:
+        """Return the report of a stage that is done; otherwise run it, or go on with its run."""
+        found = self.record.stage_run(kind, resolved)
+        if found is not None and found.state == "done":
+            return report.model_validate_json(found.report)
+        return run(None if found is None else found.run)
 
     def _learn(self, now: HybridRound) -> LearnedStage:
-        settings = learn_stage(self.settings, model=now.model, library=now.start)
+        settings = self.settings.learn_stage(model=now.model, library=now.start)
         self._announce(now, "learn", f"lessons from rollouts of {settings.model}")
-        found = self.record.stage_run("learn", settings.resolved())
-        if found is not None and found.state == "done":
-            report = LearnReport.model_validate_json(found.report)
-        else:
-            report = self._run_learning(settings, None if found is None else found.run)
+
+        def run(resume: RunId | None) -> LearnReport:
+            from agentlearn.learning.lessons.run_learning import run_learning
+            from agentlearn.views.learn_page import page_at_the_end
+
+            own = settings if resume is None else settings_of(resume, self.settings.store, {})[1]
+            progress = self._shown(_LearnProgress(own, self.out))
+            report = run_to_end(lambda: run_learning(own, progress, resume=resume), progress)
+            _, problem = page_at_the_end(self.settings.store, report.run)
+            if problem:
+                self.out.print(f"  {'note'.ljust(10)}{problem}")
+            return report
+
+        report = self._stage("learn", settings.resolved(), LearnReport, run)
         library, selection = report.library, report.selection
         return LearnedStage(
             run=report.run,
@@ -364,49 +374,31 @@ class HybridRun:
             reason="" if selection is None else selection.reason,
         )
 
-    def _run_learning(self, settings: LearnSettings, resume: RunId | None) -> LearnReport:
-        from agentlearn.learning.lessons.run_learning import run_learning
-        from agentlearn.views.learn_page import page_at_the_end
-
-        if resume is not None:
-            _, settings = settings_of(resume, self.settings.store, {})
-        progress = _LearnProgress(settings, self.out)
-        self._shown(progress)
-        report = run_to_end(lambda: run_learning(settings, progress, resume=resume), progress)
-        _, problem = page_at_the_end(self.settings.store, report.run)
-        if problem:
-            self.out.print(f"  {'note'.ljust(10)}{problem}")
-        return report
-
     def _train(self, now: HybridRound, learned: LearnedStage) -> TrainedStage:
-        settings = train_stage(self.settings, model=now.model, library=learned.reference, number=now.number)
+        settings = self.settings.train_stage(model=now.model, library=learned.reference, number=now.number)
         self._announce(now, "train", f"{learned.reference} into the weights of {now.model}")
-        found = self.record.stage_run("train", settings.resolved())
-        if found is not None and found.state == "done":
-            report = TrainReport.model_validate_json(found.report)
-        else:
-            report = self._run_training(settings, None if found is None else found.run)
+
+        def run(resume: RunId | None) -> TrainReport:
+            from agentlearn.train.run_training import run_training
+            from agentlearn.views.train_page import write_train_page
+
+            own = settings if resume is None else resumed_train_settings(resume, self.settings.store, {})[1]
+            progress = self._shown(_TrainProgress(own, self.out))
+            report = run_to_end(lambda: run_training(own, progress, resume=resume), progress)
+            write_train_page(report, own)
+            return report
+
+        report = self._stage("train", settings.resolved(), TrainReport, run)
+        weights = report.weights
         return TrainedStage(
             run=report.run,
-            weights=report.weights.path,
-            sha256=report.weights.sha256_after,
-            published=report.weights.published,
+            weights=weights.path,
+            sha256=weights.sha256_after,
+            published=weights.published,
             worse_on="held-out tasks" if report.delta and report.delta.verdict == "worse" else "the run's own tasks",
-            before=None if report.before is None else report.before.mean,
-            after=None if report.after is None else report.after.mean,
+            before=report.before and report.before.mean,
+            after=report.after and report.after.mean,
         )
-
-    def _run_training(self, settings: TrainSettings, resume: RunId | None) -> TrainReport:
-        from agentlearn.train.run_training import run_training
-        from agentlearn.views.train_page import write_train_page
-
-        if resume is not None:
-            _, settings = resumed_train_settings(resume, self.settings.store, {})
-        progress = _TrainProgress(settings, self.out)
-        self._shown(progress)
-        report = run_to_end(lambda: run_training(settings, progress, resume=resume), progress)
-        write_train_page(report, settings)
-        return report
 
     def _compared(self, settings: CompareSettings) -> tuple[ComparePlan, Comparison]:
         """Compare as `compare` does, and write the page. Stored rollouts are reused."""
@@ -414,8 +406,7 @@ class HybridRun:
         from agentlearn_evals.write_results import write_all
 
         planned = plan_comparison(settings)
-        progress = _CompareProgress(planned, self.out)
-        self._shown(progress)
+        progress = self._shown(_CompareProgress(planned, self.out))
         done = run_to_end(lambda: compare_planned(planned, progress), progress, name="comparison")
         write_all(done, store=self.settings.store)
         return planned, done.comparison
@@ -425,15 +416,15 @@ class HybridRun:
         lessons, distilled = f"lessons={learned.reference},model={before}", f"distilled=none,model={after}"
         arms = (f"none=none,model={before}", lessons, distilled, f"both={learned.reference},model={after}")
         self._announce(now, "compare", "no lessons, lessons, weights, and both, on held-out tasks")
-        planned, first = self._compared(compare_stage(self.settings, arms))
-        _, second = self._compared(compare_stage(self.settings, (lessons, distilled)))
+        planned, first = self._compared(self.settings.compare_stage(arms))
+        _, second = self._compared(self.settings.compare_stage((lessons, distilled)))
         by_arm = {one.arm: one for one in first.contrasts}
         gained = by_arm["lessons"].mean if by_arm["lessons"].verdict == "better" else None
         reached = by_arm["distilled"].mean
         return ComparedStage(
             runs=(RunId(first.run), RunId(second.run)),
             arms=_arm_lines(planned, first),
-            contrasts=tuple(_short(one, found) for found in (first, second) for one in found.contrasts),
+            contrasts=tuple(StageContrast.of(one, found.run) for found in (first, second) for one in found.contrasts),
             kept=reached / gained if gained and reached is not None else None,
         )
 
@@ -451,16 +442,16 @@ class HybridRun:
         names = {f"without-{one.id[:_SHORT]}": one for one in lessons}
         arms = [f"{name}={learned.reference},model={model},without={one.id}" for name, one in names.items()]
         k = settings.removal_rollouts
-        _, found = self._compared(compare_stage(settings, (both, distilled, *arms), k=k))
+        _, found = self._compared(settings.compare_stage((both, distilled, *arms), k=k))
         by_arm = {one.arm: one for one in found.contrasts}
         removals = tuple(
             LessonRemoval(
                 lesson=lesson.id,
                 text=lesson.lesson,
-                tokens=tokens_without(library, (lesson.id,)),
+                tokens=_tokens_without(library, (lesson.id,)),
                 state=removal_state(by_arm[name], settings.evidence),
-                contrast=_short(by_arm[name], found),
-                caution=small_sample(by_arm[name]),
+                contrast=StageContrast.of(by_arm[name], found.run),
+                caution=_small_sample(by_arm[name]),
             )
             for name, lesson in names.items()
         )
@@ -473,17 +464,17 @@ class HybridRun:
             together = by_arm["distilled"]
         elif proposed:
             arm = f"without-proposed={learned.reference},model={model},without={'+'.join(proposed)}"
-            _, again = self._compared(compare_stage(settings, (both, arm), k=k))
+            _, again = self._compared(settings.compare_stage((both, arm), k=k))
             runs.append(RunId(again.run))
             together = again.contrasts[0]
         return PruningStage(
             runs=tuple(runs),
             removals=removals,
             not_measured=len(library) - len(lessons),
-            tokens_saved=tokens_without(library, proposed) if proposed else 0,
-            together=None if together is None else _short(together, found).model_copy(update={"run": runs[-1]}),
+            tokens_saved=_tokens_without(library, proposed) if proposed else 0,
+            together=None if together is None else StageContrast.of(together, runs[-1]),
             together_shown=together is not None and removal_state(together, settings.evidence) == "proposed",
-            together_caution="" if together is None else small_sample(together),
+            together_caution="" if together is None else _small_sample(together),
         )
 
     def _next_round(
@@ -514,23 +505,12 @@ class HybridRun:
         self._keep(HybridRound(number=now.number + 1, model=trained.weights, start=start))
 
 
-def _short(contrast: Contrast, found: Comparison) -> StageContrast:
-    given = {name: getattr(contrast, name) for name in StageContrast.model_fields if name != "run"}
-    return StageContrast.model_validate({**given, "run": found.run})
-
-
 def _arm_lines(planned: ComparePlan, found: Comparison) -> tuple[HybridArm, ...]:
     """The arms of a comparison, with their tokens per model call from the stored rollouts."""
-    settings, lines = planned.settings, list[HybridArm]()
-    with read_store(settings.store) as reader:
+    lines: list[HybridArm] = []
+    with read_store(planned.settings.store) as reader:
         for arm, line in zip(planned.arms, found.arms, strict=True):
-            rows = [
-                row
-                for tasks in planned.task_sets
-                for row in stored_rollouts(
-                    reader, planned.conditions(arm, tasks).phase, tasks.tasks, settings.k, settings.seed
-                ).values()
-            ]
+            rows = [row for tasks in planned.task_sets for row in planned.stored(reader, arm, tasks).values()]
             calls = sum(row.requests for row in rows)
             same = {name: getattr(line, name) for name in HybridArm.model_fields if hasattr(line, name)}
             counted = {

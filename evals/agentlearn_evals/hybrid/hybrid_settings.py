@@ -8,19 +8,18 @@ from pydantic import BeforeValidator, Field
 
 from agentlearn.config import (
     LAB,
-    CustomTaskOptions,
     LearnSettings,
     SeedOptions,
     StoreOptions,
     TaskSource,
-    default_reflector,
     given_settings,
     is_lab,
     learn_settings,
     packaged_recipe,
 )
 from agentlearn.config.endpoint_address import has_login
-from agentlearn.config.result_names import name_of_result
+from agentlearn.config.names import default_reflector, name_of_result
+from agentlearn.config.options import CustomTaskOptions
 from agentlearn.errors import ConfigError
 from agentlearn.train.settings import TrainSettings, train_settings
 from agentlearn_evals.compare_settings import CompareSettings
@@ -131,6 +130,89 @@ class HybridSettings(CustomTaskOptions, SeedOptions, StoreOptions):
         """The endpoint of a model as training starts from it. Training writes a lab model to the store first."""
         return self.endpoint_of(self.store / "lab" / model.removeprefix(LAB) if model.startswith(LAB) else model)
 
+    def learn_stage(self, *, model: str, library: str | None) -> LearnSettings:
+        """Settings that learn lessons with a model.
+
+        model: folder, fetched model or lab:NAME. library: where a further round starts; None: where the recipe says.
+        """
+        fields = self._shared() | {"name": self.result_name, **self.learn}
+        fields |= {"model": model if model.startswith(LAB) else self.endpoint_of(model)}
+        if self.test_data is not None:
+            fields["test_data"] = (self.test_data,)
+        if library is not None:
+            fields["library"] = library
+        if self.of_lab:  # too small to write lessons, also when it is trained
+            fields.setdefault("reflector", default_reflector(LAB))
+        return named_stage("learn", lambda: learn_settings(fields))
+
+    def train_stage(self, *, model: str, library: str, number: int) -> TrainSettings:
+        """Settings that distil a library into a model. number: of the round, from 1."""
+        fields = self._shared() | {
+            "name": f"{self.result_name}-{number}",
+            "model": model,
+            "sampler": self.sampler,
+            "distill": library,
+            **self.train,
+        }
+        if self.test_data is not None:
+            fields["test_data"] = (self.test_data,)
+        return named_stage("train", lambda: train_settings(fields))
+
+    def compare_stage(self, arms: Sequence[str], *, k: int | None = None) -> CompareSettings:
+        """Settings that compare arms on the held-out tasks. k: rollouts per task and arm; None: as the recipe says."""
+        fields = self._shared() | {"margin": self.margin, **self.compare, "arms": tuple(arms)}
+        own = fields.pop("domain")
+        data = fields.pop("data", None)
+        if self.test_data is not None and self.reward is not None:
+            fields |= {"domains": (self.test_data,)}
+        else:
+            fields |= {"domains": (own,), "data": self.test_data if data is not None else None}
+        if k is not None:
+            fields["k"] = k
+        return named_stage("compare", lambda: given_settings(CompareSettings, fields))
+
+    def _shared(self) -> dict[str, Any]:
+        """The fields that every stage has, those left out that nobody gave."""
+        names = ("domain", "data", "reward", "tools", "instructions", "columns", "seed", "store", "otel")
+        return {name: getattr(self, name) for name in names if name in self.model_fields_set or name == "seed"}
+
+    def check_stages(self) -> None:
+        """Raise ConfigError for what a stage of a recipe cannot have."""
+        self._check_stage("learn", self.learn)
+        self._check_stage("train", self.train)
+        self._check_stage("compare", self.compare)
+        if not isinstance(self.train.get("gradient", {}), Mapping | None):
+            raise ConfigError(
+                f"train.gradient is {self.train['gradient']!r}; write its settings below it, such as `learning_rate:"
+                " 1.0e-4`",
+                code="bad_recipe",
+            )
+
+    @staticmethod
+    def _check_stage(stage: _StageName, fields: Mapping[str, Any]) -> None:
+        for name, value in fields.items():
+            if name in _SHARED:
+                raise ConfigError(
+                    f"{stage}.{name} is {value!r}, but all stages share {name}; write it at the top of the recipe",
+                    code="contradiction",
+                )
+            if name in _DECIDED[stage]:
+                raise ConfigError(
+                    f"{stage}.{name} is {value!r}, but hybrid sets it itself; leave it out", code="contradiction"
+                )
+            if name == "api_key":
+                raise ConfigError(
+                    f"{stage}.api_key would be stored with the run; leave it out and give the key of the service in its"
+                    " environment variable",
+                    code="secret_in_recipe",
+                )
+            if name in {"reflector", "judge"} and has_login(str(value)):
+                raise ConfigError(
+                    f"the address in {stage}.{name} has a user name or a password, which would be stored (it is not"
+                    " shown here); leave them out",
+                    code="secret_in_recipe",
+                )
+
 
 def hybrid_settings(fields: Mapping[str, Any]) -> HybridSettings:
     """Settings from a recipe and options. Raises ConfigError for what cannot be said in a recipe of `hybrid`.
@@ -164,40 +246,8 @@ def hybrid_settings(fields: Mapping[str, Any]) -> HybridSettings:
             f"data is {settings.data!r}, but there are no held-out tasks to compare on; add `test_data: FILE`",
             code="no_tasks",
         )
-    _check_stage("learn", settings.learn)
-    _check_stage("train", settings.train)
-    _check_stage("compare", settings.compare)
+    settings.check_stages()
     return settings
-
-
-def _check_stage(stage: _StageName, fields: Mapping[str, Any]) -> None:
-    for name, value in fields.items():
-        if name in _SHARED:
-            raise ConfigError(
-                f"{stage}.{name} is {value!r}, but all stages share {name}; write it at the top of the recipe",
-                code="contradiction",
-            )
-        if name in _DECIDED[stage]:
-            raise ConfigError(
-                f"{stage}.{name} is {value!r}, but hybrid sets it itself; leave it out", code="contradiction"
-            )
-        if name == "api_key":
-            raise ConfigError(
-                f"{stage}.api_key would be stored with the run; leave it out and give the key of the service in its"
-                " environment variable",
-                code="secret_in_recipe",
-            )
-        if name in {"reflector", "judge"} and has_login(str(value)):
-            raise ConfigError(
-                f"the address in {stage}.{name} has a user name or a password, which would be stored (it is not shown"
-                " here); leave them out",
-                code="secret_in_recipe",
-            )
-    if stage == "train" and not isinstance(fields.get("gradient", {}), Mapping | None):
-        raise ConfigError(
-            f"train.gradient is {fields['gradient']!r}; write its settings below it, such as `learning_rate: 1.0e-4`",
-            code="bad_recipe",
-        )
 
 
 def recipe_name(what: str) -> str:
@@ -207,56 +257,6 @@ def recipe_name(what: str) -> str:
 
 
 S = TypeVar("S")
-
-
-def learn_stage(settings: HybridSettings, *, model: str, library: str | None) -> LearnSettings:
-    """Settings that learn lessons with a model.
-
-    model: folder, fetched model or lab:NAME. library: where a further round starts; None: where the recipe says.
-    """
-    fields = _shared(settings) | {"name": settings.result_name, **settings.learn}
-    fields |= {"model": model if model.startswith(LAB) else settings.endpoint_of(model)}
-    if settings.test_data is not None:
-        fields["test_data"] = (settings.test_data,)
-    if library is not None:
-        fields["library"] = library
-    if settings.of_lab:  # too small to write lessons, also when it is trained
-        fields.setdefault("reflector", default_reflector(LAB))
-    return named_stage("learn", lambda: learn_settings(fields))
-
-
-def train_stage(settings: HybridSettings, *, model: str, library: str, number: int) -> TrainSettings:
-    """Settings that distil a library into a model. number: of the round, from 1."""
-    fields = _shared(settings) | {
-        "name": f"{settings.result_name}-{number}",
-        "model": model,
-        "sampler": settings.sampler,
-        "distill": library,
-        **settings.train,
-    }
-    if settings.test_data is not None:
-        fields["test_data"] = (settings.test_data,)
-    return named_stage("train", lambda: train_settings(fields))
-
-
-def compare_stage(settings: HybridSettings, arms: Sequence[str], *, k: int | None = None) -> CompareSettings:
-    """Settings that compare arms on the held-out tasks. k: rollouts per task and arm; None: as the recipe says."""
-    fields = _shared(settings) | {"margin": settings.margin, **settings.compare, "arms": tuple(arms)}
-    own = fields.pop("domain")
-    data = fields.pop("data", None)
-    if settings.test_data is not None and settings.reward is not None:
-        fields |= {"domains": (settings.test_data,)}
-    else:
-        fields |= {"domains": (own,), "data": settings.test_data if data is not None else None}
-    if k is not None:
-        fields["k"] = k
-    return named_stage("compare", lambda: given_settings(CompareSettings, fields))
-
-
-def _shared(settings: HybridSettings) -> dict[str, Any]:
-    """The fields that every stage has, those left out that nobody gave."""
-    names = ("domain", "data", "reward", "tools", "instructions", "columns", "seed", "store", "otel")
-    return {name: getattr(settings, name) for name in names if name in settings.model_fields_set or name == "seed"}
 
 
 def named_stage(stage: _StageName, make: Callable[[], S]) -> S:

@@ -20,7 +20,7 @@ from agentlearn_demo.math.novice import skills as math_skills
 from agentlearn_demo.math.traps import TRAPS
 from agentlearn_demo.sim.draws import random_stream, uniform
 from agentlearn_demo.sim.lessons import ShownLesson
-from agentlearn_demo.sim.prompts import Attempt, ComparePrompt, ConsolidatePrompt, Refusal, Suggestion
+from agentlearn_demo.sim.prompts import ComparedAttempt, ComparePrompt, ConsolidatePrompt, RefusedItem, Suggestion
 from agentlearn_demo.sim.reflector import Item, ReflectorState
 from agentlearn_demo.sim.skills import Skills, Trap
 from agentlearn_demo.sim.vocabulary import Vocabulary
@@ -130,7 +130,8 @@ class Environment:
         task = group[0].task
         wrong = all_wrong(group)
         attempts = tuple(
-            Attempt(not wrong and self._looks_right(one, group), self._summary(one), self._reason(one)) for one in group
+            ComparedAttempt(not wrong and self._looks_right(one, group), self._summary(one), self._reason(one))
+            for one in group
         )
         items = state.compare(ComparePrompt(task.problem, task.answer, attempts, shown(library)))
         return [self._poisoned(self._mistaken(item, state.rng), state.rng) for item in items]
@@ -143,7 +144,7 @@ class Environment:
         prompt = ConsolidatePrompt(shown(library), tuple(suggestions))
         return consolidate_blindly(prompt, state) if self.world.blind else state.consolidate(prompt)
 
-    def repair(self, refusals: Sequence[Refusal], items: Sequence[Item], library: Library, step: str) -> list[Item]:
+    def repair(self, refusals: Sequence[RefusedItem], items: Sequence[Item], library: Library, step: str) -> list[Item]:
         """Correct refused items, as the repair round does."""
         self.spent.calls += 1
         self.spent.tokens += _STAGE + 4 * _PROPOSAL + library.tokens

@@ -21,7 +21,7 @@ from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ProposalId, derive_seed
 from agentlearn.types.operation import Applied, Delete, Ended, Merge, Proposal, Rejected
 from agentlearn.types.task import Task
-from agentlearn_demo.sim.prompts import Refusal, Suggestion
+from agentlearn_demo.sim.prompts import RefusedItem, Suggestion
 from agentlearn_demo.sim.reflector import Item
 from scripts.bench.learning_rules.environment import Environment, Rollout, all_wrong, is_mixed
 from scripts.bench.learning_rules.rules import Rules
@@ -258,6 +258,6 @@ def _accepted(ended: Sequence[Ended]) -> list[Proposal]:
     return [one.proposal for one in ended if isinstance(one.end, Applied)]
 
 
-def _refused(ended: Sequence[Ended], read: Sequence[Proposal]) -> list[Refusal]:
+def _refused(ended: Sequence[Ended], read: Sequence[Proposal]) -> list[RefusedItem]:
     number = {one.id: place for place, one in enumerate(read, start=1)}
-    return [Refusal(number[one.proposal.id], one.end.code) for one in ended if isinstance(one.end, Rejected)]
+    return [RefusedItem(number[one.proposal.id], one.end.code) for one in ended if isinstance(one.end, Rejected)]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState, fetched_state
+from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState
 from scripts.bench.real.measuring import (
     MODEL,
     ORIGINS,
@@ -36,7 +36,7 @@ from scripts.bench.real.tasks import TASKS, RealTask
 def main() -> int:
     """Run everything that was asked for, print the table, and write it as JSON."""
     chosen = _options()
-    if fetched_state(KNOWN_MODELS[MODEL]) is not FetchedState.FETCHED:
+    if KNOWN_MODELS[MODEL].state() is not FetchedState.FETCHED:
         print(f"the model {MODEL} is not here; fetch it with: agentlearn models fetch {MODEL}", file=sys.stderr)
         return 2
     if chosen.seeds < 2:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentlearn.answers.matching import answer_match_key, match_answers
 from agentlearn.answers.numbers import leading_number
-from agentlearn.answers.units import known_unit
+from agentlearn.answers.units import MeasureUnit
 
 ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
 SMALL = [*ONES.split(), "eighteen", "nineteen"]
@@ -152,7 +152,7 @@ def test_the_key_of_a_quantity_is_its_own_key(text: str) -> None:
     key = answer_match_key(text)
     assert key is not None
     assert answer_match_key(key) == key
-    assert key.isdecimal() or "." in key or known_unit(key.split(" ", 1)[1]) is not None
+    assert key.isdecimal() or "." in key or MeasureUnit.named(key.split(" ", 1)[1]) is not None
 
 
 LOWER, UPPER = ["at least {}", "{} or more", "minimum of {}", "≥ {}", "no fewer than {}"], ["at most {}", "up to {}"]
@@ -205,6 +205,21 @@ def test_the_order_of_modifiers_does_not_matter_and_the_key_does(held: list[str]
     assert match_answers(chord, f"Ctrl+Shift+{key}", "Which keys open it?").status == "different"
 
 
+@given(st.sampled_from(["not", "before", "until", "at least", "deprecated in", "up to"]), VERSIONS)
+def test_a_version_with_a_qualifier_is_not_the_version(qualifier: str, parts: list[int]) -> None:
+    version = ".".join(map(str, parts))
+    assert match_answers(f"{qualifier} {version}", version, "Which version is required?").status != "equal"
+    assert match_answers(version, f"{qualifier} {version}", "Which version is required?").status != "equal"
+
+
+@given(st.permutations(["Rome", "Paris", "Oslo"]), st.sampled_from(["beat", "beats", "defeated"]))
+def test_subject_and_object_are_not_exchanged(teams: list[str], verb: str) -> None:
+    one, other, _ = teams
+    question = f"Which team {verb} {one}?"
+    assert match_answers(f"{other} {verb} {one}", other, question).status == "equal"
+    assert match_answers(f"{one} {verb} {other}", other, question).status != "equal"
+
+
 def test_an_ambiguous_date_or_price_gives_unclear() -> None:
     match = match_answers("3 April 2024", "03/04/2024")
     assert match.status == "unclear"
@@ -226,6 +241,35 @@ def test_every_text_equals_itself_and_its_key_is_stable(text: str) -> None:
 @given(TEXTS | NUMBERS.map(str) | DATES.map(str), TEXTS | NUMBERS.map(str) | DATES.map(str))
 def test_equality_is_symmetric(one: str, other: str) -> None:
     assert (status(one, other) == "equal") == (status(other, one) == "equal")
+
+
+def number_forms(number: int) -> list[str]:
+    grouped = f"{number:,}"
+    separated = [grouped.replace(",", mark) for mark in (",", " ", "\u202f", "'")]
+    return [str(number), *separated, f"{number}.0", f"{grouped}.00", f"{number}.", f"**{number}**"]
+
+
+@given(NUMBERS, st.integers(0, 8), st.integers(0, 8))
+def test_the_notation_of_a_number_does_not_matter(number: int, one: int, other: int) -> None:
+    forms = number_forms(number)
+    assert status(forms[one], forms[other]) == "equal"
+    assert answer_match_key(forms[one]) == answer_match_key(forms[other]) == str(number)
+
+
+@given(NUMBERS, NUMBERS, st.integers(0, 8), st.integers(0, 8), st.sampled_from(["", " km", " €", "%", " million"]))
+def test_different_numbers_are_never_equal(a: int, b: int, one: int, other: int, unit: str) -> None:
+    assume(a != b)
+    assert status(number_forms(a)[one] + unit, number_forms(b)[other] + unit) != "equal"
+
+
+@given(st.decimals(-9999, 9999, places=4, allow_nan=False), st.integers(0, 5), st.sampled_from([".", ","]))
+def test_trailing_zeros_do_not_matter(number: object, zeros: int, point: str) -> None:
+    text = f"{number:f}"
+    written = (text + "0" * zeros).replace(".", point)
+    assert status(written, text) == "equal"
+    other = f"{Fraction(text) + Fraction(1, 10_000)}"
+    # A whole number may be the rounded value.
+    assert status(written, other) == ("different" if "/" in other else "unclear")
 
 
 @given(DATES, DATES, st.integers(0, 5), st.integers(0, 5))

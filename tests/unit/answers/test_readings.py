@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 
 from agentlearn.answers.formula import MAX_CHARACTERS, MAX_DEPTH, UnreadableFormula, parse
 from agentlearn.answers.latex import normalise
-from agentlearn.answers.numbers import number_key, single_number
+from agentlearn.answers.numbers import number_key, same_number, single_number
 from agentlearn.answers.reply import MAX_BARE_CHARACTERS, boxed, final_answer_in, single_choice
 from agentlearn.answers.syntax import Literal, Node, Symbol, exact_value
 from tests.unit.answers.tables import rows
 
 LONG = "I looked at it from all sides. " * 20
+
+
+VALUES = st.fractions(min_value=-(10**9), max_value=10**9, max_denominator=10**6)
 
 
 def shown(node: Node) -> str:
@@ -71,3 +74,12 @@ def test_a_text_of_marks_alone_is_read_in_no_time(bit: str) -> None:
 @given(st.text())
 def test_what_stands_in_the_last_tags_is_found_whatever_stands_before(before: str) -> None:
     assert final_answer_in(f"{before}<answer>here</answer>") == "here"
+
+
+@given(VALUES | st.fractions() | st.integers().map(Fraction))
+def test_a_key_is_a_number_and_its_own_key(value: Fraction) -> None:
+    again = single_number(number_key(value))
+    assert again is not None
+    assert number_key(again) == number_key(value)
+    assert abs(again - value) <= abs(value) / 10**5
+    assert same_number(again, value) or value.denominator > 1

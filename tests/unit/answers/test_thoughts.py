@@ -1,13 +1,16 @@
 """Thoughts are taken out of a reply however a model marks them, and nothing else is."""
 
 from collections.abc import Callable
+from time import process_time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic_ai import ModelRetry
 from pydantic_ai.messages import ModelResponse, TextPart
 
 from agentlearn.answers.reply import boxed, final_answer_in
-from agentlearn.answers.thoughts import split_thoughts
+from agentlearn.answers.thoughts import Spoken, split_thoughts
 from agentlearn.domain.custom.reward import judgement_in
 from agentlearn.recorder.captured import captured, given_of
 from agentlearn.rollout.transcript import steps_of
@@ -59,6 +62,13 @@ PROSE = (
 )
 
 
+BITS = (
+    *("<think>", "</think>", "[THINK]", "[/THINK]", "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
+    *("<|end|>", "analysisWe have", "assistantfinal", "<|channel>thought", "<channel|>", "<|START_THINKING|>"),
+    *("Here is my thought process:", "Here is my response:", "`", "```", "~~~", "\n", " ", ".", '"', "word", "\x0b"),
+)
+
+
 def test_what_is_said_is_left(subtests: pytest.Subtests) -> None:
     for reply in MARKED.values():
         with subtests.test(repr(reply)):
@@ -77,9 +87,21 @@ def test_a_thought_that_never_ends_says_nothing_more_and_a_text_without_thoughts
             assert spoken.unfinished == (reply in UNFINISHED)
 
 
+def test_the_thoughts_are_given_in_order() -> None:
+    assert split_thoughts("a<think>b</think>c<think>d</think>e") == Spoken("a\nc\ne", "b\nd", unfinished=False)
+
+
+@given(st.lists(st.sampled_from(BITS), max_size=12).map("".join))
+def test_splitting_again_changes_nothing(reply: str) -> None:
+    said = split_thoughts(reply).said
+    assert split_thoughts(said) == Spoken(said, "", unfinished=False)
+
+
 @pytest.mark.parametrize("bit", ["<think>", "</think>", "```\n<think>\n```\n</think>\n", "a <think> b ", "` "])
 def test_a_reply_of_marks_alone_is_split_in_no_time(bit: str) -> None:
+    began = process_time()
     split_thoughts(bit * 20_000)
+    assert process_time() - began < 5
 
 
 def verdict_in(reply: str) -> str | None:

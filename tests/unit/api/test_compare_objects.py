@@ -4,14 +4,16 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.test import TestModel
 
 from agentlearn import LibraryStore, Task, compare_sync, library_of, read_store
 from agentlearn.errors import ConfigError, LibraryError
 from agentlearn.learning.lessons.learn import learn_sync
 from agentlearn_evals import CompareSettings, Comparison
 from agentlearn_evals.compare_settings import CompareOptions
-from tests.support.desk import LESSON, TICKETS, desk_agent, reply, right_team, right_text
+from tests.support.desk import LESSON, TICKETS, desk_agent, desk_model, reply, right_team, right_text
 from tests.support.loose_options import LOOSE
 
 LIBRARY = library_of([LESSON])
@@ -57,6 +59,15 @@ def test_arms_of_every_kind(tmp_path: Path) -> None:
     assert found.names == tuple(arms)
     assert found.reproducibility.models["model"] == "function:another"
     assert [arm.lessons for arm in found.arms] == [0, 1, 1, 1, 0]
+
+
+def test_models_are_compared_also_with_one_name_and_each_library_runs_on_each(tmp_path: Path) -> None:
+    models: dict[str, Any] = {"old": desk_model(), "new": FunctionModel(reply, model_name="desk"), "none": TestModel()}
+    found = compare_sync(desk_agent(), TICKETS[:3], model=models, reward=right_team, k=1, store=tmp_path)
+    assert found.names == ("old", "new", "none")
+    assert len(set(found.reproducibility.models.values())) == 3
+    both = compare_sync(desk_agent(), TICKETS[:3], arms=TWO, model=models, reward=right_team, k=1, store=tmp_path)
+    assert both.names == ("none:old", "none:new", "none:none", "learned:old", "learned:new", "learned:none")
 
 
 def a_function(task: Task, lessons: str) -> str:
@@ -110,6 +121,12 @@ def test_bad_input_is_refused_in_one_sentence_before_anything_is_spent(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_page_that_cannot_be_written_does_not_cost_the_result(tmp_path: Path) -> None:
+    (tmp_path / "reports").write_text("a file where the folder should be")
+    found = compare_sync(a_function, TICKETS, arms=TWO, reward=right_text, k=1, store=tmp_path)
+    assert any("the page is missing" in note for note in found.notes)
+
+
 def test_the_options_are_the_settings_that_have_no_parameter() -> None:
     parameters = {"agent", "deps", "arms", "domains", "data", "models", "judge", "store", "reward", "k"}
     assert (
@@ -139,6 +156,29 @@ def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_
         compare_sync(desk_agent(), TICKETS, held_out_of="last", **asked)
     with pytest.raises(ConfigError, match="has no run whose id starts with 'nobody'"):
         compare_sync(desk_agent(), held_out_of="nobody", **asked)
+
+
+def test_a_service_that_changed_between_two_comparisons_is_no_difference_between_arms(tmp_path: Path) -> None:
+    broken: list[bool] = []
+
+    def changing(messages: list[Any], info: Any) -> Any:
+        wrong = ModelResponse(parts=[ToolCallPart(info.output_tools[0].name, {"team": "it"})])
+        return wrong if broken else reply(messages, info)
+
+    def compared(**arms: Any) -> Comparison:
+        model = FunctionModel(changing, model_name="desk")
+        given: dict[str, Any] = {"reward": right_team, "k": 4, "version": "v1", "store": tmp_path}
+        return compare_sync(desk_agent(), TICKETS, arms=arms, model=model, **given)
+
+    first = compared(learned=LIBRARY, same=library_of([LESSON, "Be kind."]))
+    assert first.arms[0].score == 1.0
+    broken.append(True)
+    second = compared(learned=LIBRARY, other=library_of([LESSON, "Be brief."]))
+    assert [arm.reused for arm in second.arms] == [0, 0]
+    assert [arm.score for arm in second.arms] == [0.0, 0.0]
+    again = compared(learned=LIBRARY, same=library_of([LESSON, "Be kind."]))
+    assert [arm.reused for arm in again.arms] == [32, 32], "both are of the time before"
+    assert again.contrasts == first.contrasts
 
 
 @pytest.mark.slow

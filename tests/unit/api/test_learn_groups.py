@@ -100,6 +100,21 @@ def test_a_program_may_learn_from_groups_with_tasks_to_measure_on(tmp_path: Path
     assert (report.before.mean, report.after.mean) == (0.0, 1.0)
 
 
+def test_learning_again_from_live_traffic_serves_what_a_person_wrote_in_between(tmp_path: Path) -> None:
+    written = "When a customer is angry, answer calmly."
+
+    async def work() -> LearnReport:
+        asked = list[str]()
+        model = FunctionModel(lambda messages, info: writes_lessons(asked, messages, info))
+        followed = Experiences("desk", store=tmp_path, follow=True, missing="empty")
+        LibraryStore(tmp_path / "libraries").history("desk").add(written)
+        report = await learn(await recorded(tmp_path), model=model, library="desk", evaluate=False, trust="traffic")
+        assert [one.lesson for one in followed.library.experiences] == [written, LESSON]
+        return report
+
+    assert asyncio.run(work()).selection is not None
+
+
 def test_the_counts_of_groups_add_up_and_say_what_is_missing(tmp_path: Path) -> None:
     async def work(rewards: list[float | None]) -> Groups:
         async with Recorder("desk", tmp_path / str(len(rewards))) as recorder:

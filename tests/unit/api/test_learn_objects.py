@@ -34,13 +34,7 @@ from agentlearn.rollout.first_rollouts import FIRST
 from tests.support.desk import LESSON, TICKETS, Ticket, desk_agent, desk_model, reply, right_team, right_text
 from tests.support.loose_options import LOOSE
 
-SMALL: dict[str, Any] = {
-    "group_size": 3,
-    "epochs": 1,
-    "evaluate": False,
-    "batch_size": 8,
-    "validation_rollouts": 0,
-}
+SMALL: dict[str, Any] = {"group_size": 3, "epochs": 1, "evaluate": False, "batch_size": 8, "validation_rollouts": 0}
 WITHOUT_PARAMETER = {"store", "private_addresses", "given", "agent", "deps"}
 """Fields of the settings that say where and how the run was started, and what the command line names by words."""
 

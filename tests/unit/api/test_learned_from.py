@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from agentlearn import LibraryStore, library_of, read_store
+from agentlearn.cli.app import run as command_line
 from agentlearn.learning.lessons.learn import learn_sync
+from agentlearn.library.formats.source_files import Form
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.types.experience import Library
 from tests.support.desk import LESSON, TICKETS, desk_agent, right_team
@@ -121,6 +123,20 @@ def test_the_tasks_behind_lessons_are_known_after(
     way: Callable[[Path, Path], Library], store: Path, tmp_path: Path
 ) -> None:
     assert count(store, way(store, tmp_path)) == len(TICKETS)
+
+
+@pytest.mark.parametrize("form", get_args(Form))
+def test_the_tasks_behind_lessons_are_known_after_an_export_and_an_import(
+    form: str, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, place = tmp_path / "desk-lessons", ("--store", str(store))
+    assert command_line(["library", "export", "desk", "--out", str(out), "--format", form, *place]) == 0
+    assert command_line(["library", "import", str(out), "--format", form, "--name", "copy", "--approve", *place]) == 0
+    copy = LibraryStore(store / "libraries").history("copy")
+    assert count(store, copy.load()) == len(TICKETS)
+    for one in copy.load().experiences:
+        copy.edit(one.id, f"{one.lesson.rstrip('.')}, always and everywhere.")
+    assert count(store, copy.load()) == len(TICKETS)
 
 
 def test_what_no_run_learned_is_free_of_it(store: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentlearn import LearnReport, compare_sync, library_of, solve_sync
 from agentlearn.learning.lessons.learn import learn_sync
-from agentlearn.views.notebook import CHARACTERS, MOST, NotebookSummary, SummaryList, summary_html
+from agentlearn.views.notebook import CHARACTERS, MOST, NotebookSummary, _SummaryList, summary_html
 from agentlearn_evals import Comparison
 from tests.support.desk import LESSON, TICKETS, desk_agent, right_team
 
@@ -84,7 +84,7 @@ def test_any_text_makes_only_our_tags_and_a_bounded_page(words: str, entries: li
         cautions=tuple(entries),
         header=("arm",),
         rows=tuple((one,) for one in entries),
-        lists=(SummaryList(title="Lessons", entries=tuple(entries)),),
+        lists=(_SummaryList(title="Lessons", entries=tuple(entries)),),
         footer=words,
     )
     html = summary_html(part)

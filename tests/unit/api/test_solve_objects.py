@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from pydantic import BaseModel
@@ -12,9 +12,12 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from agentlearn import Task, library_of, read_store, solve_sync
+from agentlearn.config import SolveSettings
+from agentlearn.config.solve_options import SolveOptions
 from agentlearn.domain.base import Work
 from agentlearn.errors import AgentlearnError, ConfigError
 from tests.support.desk import LESSON, Ticket, desk_agent, desk_model, right_team
+from tests.support.loose_options import LOOSE
 
 
 class City(BaseModel):
@@ -85,6 +88,13 @@ def test_lessons_are_shown_and_the_reward_judges(tmp_path: Path) -> None:
     assert solved.treatment.library == library_of([LESSON]).version
 
 
+def test_a_mapping_and_a_task_give_fields_to_the_deps(tmp_path: Path) -> None:
+    seen: list[object] = []
+    for problem in ({"problem": "Help", "customer": 7}, Task.of("x", "Help", None, fields={"customer": 7})):
+        solve_sync(desk_agent(), problem, deps=lambda task: seen.append(task.fields["customer"]), store=tmp_path)
+    assert seen == [7, 7]
+
+
 async def with_model(task: Task, lessons: str, work: Work) -> Ticket:
     """Answer with the model of the run."""
     return (await desk_agent().run(task.problem, model=work.model)).output
@@ -113,6 +123,19 @@ def test_a_rollout_that_fails_is_a_result(tmp_path: Path) -> None:
     assert "no database" in solved.failure.message
 
 
+def test_a_log_line_about_it_is_short_and_holds_no_variable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def program(task: Task, lessons: str) -> str:
+        customer = "a name that nobody else should read"
+        raise RuntimeError(f"no database for {len(customer)} letters")
+
+    caplog.set_level("DEBUG", "agentlearn")
+    solve_sync(program, "Help", store=tmp_path)
+    (warning,) = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert "no database" in warning.getMessage()
+    assert len(warning.getMessage()) < 600
+    assert "nobody else" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("what", "problem", "code"),
     [
@@ -127,3 +150,9 @@ def test_bad_input_is_refused_in_one_sentence(tmp_path: Path, what: Any, problem
         solve_sync(what, problem, model=TestModel(), store=tmp_path)
     assert refused.value.code == code
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_options_are_the_settings_that_have_no_parameter() -> None:
+    hints, meant = get_type_hints(SolveOptions), get_type_hints(SolveSettings)
+    assert set(hints) == set(SolveSettings.model_fields) - {"domain", "problem", "library", "model", "store"}
+    assert [name for name in hints if name not in LOOSE and hints[name] != meant[name]] == []

@@ -57,6 +57,13 @@ def test_a_pipe_or_a_device_is_named_and_not_read(path: str, capfd: pytest.Captu
 
 
 @pytest.mark.usefixtures("odd_files")
+@pytest.mark.parametrize("path", ["", " "])
+def test_an_empty_source_is_not_the_present_folder(path: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["data", "check", path]) == 2
+    assert "is empty" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("odd_files")
 def test_a_library_that_is_nested_too_deep_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     Path("deep.json").write_text("[" * 100_000)
     assert run(["library", "show", "deep.json"]) == 2

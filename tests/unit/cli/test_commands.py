@@ -1,14 +1,16 @@
 """Every command that only looks, in this process, over one small run: what it prints, and in which form."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from agentlearn.cli.app import run
+from agentlearn.errors import ConfigError
 from agentlearn.store import read_store
-from agentlearn.store.store_files import read_watermark, write_watermark
+from agentlearn.store.store_files import Acknowledged
 from tests.support.command import output, result
 
 
@@ -76,6 +78,24 @@ def test_a_run_that_died_reads_as_interrupted(
     assert "interrupted" in output(capsys, copy, "runs", "list")
 
 
+@pytest.mark.parametrize("answer", [["--yes"], ["--max-cost-usd", "5"]])
+def test_the_estimate_is_printed_before_a_paid_run_that_was_allowed(
+    answer: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--model", "openai:gpt-5-mini", "--store", str(tmp_path / "s"), "--sandbox", "unsafe-local"]
+    monkeypatch.setenv("OPENAI_API_KEY", "of nobody")
+    monkeypatch.setattr("agentlearn.learning.lessons.run_learning.run_learning", _never_runs)
+    assert run(["learn", "math", *options, *answer]) == 2
+    first, last = capsys.readouterr().err.splitlines()
+    assert re.match(r"openai:gpt-5-mini: about 1,\d{3} rollouts, ", first)
+    assert "about $" in first
+    assert last.endswith("the run would start")
+
+
+async def _never_runs(*_given: object, **_options: object) -> None:
+    raise ConfigError("the run would start")
+
+
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
 def test_a_paid_run_asks_on_a_terminal(
     answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -116,14 +136,26 @@ def test_a_real_store_is_sound_snapshot_and_exported(
     assert whole["rollouts"] == len(lines)
 
 
+def test_a_log_is_imported_and_shown_like_any_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log, store = tmp_path / "log.jsonl", tmp_path / "store"
+    asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
+    log.write_text(json.dumps({"messages": [asked, answered], "reward": 1}))
+    done = result(capsys, store, "store", "import", str(log), "--domain", "sums")
+    assert (done["rollouts"], done["tasks"], done["rewarded"]) == (1, 1, 1)
+    assert "  import  done " in output(capsys, store, "runs", "list")
+    (rollout,) = result(capsys, store, "runs", "show", done["run"])["rollouts"]
+    assert "verdict    correct, reward 1" in output(capsys, store, "trace", rollout["id"])
+    assert result(capsys, store, "store", "check")["sound"]
+
+
 def test_a_damaged_store_fails_its_check_and_is_repaired(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log, store = tmp_path / "log.jsonl", tmp_path / "store"
     asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
     log.write_text(json.dumps({"messages": [asked, answered]}))
     assert run(["store", "import", str(log), "--domain", "sums", "--store", str(store)]) == 0
-    mark = read_watermark(store / "store.hwm")
+    mark = Acknowledged.read(store / "store.hwm")
     assert mark is not None
-    write_watermark(store / "store.hwm", mark._replace(commit=7))
+    mark._replace(commit=7).write(store / "store.hwm")
     assert run(["store", "check", "--store", str(store)]) == 1
     printed = capsys.readouterr()
     assert "broken: the database holds commits up to 3, but 7 were acknowledged" in printed.out

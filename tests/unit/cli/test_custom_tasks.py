@@ -11,6 +11,8 @@ from agentlearn.cli.app import run
 from agentlearn.cli.output import console
 from agentlearn.cli.progress import LearnProgress, learn_command
 from agentlearn.config import BudgetOptions, LearnSettings
+from agentlearn.domain.chosen_settings import GivenSettings, learn_fields
+from agentlearn.domain.custom import default_reward
 from agentlearn.errors import UnknownDomain
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
@@ -53,6 +55,18 @@ def opened(settings: LearnSettings, capsys: pytest.CaptureFixture[str], *, simul
     call_context = CallContext(RunId("01run"), ListJournal(), Budget(BudgetOptions()))
     LearnProgress(settings, console()).opened(call_context, endpoint, endpoint, (), ())
     return capsys.readouterr().out
+
+
+def test_a_gym_task_brings_its_reward_unless_another_is_given() -> None:
+    assert learn_fields("gym:leg_counting", GivenSettings({})) == {
+        "domain": "leg_counting",
+        "data": "gym:leg_counting",
+        "reward": "gym",
+    }
+    assert learn_fields("gym:leg_counting", GivenSettings({"reward": "number"}))["reward"] == "number"
+    math = learn_fields("math", GivenSettings({"data": "gym:leg_counting"}))
+    assert (math["domain"], math.get("reward")) == ("math", None)
+    assert (default_reward("hf:aime24"), default_reward("prices.csv")) == (None, None)
 
 
 @pytest.mark.parametrize("source", ["prices.csv", "PRICES.JSONL", "hf:aime24", "gym:chain_sum"])

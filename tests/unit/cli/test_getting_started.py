@@ -1,5 +1,6 @@
 """What a user begins with: a recipe, a domain of their own, a look at their data, a plan before anything is spent."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -48,3 +49,13 @@ def test_a_broken_domain_is_reported(capsys: pytest.CaptureFixture[str], monkeyp
     said = capsys.readouterr()
     assert "BROKEN" in said.out
     assert "promises are broken" in said.err
+
+
+def test_a_plan_spends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "math/published", "--dry-run", "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["train"] == 100
+    assert run(["learn", "math/laptop", "--dry-run"]) == 0
+    assert "http://127.0.0.1:8000/v1#local" in capsys.readouterr().out
+    assert not Path(".agentlearn").exists()
+    assert run(["learn", "math/none", "--dry-run"]) == 2

@@ -9,6 +9,7 @@ import pytest
 from agentlearn.cli.app import run
 from agentlearn.library import LibraryStore
 from agentlearn.types.experience import library_of
+from tests.support.hostile import POISON, assert_harmless
 
 GOOD = "When counting the cells of a grid, count each cell once."
 LIST = f"- {GOOD}\n- Be careful and double-check your work.\n- Visit www.example.com first.\n"
@@ -29,6 +30,21 @@ def said(capfd: pytest.CaptureFixture[str], *arguments: str, status: int = 0) ->
 def printed(capfd: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> Any:
     """The JSON that a command printed."""
     return json.loads(said(capfd, *arguments, "--json", status=status))
+
+
+def stored() -> Any:
+    return LibraryStore("st/libraries").load("new")
+
+
+def test_an_import_waits_for_approval(capfd: pytest.CaptureFixture[str]) -> None:
+    words = said(capfd, "library", "import", "notes.md", "--name", "new")
+    assert "notes.md: format markdown, 2 lessons can be used" in words
+    assert "keeps 2 lessons that no agent sees until you approve them" in words
+    assert "  line 3  names_address: " in words
+    assert (len(stored()), len(stored().withheld)) == (0, 2)
+    again = printed(capfd, "library", "import", "notes.md", "--name", "new", "--approve")
+    assert again["changed"] is False
+    assert [one["code"] for one in again["refused"]] == ["duplicate", "duplicate", "names_address"]
 
 
 @pytest.mark.parametrize(
@@ -76,3 +92,21 @@ def test_an_audit_fails_below_the_threshold(capfd: pytest.CaptureFixture[str]) -
     )
     assert printed(capfd, "library", "audit", "notes.md", "--threshold", "0")["failing"] == []
     assert printed(capfd, "library", "audit", "notes.md", status=1)["failing"] == ["line 2", "line 3"]
+
+
+def test_hostile_text_reaches_no_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("poison.json").write_text(json.dumps({"experiences": {POISON: POISON, "G1": POISON + GOOD}}), encoding="utf-8")
+    for command, status in (("import poison.json --name new", 0), ("audit poison.json", 1)):
+        assert run(["library", *command.split(), "--store", "st"]) == status
+        shown = capfd.readouterr()
+        assert_harmless(shown.out)
+        assert_harmless(shown.err)
+
+
+def test_an_audit_compares_with_given_tasks(capfd: pytest.CaptureFixture[str]) -> None:
+    LibraryStore("st/libraries").publish("new", library_of([GOOD]))
+    assert printed(capfd, "library", "audit", "new")["score"] == 100
+    task = {"problem": f"A teacher says: {GOOD.lower()} What is 7/243 of 486?", "answer": "14"}
+    Path("test.jsonl").write_text(json.dumps(task) + "\n", encoding="utf-8")
+    found = printed(capfd, "library", "audit", "new", "--against", "test.jsonl", status=1)
+    assert [one["code"] for one in found["lessons"][0]["findings"]] == ["copies_task"]

@@ -10,6 +10,7 @@ import pytest
 
 from agentlearn.cli.app import run
 from agentlearn.library import LibraryStore
+from agentlearn.types.experience import Library, Withheld, library_of
 
 CARRY = "When adding, carry."
 ENDS = "When counting, check the ends of the range."
@@ -71,6 +72,33 @@ def test_versions_by_branch_and_tag_are_shown_compared_and_exported(said: Any, s
     assert f"+ {ids(store, 'math@try-2')[2][:12]}  {ZERO}" in said("library", "diff", "math", str(out))
 
 
+def test_a_pinned_library_says_so(said: Any) -> None:
+    assert "undo with: agentlearn library unpin math" in said("library", "pin", "math")
+    assert "math is pinned, so its name still means version" in said("library", "add", "math", ZERO)
+    assert ZERO not in said("library", "show", "math")
+    assert said("library", "list").endswith("  pinned\n")
+    said("library", "unpin", "math")
+    assert ZERO in said("library", "show", "math")
+
+
+def test_parked_lessons_are_shown_apart(said: Any, store: Path) -> None:
+    first = ids(store)[0]
+    said("library", "park", "math", first[:8], "--reason", "It costs points.")
+    shown = said("library", "show", "math")
+    assert f"[parked] {CARRY}" in shown
+    assert "It costs points." in shown
+    said("library", "unpark", "math", first[:8])
+    said("library", "remove", "math", first[:8])
+    assert CARRY not in said("library", "show", "math")
+
+
+def test_a_refused_lesson_names_the_rule_and_what_to_do(said: Any) -> None:
+    error = said("library", "add", "math", CARRY.upper(), status=2)
+    assert "(rule 'near_duplicate'); change the words, or keep it with --accept near_duplicate" in error
+    said("library", "add", "math", CARRY.upper(), "--accept", "near_duplicate")
+    assert "accepted near_duplicate" in said("library", "log", "math")
+
+
 def test_conflicts_of_a_join_are_listed_and_nothing_is_joined(said: Any, store: Path, capsys: Any) -> None:
     first = ids(store)[0]
     said("library", "branch", "math", "try-2")
@@ -87,6 +115,33 @@ def test_conflicts_of_a_join_are_listed_and_nothing_is_joined(said: Any, store: 
     said("library", "join", "math", "math@try-2", "--prefer", "theirs")
     assert [one for one in ids(store) if one in before] == before[1:]
     assert "math holds all of math@try-2 already" in said("library", "join", "math", "math@try-2")
+
+
+def test_a_pending_lesson_of_a_library_is_listed_approved_and_rejected(said: Any, store: Path) -> None:
+    history = LibraryStore(store / "libraries").history("math")
+    library, new = history.load(), library_of([ZERO, "When stuck, draw."], kind="import").experiences
+    withheld = tuple(Withheld(experience=one, status="pending", reason="It was imported.") for one in new)
+    history.publish(Library(parent=library.version, experiences=library.experiences, withheld=withheld), kind="import")
+    listed = json.loads(said("library", "pending", "--json"))["pending"]
+    assert [(one["id"], one["library"]) for one in listed] == [(one.id, "math") for one in new]
+    assert "It was imported." in said("library", "pending")
+    assert said("library", "approve", new[0].id[:8]).startswith(f"approved: {new[0].id[:12]} of math; version ")
+    assert said("library", "reject", new[1].id[:8]).startswith(f"rejected: {new[1].id[:12]} of math; version ")
+    assert ids(store)[2:] == [new[0].id]
+    assert "near" not in said("library", "pending", status=2)
+
+
+def test_blame_names_what_a_lesson_goes_back_to(said: Any, store: Path) -> None:
+    first = ids(store)[0]
+    said("library", "edit", "math", first, "When adding columns, carry.")
+    blamed = said("library", "blame", "math", ids(store)[0][:8])
+    assert "brought by change 2 (edit by " in blamed
+    assert f"replaces {first[:12]}" in blamed
+    assert "left with change 2" in blamed
+    found = json.loads(said("library", "blame", "math", first[:8], "--json"))["lessons"]
+    assert [(one["experience"]["id"], one["status"]) for one in found] == [(first, None)]
+    assert "give a library and the start of a lesson's id" in said("library", "blame", status=2)
+    assert "only one of them" in said("library", "blame", "math", first, "--task", "t", status=2)
 
 
 @pytest.fixture(scope="module")

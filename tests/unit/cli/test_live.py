@@ -8,7 +8,7 @@ import pytest
 from pydantic_ai.models.test import TestModel
 from rich.console import Console
 
-from agentlearn.cli.live import LiveView
+from agentlearn.cli.live import _LiveView
 from agentlearn.cli.progress import LearnProgress
 from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.errors import BudgetExceeded
@@ -53,7 +53,7 @@ def written(out: Console) -> str:
     return out.file.getvalue()
 
 
-def lines(view: LiveView, width: int = 100) -> list[str]:
+def lines(view: _LiveView, width: int = 100) -> list[str]:
     out = Console(file=io.StringIO(), record=True, force_terminal=True, width=width)
     out.print(view)
     return [line.rstrip() for line in out.export_text().splitlines()]
@@ -125,3 +125,27 @@ def test_the_terminal_is_restored_however_the_run_ends(error: BaseException) -> 
     assert written(out).rindex(SHOW) > written(out).rindex(HIDE)
     assert progress.live is not None
     assert not progress.live.is_started
+
+
+@pytest.mark.parametrize(
+    ("limits", "more"),
+    [
+        ({"max_tokens": 2000}, " --max-tokens MORE   (MORE: above 2,000, for all starts together)"),
+        ({"max_cost_usd": 0.5}, " --max-cost-usd MORE   (MORE: above 0.5, for all starts together)"),
+        ({"max_minutes": 1e-9}, ""),
+    ],
+)
+def test_a_run_stopped_by_its_budget_says_which_limit_to_raise(limits: dict[str, float], more: str) -> None:
+    out = Console(file=io.StringIO(), force_terminal=False, width=200, soft_wrap=True)
+    settings = LearnSettings.model_validate({"domain": "math", "store": "kept", **limits})
+    told = CallContext(RunId("01run"), ListJournal(), Budget(BudgetOptions.model_validate(limits)))
+    told.budget.spend(Usage(requests=1, tokens_in=2000), 0.5)
+
+    def ends() -> None:
+        with LearnProgress(settings, out) as progress:
+            progress.opened(told, endpoint(), endpoint(), TASKS, ())
+            told.budget.check()
+
+    with pytest.raises(BudgetExceeded) as reached:
+        ends()
+    assert reached.value.__notes__ == [f"  resume     agentlearn learn --resume 01run --store kept{more}"]

@@ -1,6 +1,7 @@
 """Options are generated from settings models; options win over recipes, recipes over environment variables."""
 
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,15 @@ def test_the_environment_wins_over_the_default_recipe_of_a_weight_update() -> No
     assert named.gradient.learning_rate != 5, "a recipe that is named wins"
 
 
+def test_a_bad_variable_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENTLEARN_BATCH_SIZE", "0")
+    assert run(["learn", "math"]) == 2
+    assert "AGENTLEARN_BATCH_SIZE is '0', but" in capsys.readouterr().err
+
+
 def test_the_store_variable_holds_for_every_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -101,3 +111,12 @@ def test_every_setting_but_secrets_is_an_option(
     for name in ("group_size", "max_minutes"):
         words = " ".join((kind.model_fields[name].description or "").split())
         assert words in shown
+
+
+def test_an_error_after_the_result_prints_no_second_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"problem": "What is 1 + 1?"}\n')
+    assert run(["data", "check", str(rows), "--json"]) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["sound"] is False
+    assert printed.err.startswith("agentlearn: ")

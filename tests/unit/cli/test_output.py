@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import re
 import sys
 import unicodedata
@@ -13,13 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from agentlearn.cli.app import run
-from agentlearn.cli.output import console, print_json
-from agentlearn.plugins import OWN_PACKAGE, Announced, CommandEntry, Plugin
+from agentlearn.cli.output import console, print_json, show_logs
+from agentlearn.plugins import OWN_PACKAGE, CommandEntry, Plugin, _Announced
 from agentlearn.printing import guard_streams, print_line
 from agentlearn.text import visible, visible_json, visible_line
-from agentlearn.views.terminal import print_table
+from agentlearn.views.terminal import indented, labelled, print_table
 from tests.support.hostile import CONTROLS, FORGED, HOSTILE, POISON, assert_harmless, texts, unseen
 
 VISIBLE_SIGNS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
@@ -90,6 +93,19 @@ def test_a_text_is_one_line(text: str) -> None:
     assert written(f"note  {text}", width=100_000).count("\n") == 1
 
 
+@given(st.one_of(texts, st.sampled_from([POISON, *CONTROLS])))
+def test_a_block_stays_to_the_right(text: str) -> None:
+    for one in (labelled("task", text), indented(text)):
+        first, *others = written(one).removesuffix("\n").split("\n")
+        assert first.startswith(("task       ", "  "))
+        assert all(line.startswith("  ") for line in others)
+        assert_harmless("\n".join((first, *others)))
+
+
+def test_a_value_in_a_line_cannot_begin_another() -> None:
+    assert written(f"arm  a\n{FORGED}") == f"arm  a\\n{FORGED}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
@@ -117,6 +133,16 @@ def test_a_table_that_is_too_wide_comes_in_parts() -> None:
     assert lines == ["  arm     score", "  none      0.5", "  arm     rollouts", "  none          12"]
 
 
+def test_what_others_print_during_a_live_view_is_guarded(capsys: pytest.CaptureFixture[str]) -> None:
+    out, screen = on_terminal()
+    with Live(Text("view"), console=out, transient=True):
+        for one in CONTROLS:
+            print(f"foreign {one}")
+    assert_harmless(screen.getvalue().replace("\ud83d", ""), colours=True)
+    assert "\x1b]8" not in screen.getvalue()
+    assert "foreign" in screen.getvalue()
+
+
 @pytest.mark.parametrize("text", [*CONTROLS, POISON])
 def test_streams_are_guarded(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
@@ -135,7 +161,7 @@ def test_streams_are_guarded(text: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_errors_are_one_harmless_line(capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
-    for whole in [*CONTROLS, *HOSTILE, POISON]:
+    for number, whole in enumerate([*CONTROLS, *HOSTILE, POISON]):
         with subtests.test(repr(whole)):
             text = whole[:60].replace("\x00", "").replace("\ud83d", "\udcff").replace("\ud800", "\udc80")
             for command in (
@@ -148,7 +174,7 @@ def test_errors_are_one_harmless_line(capsys: pytest.CaptureFixture[str], subtes
                 ["library", "show", text],
                 ["data", "check", f"{text}.csv"],
                 ["compare", text, text],
-            ):
+            )[number % 3 :: 3]:
                 assert run([*command, "--json"]) in {1, 2}
                 found = capsys.readouterr()
                 assert found.err.count("\n") == 1
@@ -168,9 +194,9 @@ class HostileEntry:
         return CommandEntry("agentlearn.cli.setup:init", POISON)
 
 
-def hostile_plugins(group: str, **_: object) -> Announced:
+def hostile_plugins(group: str, **_: object) -> _Announced:
     entry = cast("EntryPoint", HostileEntry())
-    return Announced({HOSTILE_NAME: Plugin(group, HOSTILE_NAME, "init", OWN_PACKAGE, entry)}, ())
+    return _Announced({HOSTILE_NAME: Plugin(group, HOSTILE_NAME, "init", OWN_PACKAGE, entry)}, ())
 
 
 @pytest.mark.parametrize("command", [["--help"], [], [HOSTILE_NAME, "--help"]])
@@ -189,3 +215,19 @@ def test_json_on_stdout_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert_harmless(shown)
     assert json.loads(shown) == {POISON: [POISON, *CONTROLS, *HOSTILE]}
+
+
+def test_a_log_event_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    show_logs("warning")
+    log = logging.getLogger("another.package")
+    log.warning("started %s", POISON)
+    error = ValueError(POISON)
+    log.error("failed", exc_info=(ValueError, error, None))
+    shown = capsys.readouterr().err
+    first, second, *trace = shown.removesuffix("\n").split("\n")
+    assert first.startswith("started \\x1b")
+    assert second == "failed"
+    assert all(line.startswith("  ") for line in trace)
+    assert_harmless(shown)

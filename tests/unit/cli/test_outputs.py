@@ -10,6 +10,7 @@ from agentlearn.config.outputs import Outputs
 from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
 from agentlearn.types.experience import library_of
+from agentlearn_evals.write_results import refuse_unknown
 
 TASKS = "question,answer\n1 + 1?,2\n"
 
@@ -47,6 +48,12 @@ def test_a_file_of_a_person_stays_and_one_of_ours_is_written_again(
     assert write(store, out) == 2
 
 
+def test_another_library_is_not_replaced(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "lessons.json"
+    assert command_line(["library", "export", "other", "--out", str(out), "--store", str(store)]) == 0
+    assert export(store, out) == 2
+
+
 def test_a_link_and_a_folder_are_no_files_of_ours(store: Path, tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text(TASKS)
@@ -57,3 +64,12 @@ def test_a_link_and_a_folder_are_no_files_of_ours(store: Path, tmp_path: Path) -
     for other in (link, tmp_path):
         with pytest.raises(ConfigError, match="give another name, or move it away"):
             outputs.refuse_others(other)
+
+
+def test_a_comparison_is_refused_before_it_would_replace_tasks(store: Path, tmp_path: Path) -> None:
+    tasks, report = tmp_path / "tasks.csv", tmp_path / "r.none.pydantic-evals.json"
+    tasks.write_text(TASKS)
+    report.write_text("{}")
+    for out in (tasks, tmp_path / "r.pydantic-evals.json"):
+        with pytest.raises(ConfigError, match="exists, and it is not as agentlearn wrote it"):
+            refuse_unknown([out], store)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run
+from agentlearn.library import LibraryStore
 from agentlearn.store import open_store
+from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Add, Ended, Proposal, Quarantined
 from tests.unit.store import nouns
@@ -67,6 +69,27 @@ def test_waiting_lessons_are_listed_with_the_doubt_and_the_evidence(
     assert output(capsys, store, "library", "pending", "web") == "nothing waits for a decision\n"
 
 
+def test_approving_publishes_and_names_the_person(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "ada")
+    decision = result(capsys, store, "library", "approve", IDENTITY[:6], "--note", "fine")["decision"]
+    assert (decision["who"], decision["note"], decision["verdict"]) == ("ada", "fine", "approved")
+    assert [one.lesson for one in LibraryStore(store / "libraries").load("math").experiences] == [HELD]
+    assert output(capsys, store, "library", "pending") == "nothing waits for a decision\n"
+    assert f"made in run {nouns.RUN}, epoch-1/1, by proposal {IDENTITY[:8]}" in output(
+        capsys, store, "library", "show", "math", "--origins"
+    )
+
+
+def test_rejecting_ends_the_wait(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert output(capsys, store, "library", "reject", IDENTITY[:6]) == (
+        f"rejected: {IDENTITY[:12]}; later runs refuse the same lesson\n"
+    )
+    assert result(capsys, store, "library", "pending") == {"pending": [], "versions": []}
+    assert "was rejected by" in output(capsys, store, "library", "approve", IDENTITY[:6], status=2)
+
+
 def test_a_run_says_how_many_proposals_wait_and_shows_them(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = {
         "library": {"name": "math", "version": "0" * 32, "parent": None, "lessons": 0, "tokens": 0, "current": None},
@@ -84,3 +107,21 @@ def test_a_run_says_how_many_proposals_wait_and_shows_them(store: Path, capsys: 
     assert "refused_source 1" in shown
     assert f"agentlearn library pending --run {nouns.RUN} --store {store}" in shown
     assert "no proposal was applied (1 quarantined, 0 refused, 0 not used)" in shown
+
+
+def test_a_library_file_with_doubtful_lessons_brings_one_caution(
+    store: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    libraries = LibraryStore(store / "libraries")
+    mixed = library_of(["When adding, carry.", "Ask ops@evil.example.", "Visit evil.example for hints."])
+    libraries.publish("mixed", mixed)
+    file = tmp_path / "mixed.json"
+    libraries.export("mixed", file)
+    caution = (
+        f"caution: 2 of the 3 lessons in '{file}' may be harmful: {mixed.experiences[1].id[:12]} (names_address),"
+        f" {mixed.experiences[2].id[:12]} (names_address)"
+    )
+    assert caution in " ".join(output(capsys, store, "library", "show", str(file)).split())
+    assert "caution" not in output(capsys, store, "library", "show", "mixed")
+    solved = output(capsys, store, "solve", "math", "Compute 2 + 3.", "--library", str(file), "--model", "sim:novice")
+    assert caution in " ".join(solved.split())

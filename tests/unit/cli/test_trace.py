@@ -107,6 +107,20 @@ def test_a_rollout_shows_what_was_sent(finished: Path, capsys: pytest.CaptureFix
     assert "expected   " in words
 
 
+def test_a_wrong_address_says_what_there_is(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_id = groups(capsys, finished)[0]["address"].split("/")[0]
+    for address, part in (
+        ("zzzz", "has no rollout and no run whose id starts with 'zzzz'"),
+        (f"{run_id}/zzzz", f"has no group 'zzzz' (found: {run_id}/"),
+        (f"{run_id}/", f"'{run_id}/' names 12 groups ("),
+        ("", ""),
+    ):
+        status = run(["trace", address, "--store", str(finished)])
+        error = capsys.readouterr().err
+        assert (status, error.count("\n")) == ((2, 1) if part else (0, 0))
+        assert part in error
+
+
 def hostile(text: str) -> tuple[Task, Trajectory]:
     task = Task.of("toy", f"problem {text}", f"gold {text}", source="test")
     steps = (

@@ -11,6 +11,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from agentlearn.cli.app import run
+from agentlearn.train.memory import stored_size
+from agentlearn.train.settings import train_settings
+from agentlearn.train.training_plan import plan_training
 
 PAIRS = [(f"What is {n} + 1?", str(n + 1)) for n in range(10)]
 
@@ -99,6 +102,20 @@ def test_every_refusal_is_listed_and_the_status_is_two(folder: Path, capsys: pyt
     assert len(planned(capsys, *words[:-1], status=2)["refusals"]) == 2
 
 
+def test_the_size_of_stored_weights_is_read_from_their_headers(tmp_path: Path) -> None:
+    tensors = {"a": {"shape": [3, 4], "dtype": "F32"}, "b": {"shape": [5], "dtype": "F32"}, "__metadata__": {"x": "y"}}
+    header = json.dumps(tensors).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(68))
+    (tmp_path / "config.json").write_text("{}")
+    assert stored_size(tmp_path) == (8 + len(header) + 68, 17)
+    plan = plan_training(train_settings({"domain": "math", "model": str(tmp_path), "store": tmp_path / "store"}))
+    assert plan.parameters == 17
+    assert "0.0 MB for weights, gradients and optimiser" in plan.memory
+    for broken in (b"", b"\xff" * 20, (5).to_bytes(8, "little") + b"[1,2]"):
+        (tmp_path / "model.safetensors").write_bytes(broken)
+        assert stored_size(tmp_path)[1] is None
+
+
 def test_no_torch_is_imported(folder: Path) -> None:
     words = ["train", "rows.csv", "--reward", "exact", "--model", "lab:novice", "--dry-run"]
     end = "sys.exit(status or 7 * ('torch' in sys.modules))"
@@ -143,3 +160,42 @@ def test_what_the_files_and_the_settings_say_against_a_run_is_listed(
     found = planned(capsys, "train", "rows.csv", "--model", str(model), *reward, *words, status=2)["refusals"]
     assert len(found) == 1
     assert said in found[0]
+
+
+def test_a_folder_without_tokenizer_is_refused_and_a_usual_one_is_not(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = checkpoint(folder / "model")
+    words = ("train", "rows.csv", "--reward", "exact", "--model", str(model))
+    assert planned(capsys, *words)["refusals"] == []
+    assert run([*words, "--dry-run"]) == 0
+    assert "the run loads the model and checks its memory" in " ".join(capsys.readouterr().out.split())
+    (model / "tokenizer.json").unlink()
+    assert "has no tokenizer that can be loaded" in planned(capsys, *words, status=2)["refusals"][0]
+
+
+def test_a_further_reward_that_names_nothing_is_a_refusal(folder: Path) -> None:
+    fields = {"data": "rows.csv", "reward": "exact", "domain": "rows", "model": "lab:novice"}
+    found = plan_training(train_settings({**fields, "gradient": {"rewards": {"no such module:f": 1.0}}})).refusals
+    assert len(found) == 1
+    assert "the reward 'no such module:f' does not name an object" in found[0]
+
+
+def test_a_warm_up_without_an_end_is_a_refusal_and_answers_beyond_the_context_are_noted(folder: Path) -> None:
+    checkpoint = folder / "small"
+    checkpoint.mkdir()
+    (checkpoint / "config.json").write_text(json.dumps({"model_type": "llama", "max_position_embeddings": 512}))
+    fields = {"data": "rows.csv", "reward": "exact", "model": "small", "domain": "rows", "store": folder / "store"}
+    plan = plan_training(train_settings({**fields, "gradient": {"warmup_steps": 500}}))
+    assert any("warmup_steps is 500, but the run makes at most" in one for one in plan.refusals)
+    (note,) = plan.notes
+    assert note.startswith("max_output_tokens is 1,024, but the context of 'small' is 512 tokens")
+    plan = plan_training(train_settings({**fields, "max_output_tokens": 500, "gradient": {"warmup_steps": 2}}))
+    assert plan.notes == ()
+    assert not any("warmup_steps" in one for one in plan.refusals)
+
+
+def test_the_model_in_training_does_not_judge_itself(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "rows.csv", "--reward", "judge", "--model", "lab:novice"]) == 2
+    assert "would learn to please itself" in " ".join(capsys.readouterr().err.split())
+    assert not (folder / "store").exists()

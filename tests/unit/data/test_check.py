@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.data import AnswerRules, check_source, detectable
+from agentlearn.data.check import AnswerRules, _answer_kind, check_source, detectable
 from agentlearn.errors import DataError
 from agentlearn.types.task import Task
+from tests.support.cases import cases
 
 
 def judged(task: Task) -> str:
@@ -53,6 +54,14 @@ def test_every_row_is_accounted_for(tmp_path: Path) -> None:
     assert not found.sound
 
 
+def test_a_sound_source(tmp_path: Path) -> None:
+    found = check_source(jsonl(tmp_path, *({"problem": f"Problem {n}", "answer": n} for n in range(50))), TOY, limit=40)
+    assert found.sound
+    assert (found.rows, found.train, found.test, found.sentences) == (40, 28, 12, ())
+    assert found.detectable == detectable(12)
+    assert found.detectable_all == detectable(40)
+
+
 def test_a_file_that_breaks_off_is_told_up_to_there(tmp_path: Path) -> None:
     path = jsonl(tmp_path, {"problem": "P", "answer": "1"})
     path.write_text(path.read_text() + '{broken\n{"problem": "Q", "answer": "2"}\n')
@@ -78,3 +87,9 @@ def test_the_detectable_effect_is_the_paired_formula() -> None:
     narrower = detectable(30, rollouts=32)
     assert narrower is not None
     assert narrower == pytest.approx(expected * math.sqrt(0.025625 / 0.135), abs=1e-4)
+
+
+def test_kinds_of_answers(subtests: pytest.Subtests) -> None:
+    for answer, kind in cases(__file__, "kinds_of_answers"):
+        with subtests.test(repr((answer, kind))):
+            assert _answer_kind(answer) == kind

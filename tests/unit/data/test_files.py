@@ -1,10 +1,13 @@
 """Rows of files, by ending."""
 
+import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from agentlearn.data import Columns, SourceRow, read_tasks, rows
+from agentlearn.data import Columns, SourceRow, read_tasks
+from agentlearn.data.reading import rows
 from agentlearn.errors import DataError
 from agentlearn.store.parquet import write_parquet
 from tests.support.cases import cases
@@ -60,6 +63,33 @@ def test_a_parquet_file_is_read_without_an_extra(tmp_path: Path) -> None:
     assert refusal(path) == "a.parquet row 2 has no answer; fill its column 'answer' or take the line out"
     assert refusal(write(tmp_path, "b.parquet", "text")).startswith("b.parquet cannot be read as Parquet (")
     assert refusal(tmp_path / "none.parquet") == f"there is no file {str(tmp_path / 'none.parquet')!r}; check the path"
+
+
+def test_what_pyarrow_writes_is_read(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table(
+        {
+            "Prompt": [[{"role": "user", "content": "P"}], [{"role": "user", "content": "Ω\n2"}]],
+            "reward_model": [{"ground_truth": "7", "style": "rule"}, {"ground_truth": "-1", "style": "rule"}],
+            "price": [Decimal("1.50"), None],
+            "tags": [["a", "b"], []],
+        }
+    )
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=1, compression="zstd")
+    first, second = rows(tmp_path / "a.parquet")
+    assert [one.fields for one in (first, second)] == table.to_pylist()
+    assert (first.text("price"), second.text("price"), second.text("prompt")) == ("1.50", "", "Ω\n2")
+    assert first.text("reward_model.ground_truth") == "7"
+
+
+def test_columns_may_have_other_names_and_lie_deeper(tmp_path: Path) -> None:
+    talk = [{"role": "system", "content": "S"}, {"role": "user", "content": " P "}]
+    row = {"prompt": talk, "reward_model": {"ground_truth": "7"}, "TOPIC": "sums"}
+    path = write(tmp_path, "a.jsonl", json.dumps(row))
+    columns = Columns(problem=("prompt",), answer=("reward_model.ground_truth",), family=("topic",))
+    (task,) = read_tasks(path, domain="toy", split="test", columns=columns)
+    assert (task.problem, task.answer, task.family, task.split) == ("P", "7", "sums", "test")
 
 
 def test_a_domain_reads_its_answers_and_says_what_is_wrong_with_them(tmp_path: Path) -> None:

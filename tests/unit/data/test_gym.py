@@ -1,5 +1,6 @@
 """Tasks of the real reasoning-gym."""
 
+import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from agentlearn.data import read_tasks, rows, scorer
-from agentlearn.data.gym import _entries, could_call
+from agentlearn.data import read_tasks, scorer
+from agentlearn.data.gym import _could_call, _entries
+from agentlearn.data.reading import rows
 from agentlearn.errors import DataError, MissingExtra, VerifierError
 from tests.support.cases import cases
 from tests.unit.data.online import absent
@@ -59,9 +61,23 @@ def test_every_task_of_the_package_is_read_and_gives_its_expected_answer_full_po
             assert task.answer is None or scorer(task.source)(task.answer) == 1, name
 
 
+def test_a_task_that_draws_without_a_seed_is_the_same_each_time(real: ModuleType) -> None:
+    """`list_functions` of reasoning-gym draws some numbers from Python's shared generator."""
+    source = "gym:list_functions?size=40&seed=1"
+
+    def read() -> list[str]:
+        return [task.problem for task in read_tasks(source, domain="any", split="train", answer_required=False)]
+
+    state = random.getstate()
+    first = read()
+    assert random.getstate() == state
+    random.seed(7)
+    assert read() == first
+
+
 @pytest.mark.parametrize("answer", cases(__file__, "a_scorer_evaluates_no_answer_that_could_run_code"))
 def test_a_scorer_evaluates_no_answer_that_could_run_code(real: ModuleType, answer: str) -> None:
-    assert could_call(answer)
+    assert _could_call(answer)
     with pytest.raises(VerifierError, match="could run code in the scorer of 'gym:polynomial_multiplication"):
         scorer("gym:polynomial_multiplication?size=1&seed=1#0")(answer)
 
@@ -98,8 +114,15 @@ def test_an_answer_is_not_evaluated_whatever_the_scorer_does(
 def test_a_scorer_that_only_compares_texts_judges_any_sentence(real: ModuleType, answer: str) -> None:
     """Its score here is the length of the expected answer divided by that of the answer."""
     text = answer.format(real.create_dataset("syllogism", size=1, seed=1)[0]["answer"])
-    assert could_call(text)
+    assert _could_call(text)
     assert 0 < scorer("gym:syllogism?size=1&seed=1#0")(text) < 1
+
+
+@pytest.mark.parametrize(
+    "answer", ["-3*X**3*sin(X) + sqrt(2) + C", "0.25", "Alice, then Bob.", "(0, 1), (2, 3)", "7/2"]
+)
+def test_ordinary_answers_call_nothing(answer: str) -> None:
+    assert not _could_call(answer)
 
 
 @pytest.mark.parametrize(("source", "sentence"), cases(__file__, "refused_tasks"))

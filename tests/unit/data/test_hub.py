@@ -1,16 +1,19 @@
 """Datasets of the hub, read with the real client from a hub on loopback."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agentlearn.data import name_of, read_tasks, rows
+from agentlearn.data import name_of, read_tasks
+from agentlearn.data.hub import PUBLISHED
+from agentlearn.data.reading import rows
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn.store.parquet import write_parquet
 from agentlearn_math import domain
 from tests.support.cases import cases
-from tests.support.hub_stub import HubStub, hub_stub, json_lines
+from tests.support.hub_stub import COMMIT, HubStub, hub_stub, json_lines
 from tests.unit.data.online import absent
 
 DAPO = (
@@ -75,7 +78,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubStub]:
                 dapo("disputed", "2"),
                 dapo("Q", "-3"),
                 dapo("R", "4"),
-            ),
+            )
         },
         "me/mine": {
             "README.md": b"",
@@ -98,6 +101,27 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubStub]:
 def test_a_dataset_becomes_tasks(hub: HubStub, source: str, answer: str, where: str) -> None:
     (task,) = domain.read(Path(source))
     assert (task.answer, task.source) == (answer, where)
+
+
+def test_a_short_name_stands_for_one_revision(hub: HubStub) -> None:
+    list(rows("hf:gsm8k"))
+    list(rows("hf:gsm8k:test"))
+    list(rows("hf:me/mine:train"))
+    fixed = "740312add88f781978c0658806c59bc2815b9866"
+    assert hub.listed == [("openai/gsm8k", fixed), ("me/mine", COMMIT)], "a commit is listed once"
+    known = {name: one.revision for name, one in PUBLISHED.items()}
+    assert known.pop("webwalkerqa") is None  # no commit of it is known to us
+    assert {revision and len(revision) for revision in known.values()} == {40}
+
+
+def test_dapo_is_read_without_its_prompt_its_repetitions_and_its_disputes(
+    hub: HubStub, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "agentlearn"):
+        tasks = read_tasks("hf:dapo-math-17k", domain="math", split="train")
+    assert [(task.problem, task.answer) for task in tasks] == [("P", "1"), ("Q", "-3"), ("R", "4")]
+    assert {task.family for task in tasks} == {""}
+    assert "data.disputed" in caplog.text
 
 
 def test_a_limit_fetches_no_more_files_than_it_has_to(hub: HubStub) -> None:
@@ -135,7 +159,7 @@ def test_a_hub_that_does_not_answer_is_named_at_once_and_the_cache_is_read(
 ) -> None:
     before = list(rows(source))
     silent = "huggingface.co does not answer (Temporary failure in name resolution)"
-    monkeypatch.setattr("agentlearn.data.hub.why_unreachable", lambda: silent)
+    monkeypatch.setattr("agentlearn.data.hub._why_unreachable", lambda: silent)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(DataError) as error:
         list(rows("hf:other/set"))

@@ -39,6 +39,12 @@ def refusal(folder: Path, columns: str | None = None, **row: object) -> str:
     return caught.value.message
 
 
+def test_a_row_of_a_known_layout_or_with_columns_about_the_task(tmp_path: Path) -> None:
+    for row, problem, answer in cases(__file__, "rows_of_known_layouts"):
+        assert one(tmp_path, **row) == (problem, answer, "")
+    assert refusal(tmp_path, question="Q", answer="18.\n####").startswith("mine.jsonl line 1 has no answer")
+
+
 def test_asdiv_as_rows_and_as_xml(tmp_path: Path) -> None:
     row: dict[str, Any] = {
         "body": "2 red, 7 green.",
@@ -54,12 +60,7 @@ def test_asdiv_as_rows_and_as_xml(tmp_path: Path) -> None:
         "</Problem>\n</ProblemSet></Corpus>"
     )
     (task,) = read(path)
-    assert (task.problem, task.answer, task.family, task.source) == (
-        "2 < 3.\n\nHow many?",
-        "15; 24",
-        "",
-        "asdiv.xml:3",
-    )
+    assert (task.problem, task.answer, task.family, task.source) == ("2 < 3.\n\nHow many?", "15; 24", "", "asdiv.xml:3")
 
 
 @pytest.mark.parametrize(("text", "sentence"), cases(__file__, "refused_xml"))
@@ -79,6 +80,23 @@ def test_mmlu(tmp_path: Path, answer: object) -> None:
     assert one(tmp_path, **MMLU, answer=answer) == (SHOWN, "C", "")
 
 
+def test_mmlu_without_a_header(tmp_path: Path) -> None:
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "sums_test.csv").write_text('1 + 1?,0,4,2,6,C\n"Which, then?",a,b,c,d,A\n')
+    first, second = read(tmp_path)
+    assert (first.problem, first.answer, first.family) == (SHOWN, "C", "")
+    assert (second.answer, second.source) == ("A", "test/sums_test.csv:2")
+    (tmp_path / "test" / "sums_test.csv").write_text("question,A,B,C,D,answer\n1 + 1?,0,4,2,6,C\n")
+    assert [task.problem for task in read(tmp_path)] == [SHOWN]
+
+
+def test_an_unclear_choice_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for choices, answer, why in cases(__file__, "an_unclear_choice_is_refused"):
+        with subtests.test(repr((choices, answer, why))):
+            words = refusal(tmp_path, question="Q", choices=choices, answer=answer)
+            assert words.startswith(f"mine.jsonl line 1 {why}")
+
+
 def test_numbers_that_may_count_from_one_are_refused(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"question": f"Q{n}", "options": ["red", "blue", "green"], "answer": n % 2 + 1} for n in range(4)
@@ -91,6 +109,16 @@ def test_numbers_that_may_count_from_one_are_refused(tmp_path: Path) -> None:
     assert len(read(jsonl(tmp_path, *many[:15]))) == 15
     with pytest.raises(DataError, match="no row has 0"):
         read(jsonl(tmp_path, *many))
+
+
+OXYGEN = f"Which gas?\n\nA. O2\nB. CO2\n\n{ASK}"
+
+
+def test_layouts_with_choices(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for row in cases(__file__, "layouts_with_choices"):
+        with subtests.test(repr(row)):
+            (task,) = read(jsonl(tmp_path, row))
+            assert (task.problem, task.answer) == (OXYGEN, "B")
 
 
 def test_math_in_folders(tmp_path: Path) -> None:
@@ -128,6 +156,13 @@ def test_half_a_problem_is_not_read(tmp_path: Path, subtests: pytest.Subtests) -
             assert one(tmp_path, whole, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Half.\n\nQ?"
             assert one(tmp_path, alone, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Q?"
             assert one(tmp_path, **{column: None, "question": "Q?", "answer": "1"})[0] == "Q?"
+
+
+def test_choices_that_no_answer_names_are_not_passed_over(tmp_path: Path) -> None:
+    row: dict[str, Any] = {"question": "Which gas?", "A": "O2", "B": "CO2", "C": "N2", "answer": "CO2"}
+    words = refusal(tmp_path, **row)
+    assert "add --columns 'problem=question answer=answer choices=A+B+C' to read it" in words
+    assert one(tmp_path, "problem=question answer=answer choices=A+B+C", **row)[1] == "B"
 
 
 def test_chosen_columns(tmp_path: Path) -> None:

@@ -36,6 +36,16 @@ def test_what_counts_as_a_copy(subtests: pytest.Subtests) -> None:
             assert twins(task(other, answer), task(LONG)) is same
 
 
+def test_short_problems_are_told_apart_by_their_signs() -> None:
+    assert not twins(task("$1+1=?$", "2"), task("$1-1=?$", "0"))
+    assert twins(task("$1 + 1=?$", "2"), task("1+1=?", "0"))
+
+
+def test_names_in_capitals_are_given() -> None:
+    rows = "The letters of {} are laid in a row, and a row read backwards counts as the same row. How many are there?"
+    assert not twins(task(rows.format("BECLL")), task(rows.format("MMGGM")))
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_generated_tasks_are_no_copies_of_each_other(seed: int) -> None:
     train, test = domain.tasks("train", seed=seed), domain.tasks("test", seed=seed)
@@ -61,3 +71,8 @@ def test_a_split_keeps_copies_on_the_side_that_is_learned_from() -> None:
     assert not list(overlaps(train, test))
     assert {one.id for one in copies} <= {one.id for one in train}
     assert 5 <= len(test) <= 20
+
+
+@pytest.mark.parametrize(("count", "share", "held"), [(1, 0.5, 0), (2, 0.01, 1), (2, 0.99, 1), (10, 0, 0), (3, 0.5, 2)])
+def test_both_sides_get_a_task(count: int, share: float, held: int) -> None:
+    assert len(hold_out([task(f"Problem {number}") for number in range(count)], share)[1]) == held

@@ -1,5 +1,6 @@
 """Rows that would be read as something else: NaN, repeated keys and columns, encodings, cells without one text."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,14 @@ def test_a_row_that_means_something_else_is_refused(tmp_path: Path, subtests: py
             with subtests.test(repr((row, why, array))):
                 name, body = ("a.json", f"[{GOOD},\n{row}]") if array else ("a.jsonl", f"{GOOD}\r\n{row}\r\n")
                 assert refusal(tmp_path, name, body).startswith(f"{name} line 2 {why}")
+
+
+def test_a_cell_with_json_text_is_as_strict_and_numbers_keep_their_digits(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(f'{GOOD}\n{{"problem": "Q", "answer": 0.10000000000000000001}}\n')
+    found = [(task.source, task.answer) for task in read(tmp_path / "a.json")]
+    assert found == [("a.json:1", "1"), ("a.json:2", "0.10000000000000000001")]
+    row = {"question": "Q", "choices": '{"A": "x", "A": "y", "B": "z"}', "answer": "A"}
+    assert "has choices in 'choices' that cannot be read" in refusal(tmp_path, "a.jsonl", json.dumps(row))
 
 
 def test_refused_files(tmp_path: Path, subtests: pytest.Subtests) -> None:

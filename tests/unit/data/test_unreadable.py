@@ -9,11 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
-from agentlearn.data import AnswerRules, check_source, readable_tasks
-from agentlearn.data.check import by_reason
+from agentlearn.data import readable_tasks
+from agentlearn.data.check import AnswerRules, _by_reason, check_source
+from agentlearn.domain.task_source import read_source
 from agentlearn.errors import DataError
 from agentlearn.learning.open_run import task_sets
 from agentlearn.types.task import Task
+from agentlearn_evals.arms import Arm
+from agentlearn_evals.compare_settings import CompareSettings
+from agentlearn_evals.eval_tasks import load_eval_tasks
 from agentlearn_math import MathDomain
 
 GOOD: list[dict[str, object]] = [{"problem": f"What is {n} + 1?", "answer": n + 1} for n in range(18)]
@@ -59,8 +63,34 @@ def test_a_source_with_too_many_of_them_is_refused(tmp_path: Path, rows: list[di
         assert len(task_sets(settings(path, max_unreadable=0.2, evaluate=False), MathDomain()).train) == 16
 
 
+def test_compare_and_held_out_sources_refuse_them_too(tmp_path: Path) -> None:
+    path = jsonl(tmp_path, BAD)
+    with pytest.raises(DataError, match="2 of 2 expected answers"):
+        task_sets(LearnSettings(domain="math", test_data=(path,), model="sim:novice"), MathDomain())
+    compared = CompareSettings(arms=("none", "x"), domains=("math",), data=path)
+    with pytest.raises(DataError, match="2 of 2 expected answers"):
+        load_eval_tasks(compared, list[Arm]())
+    (loaded,) = load_eval_tasks(compared.model_copy(update={"data": jsonl(tmp_path, [*GOOD, BAD[0]])}), list[Arm]())
+    assert (len(loaded.tasks), loaded.note[:40]) == (18, "1 of 19 expected answers in " + str(tmp_path)[:12])
+
+
+def test_chosen_columns_reach_every_reader(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"text": f"What is {n} + 1?", "value": n + 1, "context": "Sums."} for n in range(4)
+    ]
+    path, columns = jsonl(tmp_path, rows), "problem=context+text answer=value"
+    from agentlearn.learning.open_run import domain_of
+
+    for more in ({}, {"domain": "own", "reward": "number"}):
+        chosen = settings(path, columns=columns, **more)
+        read = read_source(domain_of(chosen), path, chosen, split="train")
+        assert [task.problem for task in read.tasks] == [f"Sums.\n\nWhat is {n} + 1?" for n in range(4)]
+    compared = CompareSettings(arms=("none", "x"), domains=(path,), reward="number", columns=columns)
+    assert load_eval_tasks(compared, list[Arm]())[0].tasks[0].answer == "1"
+
+
 def test_reasons_are_counted_without_places_and_values() -> None:
-    found = by_reason(
+    found = _by_reason(
         [
             "a.jsonl line 3 has the answer 'x', which holds no single number; write one",
             "a.jsonl line 12 has the answer 'it\\'s', which holds no single number; write one",

@@ -13,15 +13,15 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
+from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.serving import chat_request as chatml  # noqa: E402
 from agentlearn.serving.chat_request import CallInMessage, Message  # noqa: E402
 from agentlearn.serving.tool_calls import parse_calls  # noqa: E402
 from agentlearn_demo.lab import lab  # noqa: E402
-from agentlearn_demo.lab.build import build_lab_model  # noqa: E402
-from agentlearn_demo.lab.files import SHIPPED, TOKENIZER, read_checkpoint, read_tokenizer  # noqa: E402
-from agentlearn_demo.lab.training import ModelShape, Recipe, TrainingProgress  # noqa: E402
+from agentlearn_demo.lab.files import SHIPPED, TOKENIZER, _read_tokenizer, read_checkpoint  # noqa: E402
+from agentlearn_demo.lab.training import Recipe, TrainingProgress, _ModelShape, build_lab_model  # noqa: E402
 
-SHAPE = ModelShape(hidden=16, layers=2, heads=2, groups=1, head=8, inner=16, context=4_096)
+SHAPE = _ModelShape(hidden=16, layers=2, heads=2, groups=1, head=8, inner=16, context=4_096)
 RECIPE = Recipe(tokens=9_000, seed=3, scenes=2, shape=SHAPE, warmup_steps=2)
 
 
@@ -50,6 +50,13 @@ def test_numpy_and_torch_give_the_same_logits(built: Path) -> None:
     np.testing.assert_allclose(runtime.prefill(ids[3:], before)[1], expected[-1], atol=1e-4)
 
 
+def test_a_folder_with_a_model_of_the_user_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match="holds no checkpoint of agentlearn; give a new folder"):
+        build_lab_model(lab, RECIPE, tmp_path, lambda _: None)
+    assert (tmp_path / "config.json").read_text(encoding="utf-8") == "{}"
+
+
 # The tokenizer, with and without the library `tokenizers`.
 
 bits = st.sampled_from(
@@ -64,7 +71,7 @@ bits = st.sampled_from(
 def test_both_readers_of_one_file_give_the_same_ids_and_the_text_comes_back(text: str) -> None:
     from tokenizers import Tokenizer
 
-    library, twin = Tokenizer.from_file(str(lab.folder / TOKENIZER)), read_tokenizer(lab.folder / TOKENIZER)
+    library, twin = Tokenizer.from_file(str(lab.folder / TOKENIZER)), _read_tokenizer(lab.folder / TOKENIZER)
     ids = library.encode(text).ids
     assert twin.encode(text) == ids
     assert twin.decode(ids) == text == library.decode(ids, skip_special_tokens=False)

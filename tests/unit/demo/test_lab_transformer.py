@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn_demo.lab.engine import LabEngine, open_lab_engine, sample_next_tokens
+from agentlearn_demo.lab.engine import _LabEngine, _sample_next_tokens, open_lab_engine
 from agentlearn_demo.lab.transformer import Layout, Transformer
 
 END = 2
@@ -58,7 +58,7 @@ LOGITS = np.array([[0.0, 1.0, 2.0, -1.0]], np.float32)
 
 
 def test_the_coldest_draw_is_the_likeliest_token_and_its_logprob_is_that_of_temperature_one() -> None:
-    ids, logprobs = sample_next_tokens(LOGITS, [Sampling(seed=0, max_tokens=1, temperature=0)], [0.99])
+    ids, logprobs = _sample_next_tokens(LOGITS, [Sampling(seed=0, max_tokens=1, temperature=0)], [0.99])
     assert ids == [2]
     assert math.isclose(logprobs[0], 2 - math.log(sum(math.exp(one) for one in LOGITS[0])), rel_tol=1e-6)
 
@@ -67,7 +67,7 @@ def test_the_coldest_draw_is_the_likeliest_token_and_its_logprob_is_that_of_temp
 def test_tokens_are_drawn_as_often_as_they_are_probable(temperature: float) -> None:
     n = 2_000
     chances = [(at + 0.5) / n for at in range(n)]
-    ids, logprobs = sample_next_tokens(
+    ids, logprobs = _sample_next_tokens(
         np.repeat(LOGITS, n, 0), [Sampling(seed=0, max_tokens=1, temperature=temperature)] * n, chances
     )
     weights = np.exp(LOGITS[0].astype(float) / temperature)
@@ -101,7 +101,28 @@ def sampled(
 PROMPTS = [[3, 4, END, 5, 6], [3, 4, END, 7], [8], [3, 4, END, 5, 6], [9, 10, 11, 12, 13, 14, 15, 16]]
 
 
-async def ended(engine: LabEngine) -> Sampled:
+@pytest.mark.parametrize("max_batch", [1, 2, 8])
+def test_an_answer_depends_on_its_prompt_and_seed_alone(max_batch: int) -> None:
+    alone, batched = (sampled(PROMPTS, max_batch=max_batch, together=together) for together in (False, True))
+    assert [one.ids for one in alone] == [one.ids for one in batched]
+    for one, other in zip(alone, batched, strict=True):
+        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
+        assert len(one.ids) == len(one.logprobs) <= 12
+        assert (one.finish == "stop") == (one.ids[-1] == END)
+
+
+def test_logprobs_are_those_of_a_fresh_reading() -> None:
+    (one,) = sampled(
+        [PROMPTS[0]], max_batch=1, together=False, sampling=Sampling(seed=5, max_tokens=6, temperature=0.7)
+    )
+    ids = list(PROMPTS[0])
+    for token, logprob in zip(one.ids, one.logprobs, strict=True):
+        scaled = MODEL.prefill(ids, MODEL.empty())[1].astype(float) / 0.7
+        assert math.isclose(logprob, scaled[token] - np.logaddexp.reduce(scaled), abs_tol=1e-4)
+        ids.append(token)
+
+
+async def ended(engine: _LabEngine) -> Sampled:
     """An answer that came to its end, and not at once."""
     while True:
         one = await engine.sample(PROMPTS[0], Sampling(seed=engine.sampled_tokens, max_tokens=40))

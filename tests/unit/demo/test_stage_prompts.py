@@ -3,7 +3,6 @@
 import asyncio
 import json
 
-from agentlearn.learning.lessons.stages import compare, consolidate_question, summarise
 from agentlearn.library.curate import CheckContext
 from agentlearn.types.experience import library_of
 from agentlearn.types.group import Group, Summary
@@ -11,14 +10,14 @@ from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Proposal
 from agentlearn.types.trajectory import ModelTurn, ToolCall, ToolResult
 from agentlearn_demo.sim.prompts import (
-    Attempt,
-    Refusal,
-    ShownStep,
-    compare_prompt,
-    consolidate_prompt,
+    ComparedAttempt,
+    ComparePrompt,
+    ConsolidatePrompt,
+    RefusedItem,
+    SummarisePrompt,
+    _ShownStep,
     refusals_in,
     stage_of,
-    summarise_prompt,
 )
 from tests.support.stages import group, stage_context, task
 
@@ -58,10 +57,10 @@ def test_the_reflector_reads_every_stage_and_a_refusal() -> None:
     async def stages() -> None:
         summaries: dict[object, Summary] = {}
         for one in both.trajectories:
-            summary = (await summarise(one, TASK, context)).summary
+            summary = (await context.summarise(one, TASK)).summary
             assert summary is not None
             summaries[one.id] = summary
-        await compare(both, summaries, context, CheckContext.of([TASK]))  # type: ignore[arg-type]
+        await context.compare(both, summaries, CheckContext.of([TASK]))  # type: ignore[arg-type]
 
     asyncio.run(stages())
     operations = (
@@ -75,29 +74,31 @@ def test_the_reflector_reads_every_stage_and_a_refusal() -> None:
         for n, one in enumerate(operations, start=1)
     }
     first, second, comparison, repair = asked
-    asked.append(consolidate_question(proposals, context, [both]))
+    asked.append(context.consolidate_question(proposals, [both]))
     assert [stage_of(text) for text in asked] == ["summarise", "summarise", "compare", None, "consolidate"], CHANGED
 
-    one, other = summarise_prompt(first), summarise_prompt(second)
+    one, other = SummarisePrompt.read(first), SummarisePrompt.read(second)
     assert (one.right, other.right) == (True, False), CHANGED
     assert [shown.label for shown in one.experiences] == ["G1", "G2"], CHANGED
     assert one.steps == (
-        ShownStep("model", "I count by G1.", (("run_python", CODE),)),
-        ShownStep("tool", "7", tool="run_python", status="ok"),
-        ShownStep("model", "It is 7."),
+        _ShownStep("model", "I count by G1.", (("run_python", CODE),)),
+        _ShownStep("tool", "7", tool="run_python", status="ok"),
+        _ShownStep("model", "It is 7."),
     ), CHANGED
 
-    compared = compare_prompt(comparison)
+    compared = ComparePrompt.read(comparison)
     assert (compared.problem, compared.gold) == (TASK.problem, TASK.answer), CHANGED
     assert [shown.text for shown in compared.experiences] == [one.lesson for one in LIBRARY.experiences], CHANGED
     said = "1. It counted. (used G1)"
-    assert compared.attempts == (Attempt(True, said), Attempt(False, said, "an end is missing")), CHANGED
+    assert compared.attempts == (ComparedAttempt(True, said), ComparedAttempt(False, said, "an end is missing")), (
+        CHANGED
+    )
 
-    read = consolidate_prompt(asked[-1]).suggestions
+    read = ConsolidatePrompt.read(asked[-1]).suggestions
     assert [(one.label, one.op, one.targets, one.lesson, one.task) for one in read] == [
         ("P1", "add", (), "When a range is closed, count both ends.", 1),
         ("P2", "modify", ("G1",), "When unsure, try two small cases.", 1),
         ("P3", "merge", ("G1", "G2"), "When done, check.", 1),
         ("P4", "delete", ("G2",), "", 1),
     ], CHANGED
-    assert refusals_in(repair) == (Refusal(1, "unknown_id"),), CHANGED
+    assert refusals_in(repair) == (RefusedItem(1, "unknown_id"),), CHANGED

@@ -4,6 +4,7 @@ alone."""
 import ast
 from collections.abc import Iterator
 from functools import cache
+from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -17,20 +18,14 @@ from agentlearn.types.task import Split, Task
 from agentlearn_demo.math.novice import skills as math_skills
 from agentlearn_demo.sim.skills import Conversation, FollowedLessons, Situation, ToolExchange, ToolUse
 from agentlearn_demo.web.novice import skills
-from agentlearn_demo.web.questions import TEMPLATES, QuestionTemplate
-from agentlearn_demo.web.site import (
-    KINDS,
-    SEARCH,
-    Site,
-    SiteKind,
-    SiteProblem,
-    respond,
-    target,
-)
+from agentlearn_demo.web.questions import TEMPLATES, _QuestionTemplate
+from agentlearn_demo.web.site import KINDS, SEARCH, Site, SiteKind, SiteProblem, target
 from agentlearn_demo.web.tasks import LEARNING, NUMBERS, SITES, UNSEEN, site, walk_tasks
 from agentlearn_web import domain
 from agentlearn_web.observation import PageObservation, TabLine, render_observation
 from tests.support.paper_walk import NONCE, TOOLS, PaperWalk, leads, nodes, question, tree, walked
+
+FROZEN = "acb7420cf01591bf481c7b19de73deb2"
 
 FAMILIES = {**LEARNING, **UNSEEN}
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
@@ -41,9 +36,9 @@ every_family = pytest.mark.parametrize("template", TEMPLATES, ids=lambda templat
 
 def html_at(one: Site, at: str) -> str:
     path, _, query = at.partition("?")
-    response = respond(one, path, query)
-    assert response.status == 200, f"{one.host}{at}"
-    return response.html
+    status, html = one.respond(path, query)
+    assert status == 200, f"{one.host}{at}"
+    return html
 
 
 @every_kind
@@ -67,6 +62,16 @@ def test_every_link_leads_to_a_page_and_every_page_can_be_reached(kind: SiteKind
         html_at(one, at)
 
 
+def test_the_sites_never_change() -> None:
+    """Recorded tasks, libraries and results depend on the pages: changing a page changes the benchmark."""
+    lines = sha256()
+    for number in (NUMBERS[0], NUMBERS[-1]):
+        for one in (site(kind, number) for kind in KINDS):
+            for at in sorted(one.pages):
+                lines.update(html_at(one, at).encode())
+    assert lines.hexdigest()[:32] == FROZEN
+
+
 @every_kind
 def test_pages_are_complete_and_load_nothing_else(kind: SiteKind) -> None:
     one = site(kind, 2)
@@ -85,8 +90,8 @@ def test_pages_are_complete_and_load_nothing_else(kind: SiteKind) -> None:
 
 
 def problems(family: str, numbers: range) -> Iterator[tuple[Site, SiteProblem]]:
-    kind, asked = FAMILIES[family]
-    return ((site(kind, number), problem) for number in numbers for problem in asked(number))
+    sites = [site(FAMILIES[family], number) for number in numbers]
+    return ((one, problem) for one in sites for problem in one.problems[family])
 
 
 def main_text(one: Site, at: str) -> str:
@@ -94,7 +99,7 @@ def main_text(one: Site, at: str) -> str:
 
 
 @every_family
-def test_the_path_can_be_walked_and_its_last_page_contains_the_answer(template: QuestionTemplate) -> None:
+def test_the_path_can_be_walked_and_its_last_page_contains_the_answer(template: _QuestionTemplate) -> None:
     for one, problem in problems(template.family, range(2)):
         texts = [main_text(one, at) for at in problem.targets]
         parts = problem.answer.split("; ")
@@ -175,7 +180,7 @@ def use(of: Situation) -> ToolUse:
 
 
 @every_family
-def test_rightness_depends_on_the_flaws_alone(template: QuestionTemplate) -> None:
+def test_rightness_depends_on_the_flaws_alone(template: _QuestionTemplate) -> None:
     met: set[str] = set()
     for task in tasks_of(template.family):
         careful = walked(skills, task)
@@ -193,7 +198,7 @@ def test_rightness_depends_on_the_flaws_alone(template: QuestionTemplate) -> Non
 
 @every_family
 @pytest.mark.parametrize("status", ["stale_ref", "ok"])
-def test_a_disturbed_walk_starts_again_and_succeeds(template: QuestionTemplate, status: str) -> None:
+def test_a_disturbed_walk_starts_again_and_succeeds(template: _QuestionTemplate, status: str) -> None:
     task = tasks_of(template.family)[0]
     plain = walked(skills, task)
     tabs = (TabLine(id="t1", url="http://fernhill-outfitters.test/"),)
@@ -213,11 +218,11 @@ def test_a_disturbed_walk_starts_again_and_succeeds(template: QuestionTemplate, 
 
 def test_the_solver_imports_no_sites_and_no_answers() -> None:
     known = {
-        "agentlearn_demo.sim.skills", "agentlearn_demo.web.walking", "agentlearn_demo.web.traps",
-        "agentlearn_demo.web.questions", "agentlearn_demo.tasks", "agentlearn_web.observation",
+        "agentlearn_demo.sim.skills", "agentlearn_demo.web.traps", "agentlearn_demo.web.questions",
+        "agentlearn_demo.tasks", "agentlearn_web.observation",
     }  # fmt: skip
     folder = Path(agentlearn_demo.web.novice.__file__).parent
-    for name in ("novice", "walking", "traps", "questions"):
+    for name in ("novice", "traps", "questions"):
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("agentlearn"):
                 assert node.module in known, (name, node.module)

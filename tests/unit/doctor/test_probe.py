@@ -9,7 +9,7 @@ import pytest
 from agentlearn.cli.app import run
 from agentlearn.config import CallOptions
 from agentlearn.doctor import CheckResult
-from agentlearn.doctor.model_probe import CALLS, probe
+from agentlearn.doctor.model_probe import CALLS, probe, probe_words
 from agentlearn.models.outage import RetryPolicy
 from tests.support.openai_script import (
     CODE_TOOL,
@@ -53,13 +53,7 @@ def without_usage(request: Request) -> Reply:
     """A server that says nothing of tokens."""
     reply = SOLVER(request)
     choice = {"index": 0, "message": reply.message, "finish_reason": "stop"}
-    body: dict[str, Any] = {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "stub",
-        "choices": [choice],
-    }
+    body: dict[str, Any] = {"id": "x", "object": "chat.completion", "created": 0, "model": "stub", "choices": [choice]}
     return Reply(body=body)
 
 
@@ -154,9 +148,7 @@ def refusing_parts(*refused: str, named: bool) -> Script:
     return script
 
 
-def test_what_a_model_refuses_is_left_out_and_the_options_are_printed(
-    subtests: pytest.Subtests,
-) -> None:
+def test_what_a_model_refuses_is_left_out_and_the_options_are_printed(subtests: pytest.Subtests) -> None:
     for refused, options in [
         (("temperature",), "--temperature none"),
         (("seed",), "--no-seed"),
@@ -180,6 +172,12 @@ def test_a_model_that_cannot_be_asked_is_one_finding() -> None:
     assert (one.state, "status 401" in one.words, "set the key" in one.mend) == ("broken", True, True)
     (nowhere,) = asyncio.run(probe("http://127.0.0.1:9/v1#m", *OPTIONS))
     assert (nowhere.state, "cannot be reached" in nowhere.words) == ("broken", True)
+
+
+def test_what_a_probe_may_cost_is_said() -> None:
+    assert probe_words("openai:gpt-5-mini").startswith(f"openai:gpt-5-mini: {CALLS} calls, about ")
+    assert "about $0.00" in probe_words("openai:gpt-5-mini")
+    assert "an unknown price" in probe_words("http://example.org/v1#m")
 
 
 def test_a_paid_model_is_not_asked_unasked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,3 +46,22 @@ def test_a_key_is_its_own_key_and_equal_to_its_answer(reward: ComparisonReward, 
     if key is not None and text.strip():
         assert reward.key(key) == key
         assert reward.equal(text, text)
+
+
+@pytest.mark.parametrize("gold", ["9 p.m.", "9pm", "5 o'clock", "noon or 5", "2 thirds"])
+def test_a_time_or_a_fraction_in_words_is_no_number(gold: str) -> None:
+    assert judged(NUMBER, "9", gold).status == "undecided"
+    assert judged(NUMBER, "9 a.m.", "9").status == "incorrect"
+
+
+@given(st.integers(1, 999), st.integers(1, 999))
+@pytest.mark.parametrize("reward", [EXACT, NUMBER, CONTAINS], ids=lambda reward: reward.name)
+def test_white_space_between_two_numbers_is_never_dropped(reward: ComparisonReward, one: int, other: int) -> None:
+    if len(str(other)) < 3:
+        assert judged(reward, f"{one} {other}", f"{one}{other}").status != "correct"
+        assert judged(reward, f"{one}{other}", f"{one} {other}").status != "correct"
+
+
+def test_what_contains_something_has_no_key() -> None:
+    assert CONTAINS.answer_key("red fox") is None
+    assert [reward.answer_key("B 1.") for reward in (EXACT, NUMBER, CHOICE)] == ["b 1", "1", "B"]

@@ -6,20 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.domain.base import (
-    Domain,
-    RolloutShape,
-    all_members,
-    load_domain,
-    method_signature,
-    required_members,
-)
+from agentlearn.domain.base import Domain, RolloutShape, all_members, load_domain, method_signature, required_members
 from agentlearn.domain.contract import domain_at
 from agentlearn.errors import ConfigError
+from agentlearn_math import MathDomain
 from tests.support.toy_domain import ToyDomain
 
 DOCS = Path(__file__).parents[3] / "docs" / "domains.md"
 REQUIRED = {"name", "description", "tasks", "read", "agent", "prompts", "question", "open", "verify", "answer_key"}
+
+
+class Misspelt(MathDomain):
+    def page_seen(self) -> None: ...
+
+
+class Unfinished(Domain):
+    name = "unfinished"
+
+
+misspelt = Misspelt()
+
+
+text = "a domain"
 
 
 def install(value: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,6 +54,12 @@ def test_the_documentation_describes_every_member() -> None:
         method_signature(Domain, name).replace("'", '"') if inspect.isfunction(getattr(Domain, name, None)) else name
         for name in all_members(Domain)
     }
+
+
+def test_the_documentation_gives_every_default() -> None:
+    cells = described()
+    values = [name for name in all_members(Domain) if name not in REQUIRED and name in cells]
+    assert {name: cells[name] for name in values} == {name: f"`{getattr(Domain, name)!r}`" for name in values}
 
 
 def test_by_default_a_domain_needs_nothing_more() -> None:

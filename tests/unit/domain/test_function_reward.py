@@ -119,6 +119,12 @@ def test_methods_keys_verdicts_and_async_functions_are_used(module: str) -> None
     assert {one.status for one in verdicts[:3]} == {"partial"} != {verdicts[3].status}
 
 
+@pytest.mark.parametrize("name", ["beyond", "torn"])
+def test_verdicts_that_contradict_themselves_break_the_verifier(module: str, name: str) -> None:
+    with pytest.raises(VerifierError, match=r"gave Verdict\(status='correct'.* return True, False, or a number from 0"):
+        judged(load_function(f"{module}:{name}"))
+
+
 def test_what_is_no_reward_breaks_the_verifier(subtests: pytest.Subtests) -> None:
     for value in [None, "1", float("nan"), float("inf"), -0.1, 1.5, [1], 10**400]:
         for form in ["alone", "with a reason"]:
@@ -136,6 +142,12 @@ def test_what_is_no_reward_breaks_the_verifier(subtests: pytest.Subtests) -> Non
 def test_what_is_no_pair_of_a_reward_and_a_reason_breaks_the_verifier(value: Any) -> None:
     with pytest.raises(VerifierError, match=r"alone or with a reason, as in \(0\.5, 'the unit is missing'\)$"):
         judged(returning(value))
+
+
+def test_numbers_of_other_libraries_are_rewards() -> None:
+    numpy = pytest.importorskip("numpy")
+    values = (numpy.float32(0.5), numpy.float64(1), numpy.bool_(True), (numpy.float32(0.5), "half of it"))
+    assert [judged(returning(value)).reward for value in values] == [0.5, 1.0, 1.0, 0.5]
 
 
 def test_an_exception_is_told_with_its_answer_and_its_task(module: str) -> None:
@@ -161,6 +173,13 @@ def test_a_reward_may_come_with_its_reason(value: object, verdict: Verdict) -> N
     assert judged(returning(value)) == verdict
     without = judged(returning((0, "it stopped early")), None)
     assert without == Verdict(status="no_answer", reward=0.0, reason="it stopped early")
+
+
+@pytest.mark.parametrize(("reference", "words"), cases(__file__, "what_cannot_be_found_or_called_is_refused_at_once"))
+def test_what_cannot_be_found_or_called_is_refused_at_once(module: str, reference: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        find_reward(reference.replace("MODULE", module))
+    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(("source", "words"), cases(__file__, "a_module_that_breaks_is_told"))

@@ -8,8 +8,8 @@ from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.domain.custom.reward import JUDGE, judge_rubric, question_for
-from agentlearn.errors import EndpointError, VerifierError
+from agentlearn.domain.custom.reward import JUDGE, MAX_ANSWER_CHARACTERS, judge_rubric, question_for
+from agentlearn.errors import BudgetExceeded, EndpointError, VerifierError
 from agentlearn.types.trajectory import Verdict
 from tests.support.stages import last_user_text
 from tests.unit.domain.rollouts import own_task, rollout
@@ -78,6 +78,12 @@ def test_the_code_depends_on_what_the_answer_cannot_know_and_never_stands_in_it(
     assert len(codes) == 20
 
 
+def test_the_question_is_named_by_its_place_so_that_another_run_gets_the_same_seed() -> None:
+    judge = Judge(handing_in("right"))
+    judge.verdict()
+    assert judge.names == [f"epoch-1/{own_task('blue', 'Which colour?').id}/0/0"]
+
+
 def test_nonsense_is_asked_for_once_more() -> None:
     judge = Judge(saying("Hard to say."), handing_in("wrong"))
     assert judge.verdict().status == "incorrect"
@@ -105,13 +111,25 @@ def test_nonsense_twice_a_refusal_or_a_broken_reply_is_undecided(reply: ModelRes
 
 
 @pytest.mark.parametrize(
-    "error",
-    [ModelHTTPError(500, "m", "broken"), TimeoutError(), ModelAPIError("m", "cut"), EndpointError("")],
+    "error", [ModelHTTPError(500, "m", "broken"), TimeoutError(), ModelAPIError("m", "cut"), EndpointError("")]
 )
 def test_any_error_of_the_service_is_undecided(error: Exception) -> None:
     verdict = Judge(error).verdict()
     assert (verdict.status, verdict.reward) == ("undecided", None)
     assert verdict.reason.startswith("the judge could not be asked")
+
+
+def test_a_budget_is_no_verdict() -> None:
+    with pytest.raises(BudgetExceeded):
+        Judge(BudgetExceeded("enough")).verdict()
+
+
+def test_nobody_is_asked_where_there_is_nothing_to_judge() -> None:
+    judge = Judge(handing_in("right"))
+    assert judge.verdict(answer=None).status == "no_answer"
+    assert judge.verdict(gold=None).status == "undecided"
+    assert judge.verdict(answer="x" * (MAX_ANSWER_CHARACTERS + 1)).status == "incorrect"
+    assert judge.names == []
 
 
 def test_without_a_model_the_verifier_breaks() -> None:

@@ -231,10 +231,7 @@ def compares(task: Task, trajectory: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("judge", "words"),
-    [
-        (misspells, "verify of the domain 'sums' raised AttributeError"),
-        (compares, "gave True; return a Verdict"),
-    ],
+    [(misspells, "verify of the domain 'sums' raised AttributeError"), (compares, "gave True; return a Verdict")],
 )
 def test_the_verifier_of_a_domain_object_is_tried(judge: Callable[[Task, Any], Any], words: str) -> None:
     tasks = [Task.of("sums", problem, answer) for problem, answer in TEXTS]

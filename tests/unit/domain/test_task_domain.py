@@ -13,12 +13,13 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext
-from agentlearn.domain.custom import CustomTasks, custom_tasks
+from agentlearn.domain.custom import CustomTasks, custom_tasks, name_for
 from agentlearn.domain.custom.reward import judge_rubric
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.prompts import load_prompt
 from agentlearn.sandbox.protocol import CodeResult, SandboxReport, Session
 from agentlearn.types.trajectory import Verdict
+from tests.support.cases import cases
 from tests.unit.domain.rollouts import own_task, rollout
 
 CONTEXT = RolloutContext(task=own_task(), seed=9)
@@ -82,6 +83,15 @@ def test_an_answer_that_the_reward_cannot_judge_is_refused_with_its_line(tmp_pat
     )
 
 
+def test_only_a_function_can_do_without_expected_answers(tmp_path: Path) -> None:
+    path = tmp_path / "prices.jsonl"
+    path.write_text('{"problem": "Write a haiku."}\n')
+    with pytest.raises(DataError, match="line 1 has no answer"):
+        custom_tasks("prices", "judge").read(path)
+    (task,) = custom_tasks("prices", "tests.unit.domain.rollouts:rollout").read(path)
+    assert task.answer is None
+
+
 def test_the_agent_is_told_the_form_the_tool_and_the_users_own_words() -> None:
     seen: list[AgentInfo] = []
 
@@ -101,6 +111,25 @@ def test_the_agent_is_told_the_form_the_tool_and_the_users_own_words() -> None:
     assert other.prompts()[0] == domain.prompts()[0]
     assert other.prompts()[1] != domain.prompts()[1]
     assert domain.agent() is domain.agent()
+
+
+def test_the_agent_can_have_the_users_own_words_alone() -> None:
+    domain = custom_tasks(
+        "prices", "number", tools="python", instructions="A zork is 7 plims.", only_instructions=True
+    ).with_sandbox(Printing())
+    seen: list[AgentInfo] = []
+
+    def look(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(info)
+        return ModelResponse(parts=[TextPart("12 zorks")])
+
+    assert answered(domain, FunctionModel(look)).answer == "12 zorks"
+    assert seen[0].instructions == "A zork is 7 plims."
+    assert [tool.name for tool in seen[0].function_tools] == ["run_python"]
+    assert [ref.name for ref in domain.prompts()] == ["own:instructions"]
+    for nothing in (None, " "):
+        with pytest.raises(ConfigError, match=r"^only_instructions is set, but there are no instructions; give the"):
+            custom_tasks("prices", "number", instructions=nothing, only_instructions=True)
 
 
 def test_with_tools_python_programs_run_in_the_sandbox() -> None:
@@ -125,6 +154,13 @@ def test_with_tools_python_programs_run_in_the_sandbox() -> None:
 def test_a_name_must_name_a_library_too(name: str) -> None:
     with pytest.raises(ConfigError, match="cannot be a name of tasks and their library"):
         custom_tasks(name, "exact")
+
+
+def test_a_file_gives_a_name_that_is_not_taken(subtests: pytest.Subtests) -> None:
+    for source, name in cases(__file__, "a_file_gives_a_name_that_is_not_taken"):
+        with subtests.test(repr((source, name))):
+            assert name_for(source) == name
+            assert custom_tasks(name, "exact").name == name
 
 
 def test_importing_is_cheap() -> None:

@@ -4,6 +4,7 @@ import json
 import random
 import struct
 import sys
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import zstandard
 
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn_evals.formats import read_logs
-from agentlearn_evals.formats.content import ArchiveLimits, open_archive
+from agentlearn_evals.formats.content import Archive, ArchiveLimits
 from tests.unit.evals import log_samples
 
 ZERO = b"\0"
@@ -37,7 +38,7 @@ def zstd_eval(file: Path, **changes: object) -> Path:
 
 
 def read(file: Path, limits: ArchiveLimits = ArchiveLimits()) -> bytes:  # noqa: B008
-    with open_archive(file, limits) as archive:
+    with Archive.open(file, limits) as archive:
         return b"".join(archive.read(name) for name in archive.names)
 
 
@@ -56,6 +57,17 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, method: int, cl
         )
     else:  # it says less than it holds, and no more than that is unpacked
         assert refused.value.code == "bad_archive"
+
+
+def test_all_members_together_are_limited(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in "abc":
+            archive.writestr(name, ZERO * 400)
+    assert len(read(file, ArchiveLimits(total_bytes=1200))) == 1200
+    with pytest.raises(DataError) as refused:
+        read(file, ArchiveLimits(total_bytes=1100))
+    assert refused.value.code == "log_too_large"
 
 
 def test_a_log_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
@@ -82,6 +94,16 @@ def test_bytes_that_changed_are_found(tmp_path: Path, method: int) -> None:
         with pytest.raises(DataError) as refused:
             read(file)
         assert refused.value.code == "bad_archive"
+
+
+@pytest.mark.parametrize(("method", "flags"), [(12, 0), (14, 0), (99, 0), (0, 1), (8, 1), (93, 1)])
+def test_what_is_encrypted_or_compressed_otherwise_is_refused(tmp_path: Path, method: int, flags: int) -> None:
+    file = zip_with(tmp_path / "log", "a", b"x", size=1, crc=zlib.crc32(b"x"), method=method, flags=flags)
+    with pytest.raises(DataError) as refused:
+        read(file)
+    assert str(refused.value) == (
+        f"log holds 'a', which is encrypted or compressed by an unsupported method ({method}); write the log again"
+    )
 
 
 def test_without_zstandard_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

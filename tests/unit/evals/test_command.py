@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.app import run as command
+from agentlearn.errors import AgentlearnError
 from agentlearn_evals import CompareSettings, compare_logs
-from agentlearn_evals.before_calls import forecast
+from agentlearn_evals.before_calls import BeforeCalls
 from agentlearn_evals.plan import plan_comparison
+from agentlearn_evals.write_results import write_all
 
 ARMS = ("none", "hot=none,temperature=1")
 
@@ -94,7 +96,8 @@ def test_one_judge_judges_all_arms_and_is_confirmed_before_it_is_paid() -> None:
     assert {plan.conditions(arm, plan.task_sets[0]).judge for arm in plan.arms} == {"openai:gpt-5-mini"}
     assert plan.models == ("openai:gpt-5-mini", "sim:novice")
     free = ("none", "hot=none,temperature=1")
-    paid = forecast(plan_comparison(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"})))
+    planned = plan_comparison(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"}))
+    paid = BeforeCalls(planned, None).forecast()
     assert paid.paid() == ["openai:gpt-5, the judge"]
     assert "without the calls to the judge openai:gpt-5" in paid.lines()[-1][1]
 
@@ -111,3 +114,20 @@ def test_logs_are_compared_when_the_store_cannot_be_used(capsys: pytest.CaptureF
     printed = capsys.readouterr()
     assert "looks cannot be counted, so p is not corrected for earlier ones: the store 'file'" in printed.out
     assert "page" not in printed.out
+
+
+def test_a_page_that_cannot_be_written_is_an_error_when_the_comparison_is_stored() -> None:
+    done = compare_logs(["logs.csv"], store=Path("store"))
+    Path("file").write_text("no folder")
+    with pytest.raises(AgentlearnError) as refused:
+        write_all(done, store=Path("file"), out=())
+    assert refused.value.code == "not_written"
+
+
+def test_reports_of_arms_with_similar_names_do_not_overwrite_each_other() -> None:
+    Path("like.csv").write_text(
+        "task,arm,score\n" + "".join(f"t{n},{arm},1\n" for arm in ("a:b", "a/b") for n in (1, 2))
+    )
+    write_all(compare_logs(["like.csv"]), store=Path("store"), out=[Path("r.pydantic-evals.json")])
+    names = {json.loads(file.read_text())["name"] for file in Path().glob("r.*.json")}
+    assert len(names) == 2

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, arm_score, comparable, tabulate
+from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn.stats import holm
 
 
@@ -42,6 +42,47 @@ def test_verdicts_are_right() -> None:
     assert "could reliably detect only differences of 0." in found["same"].sentence
 
 
+def lossy(lost: dict[str, float], *, scale: float = 1.0) -> ScoreTable:
+    """Equal arms of 60 tasks x 4 rollouts, of which each lost a share."""
+    rng = Random(1)
+    rows = [
+        Observation(arm=arm, task=f"t{task}", g=g, score=score, status="ok" if score is not None else "undecided")
+        for task in range(60)
+        for g in range(4)
+        for arm, share in lost.items()
+        for score in [None if rng.random() < share else scale * (rng.random() < 0.5)]
+    ]
+    return tabulate(rows, list(lost))
+
+
+@pytest.mark.parametrize(
+    ("found", "start"),
+    [
+        (
+            lossy({"none": 0.5, "a": 0.5}),
+            "Cannot tell whether a is better or worse than none: 231 of 480 rollouts have",
+        ),
+        (
+            lossy({"none": 0.0, "a": 0.5}),
+            "Cannot tell whether a is better or worse than none: 107 of 480 rollouts have",
+        ),
+        (lossy({"none": 0.01, "a": 0.01}), "No detectable change from none to a: "),
+        (lossy({"none": 0.0, "a": 0.0}), "No detectable change from none to a: "),
+        (lossy({"none": 0.01, "a": 0.01}, scale=9), "Cannot tell whether a is better or worse than none: "),
+    ],
+)
+def test_lost_rollouts_that_leave_more_open_than_the_interval_are_no_absence_of_a_change(
+    found: ScoreTable, start: str
+) -> None:
+    one = verdicts(found)["a"]
+    assert (one.verdict, one.withheld) == ("cannot_tell", "")
+    assert one.sentence.startswith(start)
+    if one.left_open and one.worst is not None:
+        low, high = f"{one.worst.low:+.3f}", f"{one.worst.high:+.3f}"
+        assert f", so the difference could be between {low} and {high}. Measured without them, from" in one.sentence
+        assert "could reliably detect" not in one.sentence
+
+
 def test_arms_that_tie_on_every_task_have_no_detectable_difference() -> None:
     rows = [
         Observation(arm=arm, task=f"t{task}", g=0, score=task % 2, cluster=cluster)
@@ -52,6 +93,18 @@ def test_arms_that_tie_on_every_task_have_no_detectable_difference() -> None:
     found = verdicts(tabulate(rows, ["none", "same"]))["same"]
     assert found.detectable is None
     assert found.sentence == "Cannot tell same from none: both have the same score on every task (8 tasks x 1 rollout)."
+
+
+def test_tasks_of_one_cluster_are_compared_one_by_one_and_it_is_said() -> None:
+    rows = [
+        Observation(arm=arm, task=f"t{task}", g=0, score=float(arm == "a" and task > 2), cluster="x")
+        for task in range(6)
+        for arm in ("none", "a")
+    ]
+    found = verdicts(tabulate(rows, ["none", "a"]))["a"]
+    assert found.verdict == "cannot_tell"
+    assert (found.clusters, found.only_cluster) == (6, "x")
+    assert ", all of 'x' and therefore about such tasks only" in found.sentence
 
 
 def test_any_pairs_are_compared_and_the_correction_covers_these() -> None:
@@ -209,6 +262,14 @@ def test_lost_wrong_rollouts_of_one_arm_withhold_the_verdict(missing: bool) -> N
     assert found.worst.low < found.worst.high
 
 
+@pytest.mark.parametrize("arm", ["a", "b"])
+def test_rollouts_that_one_arm_loses_at_random_leave_the_verdict(arm: str) -> None:
+    """Only one arm has lost rollouts, but too few to change anything."""
+    rng = Random(4)
+    table = changed(lambda one: one.arm == arm and rng.random() < 0.03, chances=(0.4, 0.6))
+    assert verdicts(table)["b"].verdict == "better"
+
+
 def test_a_second_line_says_under_which_assumption_the_verdict_would_hold() -> None:
     rng = Random(5)
     table = changed(lambda one: one.arm == "b" and rng.random() < 0.3, chances=(0.4, 0.55))
@@ -222,6 +283,14 @@ def test_a_second_line_says_under_which_assumption_the_verdict_would_hold() -> N
     )
 
 
+def test_all_rollouts_of_an_arm_with_more_of_every_task_count() -> None:
+    table = changed(lambda one: one.arm == "a" and one.g >= 1, missing=True, chances=(0.3, 0.8))
+    found = verdicts(table)["b"]
+    assert found.verdict == "better"
+    assert {len(scores) for scores in table.scores["b"].values()} == {4}
+    assert "60 tasks x 1 rollout of a and 4 of b" in found.sentence
+
+
 @pytest.mark.parametrize("text", ["What is 2 + 2?", " what is\t2 + 2? ", "Ｗhat is 2 + 2?"])
 def test_tasks_with_the_same_text_are_one_cluster(text: str) -> None:
     rows = [
@@ -233,6 +302,37 @@ def test_tasks_with_the_same_text_are_one_cluster(text: str) -> None:
     table = tabulate(rows, ["a", "b"])
     assert table.same_text == ("t9", "t17", "t25", "t33")
     assert verdicts(table)["b"].clusters == 36
+
+
+def test_a_text_joins_the_clusters_of_its_tasks_unless_all_tasks_have_it() -> None:
+    rows = [
+        Observation(
+            arm=arm, task=f"t{n}", score=n % 2, cluster=f"c{n // 3}", problem="same" if n in {1, 5} else f"q{n}"
+        )
+        for arm in "ab"
+        for n in range(12)
+    ]
+    assert len(set(tabulate(rows, ["a", "b"]).clusters())) == 3
+    constant = [one.model_copy(update={"problem": "Solve the task."}) for one in rows]
+    assert len(set(tabulate(constant, ["a", "b"]).clusters())) == 4
+
+
+def test_undecided_rollouts_of_both_arms_that_could_change_the_result_withhold_it() -> None:
+    """As many are undecided on both sides, but the wrong ones of b and the right ones of a."""
+    rng = Random(2)
+    table = changed(lambda one: one.score == (one.arm == "a") and rng.random() < 0.25)
+    found = verdicts(table)["b"]
+    assert found.low is not None
+    assert found.low > 0, "the decided rollouts alone would say better"
+    assert (found.verdict, found.withheld_code) == ("cannot_tell", "bounds")
+    assert "their true scores could change the result" in found.sentence
+
+
+def test_a_few_undecided_rollouts_do_not_withhold_a_large_difference() -> None:
+    table = changed(lambda one: int(one.task[1:]) % 20 == 0 and one.g == 1, chances=(0.3, 0.8))
+    found = verdicts(table)["b"]
+    assert found.verdict == "better"
+    assert "6 rollouts have no score, and with them it is between +0." in found.sentence
 
 
 def test_undecided_rollouts_with_scores_of_an_unknown_range_withhold_the_verdict() -> None:
@@ -265,6 +365,21 @@ def test_small_gains_everywhere_do_not_hide_a_rare_large_loss() -> None:
     )
 
 
+def test_small_gains_do_not_show_that_no_task_loses_more_than_the_margin() -> None:
+    """If 4 % of tasks lose 0.9, the arm is worse by 0.018, but most samples of 30 tasks hold none of them."""
+    rng = Random(4)
+    rows = [
+        Observation(arm=arm, task=f"t{n}", score=0.94 + (arm == "b") * rng.uniform(-0.01, 0.02))
+        for n in range(30)
+        for arm in "ab"
+    ]
+    found = verdicts(tabulate(rows, ["a", "b"]), Rules(margin=0.018))["b"]
+    assert found.margin is not None
+    assert found.margin.holds, "the interval alone would say no worse"
+    assert (found.verdict, found.withheld_code) == ("cannot_tell", "unseen")
+    assert "lost all that they have, b would be worse by 0.018, and a sample of 30 tasks" in found.sentence
+
+
 @given(st.lists(st.tuples(st.sampled_from([None, 0.0, 0.5, 1.0]), st.sampled_from([None, 0.0, 0.5, 1.0])), min_size=4))
 @settings(max_examples=25, deadline=None)
 def test_filled_in_scores_stay_within_the_bounds(pairs: list[tuple[float | None, float | None]]) -> None:
@@ -289,9 +404,23 @@ def test_filled_in_scores_stay_within_the_bounds(pairs: list[tuple[float | None,
         assert found.worst.high < 0
 
 
+@pytest.mark.slow
+def test_the_named_number_of_tasks_detects_the_difference() -> None:
+    """The number of tasks that is named finds an effect of that size in about four of five repetitions."""
+    pilot = verdicts(rolled({"none": 0.5, "a": 0.6}, tasks=30, k=4, seed=11))["a"]
+    assert pilot.verdict == "cannot_tell"
+    assert pilot.tasks_needed is not None
+    gain = abs(pilot.mean or 0)
+    found = [
+        verdicts(rolled({"none": 0.5, "a": 0.5 + gain}, tasks=pilot.tasks_needed, k=4, seed=seed))["a"].verdict
+        for seed in range(24)
+    ]
+    assert 14 <= found.count("better") <= 23, found.count("better")
+
+
 def test_the_interval_of_an_arm_stays_between_0_and_1() -> None:
     found = rolled({"none": 0.02, "good": 0.97}, tasks=12, k=4)
-    low, high = arm_score(found, "none", 0.95), arm_score(found, "good", 0.95)
+    low, high = found.score("none", 0.95), found.score("good", 0.95)
     assert low.low is not None
     assert high.high is not None
     assert 0 <= low.low <= low.mean
@@ -299,7 +428,7 @@ def test_the_interval_of_an_arm_stays_between_0_and_1() -> None:
 
 
 def test_the_interval_of_an_arm_that_is_always_right_has_a_width() -> None:
-    always = arm_score(rolled({"always": 1.0}, tasks=12, k=4), "always", 0.95)
+    always = rolled({"always": 1.0}, tasks=12, k=4).score("always", 0.95)
     assert (always.mean, always.high) == (1.0, 1.0)
     assert always.low == pytest.approx(0.7575, abs=1e-4)  # Wilson's, for 12 of 12
 

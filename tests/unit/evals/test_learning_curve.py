@@ -23,3 +23,9 @@ def test_versions_stand_in_the_order_of_their_parents() -> None:
     points = learning_curve(arms, tabulate(rows, [one.name for one in arms]))
     assert [(point.arm, point.step, point.lessons) for point in points] == [("a", 0, 1), ("b", 1, 2), ("c", 2, 1)]
     assert [round(point.score or 0, 6) for point in points] == [0.3, 0.6, 0.5]
+
+
+def test_libraries_that_do_not_descend_from_one_another_make_no_curve() -> None:
+    arms = [arm("none", Library()), arm("a", FIRST), arm("x", OTHER)]
+    rows = [Observation(arm=one.name, task="t", score=0.5) for one in arms]
+    assert learning_curve(arms, tabulate(rows, [one.name for one in arms])) == ()

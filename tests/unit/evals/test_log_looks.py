@@ -1,14 +1,22 @@
 """Comparisons of growing logs are recognised by content, counted, and corrected."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentlearn.cli.app import run as command
+from agentlearn.measure.observation import Observation
 from agentlearn.stats import look_factor
 from agentlearn_evals import Comparison, compare_logs
+from agentlearn_evals.log_comparison import _ArmFingerprint, _digests, _EarlierLogs
 from tests.unit.evals import log_samples
 
 Scores = Mapping[tuple[str, str, int], float]
@@ -57,12 +65,37 @@ def test_the_same_data_keep_their_look() -> None:
     assert [look(small), look(small), look(large), look(small), look(large)] == [1, 1, 2, 1, 2]
 
 
+def test_other_file_names_orders_and_arm_names_change_nothing() -> None:
+    first = scores(20, 1)
+    assert look(logged("first.csv", first)) == 1
+    more = scores(20, 2)
+    assert look(logged("second.csv", more, order=sorted(more, reverse=True)), "b", "a") == 2
+    renamed = {({"a": "before", "b": "after"}[arm], task, g): score for (arm, task, g), score in scores(40, 2).items()}
+    assert look(logged("third.csv", renamed)) == 3
+
+
+def test_rollouts_that_were_undecided_may_be_decided_later() -> None:
+    rows = [{"arm": a, "task": t, "g": g, "score": score} for (a, t, g), score in scores(20, 2).items()]
+    undecided = [row | {"score": None, "status": "undecided"} if row["task"] == "t3" else row for row in rows]
+    log_samples.write_lines(Path("first.jsonl"), undecided)
+    log_samples.write_lines(Path("second.jsonl"), rows)
+    assert [look("first.jsonl"), look("second.jsonl")] == [1, 2]
+
+
 def test_arms_of_the_same_names_are_compared_again_whatever_their_tasks_and_scores_are() -> None:
     found = scores(20, 2)
     assert look(logged("one.csv", scores(20, 1))) == 1
     assert look(logged("two.csv", found | {("b", "t4", 0): 1 - found["b", "t4", 0]})) == 2
     others = {(arm, f"other {task}", g): score for (arm, task, g), score in scores(20, 2, run=1).items()}
     assert look(logged("three.csv", others)) == 3
+
+
+def test_other_arms_with_other_scores_or_the_same_few_are_another_question() -> None:
+    assert look(logged("one.csv", scores(4, 1))) == 1
+    others = {({"a": "c", "b": "d"}[arm], task, g): score for (arm, task, g), score in scores(5, 1).items()}
+    assert look(logged("two.csv", others)) == 1
+    assert look(logged("three.csv", scores(5, 1))) == 2
+    assert look(logged("four.csv", scores(20, 2, run=1, arms="ef"))) == 1
 
 
 def test_looks_are_counted_for_each_pair(capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,6 +121,68 @@ def test_the_terminal_says_which_look_it_is(capsys: pytest.CaptureFixture[str]) 
     assert (found["contrasts"][0]["look"], found["planned_looks"], found["looks_note"]) == (2, 2, "")
     assert command(["runs", "show", found["run"]]) == 0
     assert "b" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_while_another_process_has_the_store_open_looks_are_counted_and_not_recorded() -> None:
+    first, second = logged("one.csv", scores(20, 1)), logged("two.csv", scores(20, 2))
+    assert look(first) == 1
+    program = "import asyncio, sys; from pathlib import Path; from agentlearn.store import open_store\n"
+    program += "async def main():\n  async with open_store(Path('store')):\n    print('open', flush=True)\n"
+    program += "    await asyncio.to_thread(sys.stdin.read)\nasyncio.run(main())"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        found = looked(second)
+        other.communicate(b"")
+    assert (found.look, found.run) == (2, "")
+    assert found.looks_note == "another process has the store 'store' open, so this look is not recorded for later ones"
+
+
+def test_without_a_store_looks_are_not_counted() -> None:
+    file = logged("one.csv", scores(8, 1))
+    found = compare_logs([file]).comparison
+    assert (found.run, found.looks_note) == (
+        "",
+        "looks cannot be counted, so p is not corrected for earlier ones: no store was given",
+    )
+
+
+def test_earlier_comparisons_that_cannot_be_read_are_told() -> None:
+    row: Any = SimpleNamespace(kind="eval", report="{}", settings='{"fingerprints":5}', run="01run", started_at=0)
+    assert _EarlierLogs([row]).note.endswith("because this version cannot read them: 01run")
+    assert _EarlierLogs().note == ""
+
+
+def seen(found: Mapping[tuple[int, int], float]) -> list[Observation]:
+    return [Observation(arm="a", task=f"t{task}", g=g, score=score) for (task, g), score in found.items()]
+
+
+keys = st.tuples(st.integers(0, 40), st.integers(0, 3))
+
+
+tables = st.dictionaries(keys, st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=60)
+
+
+@given(tables, st.data())
+def test_a_part_of_a_log_is_always_recognised(whole: dict[tuple[int, int], float], data: st.DataObject) -> None:
+    part = data.draw(st.lists(st.sampled_from(sorted(whole)), min_size=1, unique=True))
+    large = _ArmFingerprint.of("a", seen(whole))
+    small = _ArmFingerprint.of("a", seen({key: whole[key] for key in part}))
+    assert large.grows(small)
+    assert small.grows(large)
+    assert _digests((large, small)) == _digests((small, large))
+    assert (_digests((large, large)) == _digests((small, small))) == (len(part) == len(whole))
+
+
+@given(tables, st.data())
+def test_one_other_score_is_always_seen(whole: dict[tuple[int, int], float], data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(sorted(whole)))
+    other = whole | {key: whole[key] + 0.25}
+    one, two = _ArmFingerprint.of("a", seen(whole)), _ArmFingerprint.of("a", seen(other))
+    assert not one.grows(two)
+    assert not two.grows(one)
+    assert _digests((one, one)) != _digests((one, two))
 
 
 @pytest.mark.parametrize(

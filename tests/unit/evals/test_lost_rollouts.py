@@ -102,6 +102,30 @@ def test_an_lm_eval_row_without_a_response_is_undecided_and_an_empty_one_is_told
     assert logs.notes == ("samples.jsonl: in 5 of 5 responses the filter found no answer ([invalid])",)
 
 
+def test_lm_eval_samples_that_lack_documents_are_told() -> None:
+    name = "toy_2026-11-21T17-22-37.267133"
+    Path(f"results_{name[4:]}.json").write_text(json.dumps({"n-samples": {"toy": {"effective": 5}}, "results": {}}))
+    logs = read_logs([log_samples.write_lines(Path(f"samples_{name}.jsonl"), lm_eval([[["4"]]] * 3))])
+    assert logs.warnings == (f"samples_{name}.jsonl: only 3 of 5 documents are in the log",)
+
+
+def test_a_trl_completion_that_is_null_is_undecided() -> None:
+    rows = [{"step": 1, "prompt": "1?", "completion": one, "reward": 0.0} for one in ("4", "", None)]
+    logs = read_logs([log_samples.write_lines(Path("trl.jsonl"), rows)])
+    assert [(one.score, one.error) for one in logs.observations] == [(0.0, ""), (0.0, ""), (None, "no_completion")]
+    assert "1 of 3 responses of trl@1 are empty" in logs.warnings[0]
+
+
+def test_a_case_of_pydantic_evals_without_output_is_told_when_others_have_one() -> None:
+    report = log_samples.report()
+    for n, case in enumerate(report["cases"]):
+        case["output"] = "4" if n else None
+    Path("report.json").write_text(json.dumps(report))
+    assert "1 of 4 responses of toy are empty" in read_logs([Path("report.json")]).warnings[0]
+    Path("report.json").write_text(json.dumps(log_samples.report()))
+    assert read_logs([Path("report.json")]).warnings == ()
+
+
 def test_a_row_with_an_error_and_no_status_is_undecided() -> None:
     rows = [
         {"task": "1", "arm": "a", "score": 0, "error": "APIConnectionError"},
@@ -121,3 +145,9 @@ def test_a_row_with_an_error_and_no_status_is_undecided() -> None:
         ),
         "rows.jsonl: 1 of 3 rows have an error and the status 'ok'; their scores count",
     ]
+
+
+def test_a_table_that_may_be_cut_within_its_last_value_says_so() -> None:
+    for text, notes in (("a,1,0.25\n", 0), ("a,1,0.25", 1), ("a,1,0.2", 1)):
+        Path("rows.csv").write_text(f"arm,task,score\n{text}")
+        assert len(read_logs([Path("rows.csv")]).notes) == notes

@@ -33,6 +33,23 @@ def test_the_hash_follows_the_contents_and_not_the_place(tmp_path: Path, prefix:
     assert contents_sha256(f"{prefix}:{first}") != before
 
 
+def test_an_adapter_is_another_model_on_another_base(tmp_path: Path) -> None:
+    base = model(tmp_path / "base")
+    adapter = model(tmp_path / "adapter", base_model_name_or_path=str(base))
+    before = contents_sha256(f"local:{adapter}")
+    (base / "model.safetensors").write_bytes(b"other")
+    assert contents_sha256(f"local:{adapter}") != before
+    (adapter / "adapter_config.json").write_text("[")
+    assert contents_sha256(f"local:{adapter}")
+
+
+@pytest.mark.parametrize(
+    "name", ["sim:novice", "local:no/such/folder", "local:~no-such-user/x", "openai:gpt-5-mini", "http://x/v1#m", ""]
+)
+def test_what_is_no_folder_here_has_no_hash(name: str) -> None:
+    assert contents_sha256(name) == ""
+
+
 def test_rollouts_of_weights_that_were_trained_again_are_not_reused(tmp_path: Path) -> None:
     folder = model(tmp_path / "weights")
     settings = CompareSettings(

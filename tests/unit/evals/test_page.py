@@ -17,7 +17,7 @@ from agentlearn_evals.comparison import (
 )
 from agentlearn_evals.comparison_words import worst_first
 from agentlearn_evals.page import comparison_page
-from agentlearn_evals.page.task_sections import TRACE
+from agentlearn_evals.page.task_sections import TRACE, TRACES
 from tests.support.comparisons import rich
 from tests.support.hostile import HOSTILE
 from tests.support.markup import Read
@@ -74,6 +74,11 @@ def test_transcripts_are_folded_in_and_capped() -> None:
     assert max(map(len, kept)) < TRACE + 60
     assert kept[0].endswith(f"\n… {TRACE + 6:,} more characters")
     assert len(asked) == sum(text.startswith("agentlearn trace") for text in read.inside["code"])
+
+
+def test_all_transcripts_together_are_capped() -> None:
+    page = comparison_page(rich(tasks=400, arms=6), trace_of=lambda rollout: "§" * TRACE)
+    assert page.count("§") == TRACES
 
 
 def hostile(text: str) -> Comparison:
@@ -137,6 +142,14 @@ def test_hostile_texts_stay_texts(subtests: pytest.Subtests) -> None:
             page = comparison_page(hostile(text), trace_of=lambda rollout: rollout)
             Read(page).assert_ours()
             assert len(page) < 1_500_000
+
+
+def test_numbers_that_are_not_finite_are_shown() -> None:
+    broken = Contrast(arm="b", baseline="a", mean=float("nan"), low=float("-inf"), high=float("inf"), p=float("nan"))
+    arms = tuple(ArmLine(arm=name, label="", tasks=1, rollouts=1, counted=1, score=float("nan")) for name in "ab")
+    text = Read(comparison_page(Comparison(title="t", k=1, baseline="a", arms=arms, contrasts=(broken,)))).text
+    assert "nan" not in text.lower()
+    assert "[−∞, +∞]" in text
 
 
 def test_what_was_lost_stands_before_the_verdicts_and_examples_of_logs_have_their_place() -> None:

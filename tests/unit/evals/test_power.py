@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.app import run
+from agentlearn.errors import ConfigError
 from agentlearn_evals.comparison import ArmLine, Comparison, TaskLine
 from agentlearn_evals.designing import PowerSettings, power
 
@@ -17,6 +18,16 @@ def test_every_design_finds_the_effect() -> None:
     tasks = [one.tasks for one in report.designs]
     assert tasks == sorted(tasks, reverse=True)
     assert all(one.rollouts == 2 * one.tasks * one.k for one in report.designs)
+
+
+def test_pairs_of_arms_share_alpha() -> None:
+    settings = PowerSettings(k=4, arms=4)
+    all_pairs, more_arms = power(settings.model_copy(update={"pairs": 6})), power(PowerSettings(k=4, arms=7))
+    assert all_pairs.designs[0].tasks == more_arms.designs[0].tasks > power(settings).designs[0].tasks
+    assert all_pairs.designs[0].rollouts == 4 * 4 * all_pairs.designs[0].tasks
+    assert all_pairs.notes[0] == "with 6 pairs of arms, each is tested at alpha 0.0083 (Holm's first step)"
+    with pytest.raises(ConfigError, match="7 pairs of 4 arms cannot be compared; there are 6"):
+        power(settings.model_copy(update={"pairs": 7}))
 
 
 def test_given_tasks_give_the_number_of_rollouts_needed() -> None:
@@ -52,6 +63,16 @@ def test_variances_are_measured_in_an_earlier_comparison() -> None:
     assert steady.designs[0].tasks < shaky.designs[0].tasks
     assert steady.measured == "r"
     assert not any("guessed" in note for note in steady.notes)
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [(earlier(1, [(0.0, 1.0), (1.0, 1.0)]), "one_rollout"), (earlier(4, [(0.1, 0.9), (0.3, 0.5)]), "partial_scores")],
+)
+def test_a_comparison_without_variances_is_refused(found: Comparison, code: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        power(PowerSettings(), found)
+    assert refused.value.code == code
 
 
 def test_the_command_prints_designs_and_takes_variances_from_an_earlier_comparison(
@@ -93,6 +114,27 @@ def test_bad_input_is_one_sentence(
     assert printed.out == ""
     assert words in printed.err
     assert len(printed.err.strip().splitlines()) == 1
+
+
+def test_no_number_of_tasks_may_be_enough_for_few_clusters() -> None:
+    report = power(PowerSettings(effect=0.05, k=4, clusters=10))
+    assert report.designs == ()
+    assert report.notes[-1] == (
+        "no number of tasks from 10 clusters detects 0.05, because the clusters differ too much; more clusters are"
+        " needed"
+    )
+
+
+def test_clusters_are_measured_in_an_earlier_comparison() -> None:
+    found = earlier(4, [(0.0, 1.0), (0.25, 1.0), (0.5, 0.25), (0.75, 0.5), (0.5, 0.5), (0.25, 0.25)])
+    lines = [line.model_copy(update={"cluster": f"c{n // 2}"}) for n, line in enumerate(found.tasks)]
+    report = power(PowerSettings(effect=0.2, tasks=60, k=4), found.model_copy(update={"tasks": tuple(lines)}))
+    assert report.clusters is not None
+    assert (report.clusters.size, report.clusters.alike) == (2, 1)
+    other = power(
+        PowerSettings(effect=0.2, tasks=60, k=4, cluster_share=0), found.model_copy(update={"tasks": tuple(lines)})
+    )
+    assert other.designs[0].chance > report.designs[0].chance
 
 
 def test_tasks_without_a_score_are_left_out_of_the_variances() -> None:

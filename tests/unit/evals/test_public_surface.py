@@ -3,22 +3,10 @@
 import agentlearn_evals
 
 PUBLIC = [
-    "CompareCallbacks",
-    "CompareSettings",
-    "Compared",
-    "Comparison",
-    "Contrast",
-    "Observation",
-    "PowerReport",
-    "PowerSettings",
-    "compare",
-    "compare_logs",
-    "compare_sync",
-    "comparison_page",
-    "power",
-    "run_comparison",
+    "CompareCallbacks", "CompareSettings", "Compared", "Comparison", "Contrast", "Observation", "PowerReport",
+    "PowerSettings", "compare", "compare_logs", "compare_sync", "comparison_page", "power", "run_comparison",
     "run_comparison_sync",
-]
+]  # fmt: skip
 """What it promises; a name that comes or goes is a change that users notice."""
 
 

@@ -39,6 +39,12 @@ def test_an_unnamed_arm_has_the_name_in_the_log(tmp_path: Path, form: str, arm: 
     assert {one.arm for one in logs.observations} == {arm}
 
 
+def test_rollout_numbers_continue_across_files_of_a_named_arm(tmp_path: Path) -> None:
+    files = [log_samples.write_lines(tmp_path / f"{at}.jsonl", [{"task": "t", "score": at}]) for at in (0, 1)]
+    logs = read_logs(files, arm="both")
+    assert [(one.g, one.score) for one in logs.observations] == [(0, 0.0), (1, 1.0)]
+
+
 def test_two_files_with_the_same_arm_name_are_not_combined(tmp_path: Path) -> None:
     rows = [{"task": "t", "arm": "a", "score": at} for at in (0, 1)]
     files = [log_samples.write_lines(tmp_path / f"{at}.jsonl", [row]) for at, row in enumerate(rows)]
@@ -76,10 +82,7 @@ def test_failures_are_kept_and_reported(tmp_path: Path) -> None:
     ]
     assert logs.models == {"a": "m1"}
     assert logs.notes == ("runs.jsonl: columns not read: mood",)
-    assert logs.outcomes == (
-        "runs.jsonl: 1 of 4 rollouts failed (endpoint 1)",
-        "runs.jsonl: 2 of 4 rollouts are undecided and are not counted (timeout 1, no code 1)",
-    )
+    assert [one.error for one in logs.observations] == ["", "endpoint", "timeout", ""]
 
 
 def test_columns_are_parsed(tmp_path: Path) -> None:
@@ -158,21 +161,13 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
             " report of pydantic-evals, samples of lm-eval, completions of TRL, or rows with task, arm and score"
         ),
     ),
-    "no task": (
-        text("arm,score\na,1\n"),
-        "missing_column",
-        "log has no column 'task' (it has 'arm', 'score'); add it",
-    ),
+    "no task": (text("arm,score\na,1\n"), "missing_column", "log has no column 'task' (it has 'arm', 'score'); add it"),
     "no arm": (
         text("task,score\nt,1\n"),
         "missing_column",
         "log has no column 'arm' (it has 'task', 'score'); add it, or name the arm: ARM=FILE",
     ),
-    "empty task": (
-        text("task,arm,score\n,a,1\n"),
-        "missing_value",
-        "log line 2 has '' as task; fill it in",
-    ),
+    "empty task": (text("task,arm,score\n,a,1\n"), "missing_value", "log line 2 has '' as task; fill it in"),
     "NaN": (
         lines(ROW, {**ROW, "score": float("nan")}),
         "bad_score",
@@ -388,6 +383,14 @@ def test_an_unknown_score_is_refused_and_the_known_ones_are_listed(tmp_path: Pat
     assert refused.value.code == "unknown_score"
 
 
+def test_one_name_for_several_arms_is_refused(tmp_path: Path) -> None:
+    file = log_samples.write_lines(tmp_path / "log", [ROW, {**ROW, "arm": "b"}])
+    with pytest.raises(ConfigError) as refused:
+        read_logs([file], arm="mine")
+    assert str(refused.value) == ("log holds the arms 'a', 'b', so they cannot all be named 'mine'; leave the name out")
+    assert refused.value.code == "several_arms"
+
+
 @pytest.mark.parametrize("form", ["plain.csv", "plain.jsonl", "plain.parquet", "inspect.json"])
 def test_a_file_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     file = log_samples.FORMS[form](tmp_path / form)
@@ -396,3 +399,96 @@ def test_a_file_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.Monk
         read_logs([file])
     assert refused.value.code == "log_too_large"
     assert str(refused.value).endswith("; split it, or give its scores as CSV")
+
+
+def test_a_table_may_not_have_rows_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = log_samples.plain_parquet(tmp_path / "log")
+    monkeypatch.setattr(content, "MOST_ROWS", 4)
+    assert len(read_logs([file]).observations) == 4
+    monkeypatch.setattr(content, "MOST_ROWS", 3)
+    with pytest.raises(DataError) as refused:
+        read_logs([file])
+    assert refused.value.code == "log_too_large"
+
+
+def test_an_inspect_log_that_was_cut_short_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    inspect(graded("C"), status="cancelled")(file)
+    logs = read_logs([file])
+    assert logs.observations[0].score == 1.0
+    assert logs.warnings == (
+        "log: the run ended with status 'cancelled', not 'success'",
+        "log: only 1 of 4 samples are in the log",
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "planned"),
+    [({"limit": 1}, 0), ({"limit": [4, 5]}, 0), ({"sample_id": "t*"}, 0), ({"limit": 3}, 3), ({"limit": [99, 120]}, 0)],
+)
+def test_an_inspect_log_with_a_limit_plans_only_that_many_samples(
+    config: dict[str, Any], planned: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "log"
+    inspect(graded("C"), eval={"task": "toy", "model": "m", "dataset": {"samples": 100}, "config": config})(file)
+    expected = (f"log: only 1 of {planned} samples are in the log",) if planned else ()
+    assert read_logs([file]).warnings == expected
+
+
+def test_an_inspect_sample_ends_in_one_way(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for sample, outcome in [
+        (graded("P"), (0.5, "ok", "")),
+        (graded("N"), (0.0, "ok", "")),
+        (graded(True), (1.0, "ok", "")),
+        (graded("0.75"), (0.75, "ok", "")),
+        (graded("yes"), (1.0, "ok", "")),
+        (graded("C", error={"message": "KeyError('x')"}), (None, "undecided", "KeyError")),
+        (graded("C", limit={"type": "working", "limit": 1}), (None, "undecided", "time_limit")),
+        (graded("C", limit={"type": "token", "limit": 1}), (1.0, "ok", "")),
+        (graded(float("nan"), limit={"type": "token", "limit": 1}), (0.0, "failed", "token_limit")),
+        (graded("C", invalidation={"author": "me"}), (None, "undecided", "invalidated")),
+        (graded(None, scores={}), (None, "undecided", "unscored")),
+    ]:
+        with subtests.test(repr((sample, outcome))):
+            file = tmp_path / "log"
+            inspect(sample, graded(1, id=2))(file)
+            first = read_logs([file]).observations[0]
+            assert (first.score, first.status, first.error) == outcome
+
+
+def test_an_inspect_sample_is_costed_and_its_attachments_are_put_back(tmp_path: Path) -> None:
+    key = "0123456789abcdef" * 2
+    usage = {"input_tokens": 5, "input_tokens_cache_read": 7, "output_tokens": 2, "total_cost": 0.5}
+    sample = graded(
+        1,
+        input=[{"role": "system", "content": "s"}, {"role": "user", "content": [{"text": f"attachment://{key}"}]}],
+        attachments={key: "a long question"},
+        model_usage={"m": usage, "judge": usage},
+        events=[{"event": "tool"}, {"event": "model"}, {"event": "tool"}],
+        messages=[{"role": "assistant", "tool_calls": [{}]}],
+    )
+    file = tmp_path / "log"
+    inspect(sample)(file)
+    [one] = read_logs([file]).observations
+    assert (one.tokens_in, one.tokens_out, one.cost_usd, one.tool_calls) == (24, 4, 1.0, 2)
+    assert one.problem == "a long question"
+
+
+def test_a_log_file_is_named_in_one_text(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for written, meant in [
+        ("{log}", ("", "{log}", "")),
+        ("{log}#f1", ("", "{log}", "f1")),
+        ("mine={log}", ("mine", "{log}", "")),
+        ("mine={log}#f1,strict", ("mine", "{log}", "f1,strict")),
+        ("{odd}", ("", "{odd}", "")),
+        ("{odd}#f1", ("", "{odd}", "f1")),
+        ("mine=gone#f1", ("mine", "gone", "f1")),
+        ("gone", ("", "gone", "")),
+    ]:
+        with subtests.test(repr((written, meant))):
+            places = {"log": tmp_path / "log.csv", "odd": tmp_path / "lr=1" / "a#b.csv"}
+            places["odd"].parent.mkdir(exist_ok=True)
+            for file in places.values():
+                file.touch()
+            log = LogFile.parse(written.format(**places))
+            assert (log.arm, str(log.path), log.score) == tuple(part.format(**places) for part in meant)

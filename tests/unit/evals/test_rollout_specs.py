@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agentlearn.library.formats import write_form
 from agentlearn.types.experience import EMPTY_LIBRARY, library_of
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
@@ -38,6 +39,12 @@ def test_arms_share_seeds_and_are_interleaved() -> None:
     assert Counter(spec.arm.name for spec in specs[::3]) == {"none": 8, "a": 8, "b": 8}, "each is first as often"
 
 
+def test_more_rollouts_only_add_to_those_before() -> None:
+    few, many = (list(schedule(TASKS, ARMS, k, 0)) for k in (2, 5))
+    assert many[: len(few)] == few
+    assert [spec.seed for spec in few] != [spec.seed for spec in schedule(TASKS, ARMS, 2, 1)]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -67,3 +74,19 @@ def test_what_does_not_determine_a_rollout_does_not(change: dict[str, object], t
     given["store"] = tmp_path
     before, after = (plan_comparison(CompareSettings.model_validate(given | more)) for more in ({}, change))
     assert before.conditions(before.arms[1], before.task_sets[0]) == after.conditions(after.arms[1], after.task_sets[0])
+
+
+def test_how_lessons_are_chosen_names_a_rollout_only_where_they_are_chosen(tmp_path: Path) -> None:
+    library = library_of([f"When numbers are odd, use approach {n}." for n in range(40)])
+    write_form(library, tmp_path / "lessons.json", "agentlearn")
+    given = {"arms": (f"some={tmp_path / 'lessons.json'}", "none"), "domains": ("math",), "limit": 2, "store": tmp_path}
+
+    def phases(**more: object) -> list[str]:
+        plan = plan_comparison(CompareSettings.model_validate(given | more))
+        return [plan.conditions(one, plan.task_sets[0]).phase for one in plan.arms]
+
+    usual = phases()
+    assert phases(max_shown_tokens=3_000, embedder="openai:any") == usual
+    chosen = phases(max_shown_tokens=50)
+    assert (chosen[0] == usual[0], chosen[1] == usual[1]) == (False, True)
+    assert phases(max_shown_tokens=50, shown_lessons=3)[0] not in {usual[0], chosen[0]}

@@ -3,8 +3,10 @@
 import pytest
 
 from agentlearn.errors import DataError
+from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import comparable, tabulate
+from agentlearn_evals.analysis import flips
 
 
 def seen(arm: str, task: str, g: int = 0, score: float | None = 1.0, **more: object) -> Observation:
@@ -38,11 +40,38 @@ def test_arms_on_different_tasks_are_refused_or_listed() -> None:
     assert [(one.arm, one.task) for one in found.missing] == [("b", "u")]
 
 
+def test_rollouts_that_only_some_arms_have_are_refused_or_listed() -> None:
+    rows = [seen(arm, task, g) for arm in "ab" for task in "tu" for g in range(3)]
+    del rows[9], rows[7]
+    with pytest.raises(DataError) as refused:
+        tabulate(rows, ["a", "b"])
+    assert refused.value.code == "unpaired_rollouts"
+    assert str(refused.value) == (
+        "the arms have different rollouts of the same tasks: 'b' has no rollout 1 of task 't' (rollouts: 'a' 6, 'b' 4,"
+        " of 6); lost rollouts are often the wrong ones, so find them, or add --allow-missing to compare without them"
+        " and see how far they could change the result"
+    )
+    found = tabulate(rows, ["a", "b"], allow_missing=True)
+    assert [(one.arm, one.task, one.reason) for one in found.missing] == [
+        ("b", "t", "no rollout 1"),
+        ("b", "u", "no rollout 0"),
+    ]
+    assert {arm: len(found.scores[arm]["t"]) for arm in "ab"} == {"a": 3, "b": 2}, "all decided rollouts count"
+
+
 def test_arms_are_comparable_when_one_task_is_decided_in_all() -> None:
     rows = [seen("a", "t", score=None), seen("b", "t"), seen("a", "u", 0), seen("b", "u", 1)]
     assert not comparable(rows[:2], ["a", "b"])
     assert comparable(rows, ["a", "b"])
     assert not comparable([*rows[:2], seen("c", "t")], ["a", "b"])
+
+
+def test_example_rollouts_of_a_flip_are_found_without_trying_all_pairs() -> None:
+    many = 20_000
+    rows = [seen(arm, "t", g, float(arm == "b")) for arm in "ab" for g in range(many)]
+    rows = [one.model_copy(update={"rollout": f"{one.arm}{one.g}"}) for one in rows]
+    (flip,) = flips(tabulate(rows, ["a", "b"]), [Contrast(arm="b", baseline="a", mean=1.0)])
+    assert (flip.rollout, flip.baseline_rollout) == ("b0", "a0")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import csv
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,12 @@ def test_every_text_comes_back_and_none_starts_a_formula(text: str) -> None:
     cell = str(spreadsheet_cell(text))
     assert original_cell(cell) == text
     assert not starts_a_formula(cell)
+
+
+def test_numbers_and_ordinary_text_stay_as_they_are(subtests: pytest.Subtests) -> None:
+    for value in [-1.5, -3, 0, 2.5e-7, None, "plain", "'quoted'", "a=b", "1-2", "[1]", ""]:
+        with subtests.test(repr(value)):
+            assert spreadsheet_cell(value) == value
 
 
 def test_a_written_file_holds_no_formula_and_reads_back(tmp_path: Path) -> None:

@@ -72,6 +72,13 @@ def test_a_rollout_counts_only_where_retrieval_chose_the_lesson() -> None:
     assert [one.lesson for one in blocks_of(rows)] == [B]
 
 
+def test_another_task_batch_model_or_version_is_another_block() -> None:
+    rows = [row(0, 1.0), row(1, 0.0, ("a",))]
+    for change in ({"task": TaskId("u")}, {"batch": 2}, {"model": "n"}, {"library": LibraryVersion("w")}):
+        moved = [rows[0], replace(rows[1], **change)]
+        assert blocks_of(moved) == [], change
+
+
 def test_the_latest_attempt_counts_once() -> None:
     rows = [row(0, 1.0), row(1, 1.0, ("a",)), row(1, 0.0, ("a",), attempt=1, at=9)]
     (block,) = blocks_of(rows)
@@ -84,6 +91,17 @@ def test_a_run_that_is_repeated_with_its_seed_adds_nothing() -> None:
     assert blocks_of([*rows, *again]) == blocks_of(rows)
     other_seed = [replace(one, seed=one.seed + 100) for one in again]
     assert len(blocks_of([*rows, *other_seed])) == 2
+
+
+def test_measurements_and_rewards_of_another_scale_are_left_out() -> None:
+    assert blocks_of([row(0, 1.0, phase="validation"), row(1, 0.0, ("a",), phase="validation")]) == []
+    assert blocks_of([row(0, 5.0), row(1, 0.0, ("a",))]) == []
+
+
+def test_a_block_on_the_task_that_a_lesson_comes_from_is_marked() -> None:
+    rows = [row(0, 1.0), row(1, 0.0, ("a",))]
+    (block,) = blocks_of(rows, {A: {TaskId("t")}})
+    assert block.own_task
 
 
 def test_live_episodes_are_compared_with_their_neighbours_of_the_same_day_and_version() -> None:

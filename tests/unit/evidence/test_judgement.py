@@ -1,5 +1,6 @@
 """Labels: one budget of errors for every lesson ever tested, and what it would take to know."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
@@ -45,6 +46,11 @@ def test_lessons_that_were_removed_stay_in_the_count() -> None:
     assert by_lesson(judge([*few, *noise]))["bad"].label == "unknown"
 
 
+def test_evidence_with_one_model_says_nothing_about_another() -> None:
+    found = judge([*blocks("x", [-0.5] * 60, "a"), *blocks("x", [0.5] * 60, "b"), *blocks("x", [0.1, -0.1], "c")])
+    assert [(one.model, one.label) for one in found] == [("a", "harmful"), ("b", "proven"), ("c", "unknown")]
+
+
 def test_a_lesson_that_turns_harmful_is_no_longer_proven_and_is_found() -> None:
     good = blocks("x", [0.5] * 100)
     assert judge(good)[0].label == "proven"
@@ -53,6 +59,13 @@ def test_a_lesson_that_turns_harmful_is_no_longer_proven_and_is_found() -> None:
     assert turned.log_e_proven < turned.log_e_harmful
     assert turned.points == pytest.approx(-50)
     assert (turned.blocks, turned.blocks_counted) == (400, EvidenceRules().window)
+
+
+def test_a_lesson_whose_latest_blocks_say_the_opposite_is_unknown() -> None:
+    rules = EvidenceRules(window=10)
+    turned = judge(blocks("x", [0.9] * 200 + [-0.1] * 10), rules)[0]
+    assert turned.log_e_proven > math.log(100)
+    assert turned.label == "unknown"
 
 
 def test_blocks_on_the_tasks_that_a_lesson_comes_from_are_counted_apart() -> None:
@@ -144,3 +157,9 @@ def test_a_label_holds_whatever_the_undecided_rollouts_are(effect: float, lost: 
     (found,) = judge(some("x", 1_200, tasks=100, effect=noisy(effect), lost_shown=lost[0], lost_hidden=lost[1]))
     assert found.label == label
     assert ("1,200 of 6,000 rollouts with it" in found.withheld) == (lost[0] > 0)
+
+
+def test_few_undecided_rollouts_leave_a_clear_label() -> None:
+    found = some("x", 400, tasks=100, effect=noisy(-0.2))
+    lost = [replace(one, shown=3, lost_shown=1) if one.at % 20 == 0 else one for one in found]
+    assert judge(lost)[0].label == "harmful"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run
-from agentlearn.learning.evidence import LibraryEvidence, library_evidence
+from agentlearn.learning.evidence import LibraryEvidence
 from agentlearn.library import LibraryStore
 from agentlearn.store import open_store, read_store
 from agentlearn.types.experience import Library, library_of
@@ -63,7 +63,7 @@ def filled(folder: Path, made: Sequence[Trajectory]) -> Path:
 
 def evidence(store: Path) -> LibraryEvidence:
     with read_store(store) as reader:
-        return library_evidence(reader, LibraryStore(store / "libraries"), "demo")
+        return LibraryEvidence.of(reader, LibraryStore(store / "libraries"), "demo")
 
 
 def output(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> str:
@@ -79,6 +79,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return filled(tmp_path_factory.mktemp("evidence"), made)
 
 
+def test_evidence_of_all_runs_is_judged_together(store: Path) -> None:
+    found = evidence(store)
+    assert {one.lesson: one.label for one in found.evidence} == {BAD: "harmful", GOOD: "proven", PERSONS: "harmful"}
+    assert {(one.blocks, one.shown, one.hidden) for one in found.evidence} == {(GROUPS, 4 * GROUPS, GROUPS)}
+    assert found.tested == 3
+
+
 def test_rollouts_that_hide_no_lesson_are_not_read(tmp_path: Path) -> None:
     shown = {"treatment": Treatment(model="m", library=LIBRARY.version)}
     plain = [one.model_copy(update=shown) for one in rollouts(BAD, 1.0)]
@@ -86,6 +93,14 @@ def test_rollouts_that_hide_no_lesson_are_not_read(tmp_path: Path) -> None:
     assert evidence(folder).evidence == ()
     with read_store(folder) as reader:
         assert reader.exposed(list(LIBRARY.by_id)) == []
+
+
+def test_lessons_of_earlier_versions_stay_in_the_count(tmp_path: Path) -> None:
+    folder = filled(tmp_path, [*rollouts(BAD, 1.0), *rollouts(GOOD, 0.0, run="1")])
+    LibraryStore(folder / "libraries").publish(
+        "demo", Library(parent=LIBRARY.version, experiences=LIBRARY.experiences[1:])
+    )
+    assert evidence(folder).tested == 2
 
 
 def test_blocks_on_tasks_that_a_lesson_was_learned_from_do_not_count(

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from agentlearn.learning.evidence import library_evidence
+from agentlearn.learning.evidence import LibraryEvidence
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.library_draft import withhold
 from agentlearn.library.lessons import lessons
@@ -32,7 +32,7 @@ def test_feedback_on_episodes_shows_which_lesson_does_harm(tmp_path: Path) -> No
     with Recorder("desk", tmp_path) as recorder:
         serve(recorder, tmp_path, range(80))
     with read_store(tmp_path) as reader:
-        found = library_evidence(reader, libraries, "desk")
+        found = LibraryEvidence.of(reader, libraries, "desk")
     assert {one.lesson: one.label for one in found.evidence} == {BAD: "harmful", GOOD: "unknown"}
     (bad,) = (one for one in found.evidence if one.lesson == BAD)
     assert bad.points == -100

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from pydantic_ai.messages import (
+    BinaryContent,
+    CachePoint,
+    ImageUrl,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -21,6 +24,7 @@ from pydantic_ai.messages import (
 
 from agentlearn.errors import DataError, StoreMissing
 from agentlearn.formats import LineFormat, export_lines, import_file
+from agentlearn.formats.openai_chat import to_chat
 from agentlearn.store import Selection, open_store, read_store
 from agentlearn.types.trajectory import Verdict
 from tests.unit.store import nouns
@@ -44,7 +48,7 @@ CHAT: list[dict[str, Any]] = [
         "role": "assistant",
         "content": "let me compute",
         "tool_calls": [
-            {"id": "t1", "type": "function", "function": {"name": "python", "arguments": '{"code": "2+2"}'}},
+            {"id": "t1", "type": "function", "function": {"name": "python", "arguments": '{"code": "2+2"}'}}
         ],
     },
     {"role": "tool", "tool_call_id": "t1", "content": "4"},
@@ -121,6 +125,13 @@ def test_only_what_was_asked_for_is_exported(
     assert len(exported(store, tmp_path / "out.jsonl", "openai-jsonl", **selection)) == count
 
 
+@pytest.mark.parametrize("selection", [{"run": "other"}, {"domain": "web"}, {"outcome": "failed"}, {"min_reward": 2.0}])
+def test_an_empty_selection_is_refused(store: Path, tmp_path: Path, selection: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="no stored rollout matches"):
+        exported(store, tmp_path / "out.jsonl", "openai-jsonl", **selection)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 def test_export_and_import_give_the_same_chat(store: Path, tmp_path: Path) -> None:
     first = tmp_path / "first.jsonl"
     lines = exported(store, first, "openai-jsonl")
@@ -168,10 +179,7 @@ def test_a_bad_line_is_named_and_nothing_is_imported(tmp_path: Path, subtests: p
         ('{"messages": [{"role": "king", "content": "q"}]}', "line 2 is not a rollout (messages.0.role: "),
         ('{"messages": [{"role": "user", "content": "q"}]}', "it has no assistant message"),
         ('{"messages": [{"role": "assistant", "content": "q"}]}', "it has no task"),
-        (
-            '{"messages": [{"role": "tool", "tool_call_id": "x", "content": "q"}]}',
-            "answers the tool call 'x'",
-        ),
+        ('{"messages": [{"role": "tool", "tool_call_id": "x", "content": "q"}]}', "answers the tool call 'x'"),
         (GOOD[:-1] + ', "reward": "high"}', "line 2 is not a rollout (reward: "),
         (GOOD[:-1] + ', "reward": NaN}', "line 2"),
     ]:
@@ -191,3 +199,19 @@ def test_a_file_that_is_not_a_log_and_a_bad_domain_name_are_refused(tmp_path: Pa
     (tmp_path / name).write_text("" if name.startswith("empty") else GOOD)
     with pytest.raises(DataError):
         import_file(tmp_path / name, domain, tmp_path / "store")
+
+
+def test_images_are_exported_as_links_or_data() -> None:
+    content = ["see", ImageUrl(url="https://x.test/a.png"), BinaryContent(data=b"ab", media_type="image/png")]
+    (message,) = to_chat(dumped([ModelRequest(parts=[UserPromptPart(content=content)])]))
+    assert message["content"] == [
+        {"type": "text", "text": "see"},
+        {"type": "image_url", "image_url": {"url": "https://x.test/a.png"}},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWI="}},
+    ]
+
+
+def test_parts_that_chat_cannot_express_are_refused_and_never_dropped() -> None:
+    odd = dumped([ModelRequest(parts=[UserPromptPart(content=["see", CachePoint()])])])
+    with pytest.raises(DataError, match="'CachePoint', which the chat format cannot express"):
+        to_chat(odd)

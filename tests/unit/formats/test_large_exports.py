@@ -4,7 +4,9 @@ import asyncio
 import itertools
 import json
 import random
+import socket
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,11 @@ from pydantic_ai.messages import UserPromptPart as Asked
 
 import agentlearn.formats.import_logs as importing
 import agentlearn.store.control_server as server
-from agentlearn.errors import DataError
+from agentlearn.errors import DataError, StoreError, StoreMissing
 from agentlearn.formats import LineFormat, export_lines, import_file
 from agentlearn.store import Selection, Store, open_store, read_store
 from agentlearn.store import control_server as remote
+from agentlearn.store.control_server import _send_frame
 from agentlearn.store.queries import Query
 from agentlearn.store.reader import LocalSource, Parameter
 from agentlearn.types.task import Task
@@ -105,6 +108,25 @@ def test_an_export_from_a_store_that_another_process_holds_needs_no_large_answer
     assert asyncio.run(held()) == exported(tmp_path / "store", tmp_path / "free.jsonl", form)
 
 
+def test_tables_that_nobody_receives_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(to: socket.socket, frame: bytes) -> None:
+        if b'"folder"' in frame:
+            raise BrokenPipeError
+        _send_frame(to, frame)
+
+    monkeypatch.setattr(server, "_send_frame", gone)
+
+    async def held() -> None:
+        async with open_store(tmp_path) as store:
+            await fill_shuffled(store)
+            with pytest.raises(StoreError, match="stopped answering"):
+                await asyncio.to_thread(exported, tmp_path, tmp_path / "out.jsonl", "trl-sft")
+
+    asyncio.run(held())
+    assert not (tmp_path / "out.jsonl").exists()
+    assert not list((tmp_path / "staging").glob("*"))
+
+
 def test_an_export_that_fails_half_way_leaves_the_older_file(shuffled: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     out.write_text("older\n")
@@ -124,21 +146,9 @@ def test_an_export_that_fails_half_way_leaves_the_older_file(shuffled: Path, tmp
 
 
 def log_of(file: Path, lines: int) -> Path:
-    file.write_text(
-        "".join(
-            json.dumps(
-                {
-                    "messages": [
-                        {"role": "user", "content": f"q{at % 7}"},
-                        {"role": "assistant", "content": f"a{at}"},
-                    ],
-                    "reward": at % 2,
-                }
-            )
-            + "\n"
-            for at in range(lines)
-        )
-    )
+    said = ([{"role": "user", "content": f"q{n % 7}"}, {"role": "assistant", "content": f"a{n}"}] for n in range(lines))
+    rows = ({"messages": messages, "reward": n % 2} for n, messages in enumerate(said))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file
 
 
@@ -153,6 +163,31 @@ def test_an_import_in_batches_gives_every_line_its_place(tmp_path: Path, monkeyp
     assert answers == sorted(f"a{at}" for at in range(45))
     by_task = itertools.groupby(rows, key=lambda one: one.task)
     assert all([one.g for one in group] == list(range(len(group))) for _, group in ((k, list(v)) for k, v in by_task))
+
+
+def test_a_bad_last_line_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "_BATCH_ROLLOUTS", 8)
+    log = log_of(tmp_path / "log.jsonl", 45)
+    log.write_text(log.read_text() + "{}\n")
+    with pytest.raises(DataError, match="line 46 is not a rollout"):
+        import_file(log, "d", tmp_path / "store")
+    with pytest.raises(StoreMissing), read_store(tmp_path / "store"):
+        pass
+
+
+def test_a_log_that_changes_while_it_is_read_is_a_failed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_of(tmp_path / "log.jsonl", 20)
+
+    def open_later(directory: Path) -> AbstractAsyncContextManager[Store]:
+        log_of(log, 21)
+        return open_store(directory)
+
+    monkeypatch.setattr(importing, "open_store", open_later)
+    with pytest.raises(DataError, match="changed while it was read") as refused:
+        import_file(log, "d", tmp_path / "store")
+    assert refused.value.code == "file_changed"
+    with read_store(tmp_path / "store") as reader:
+        assert [one.state for one in reader.runs()] == ["failed"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

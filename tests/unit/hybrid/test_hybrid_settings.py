@@ -9,14 +9,7 @@ from agentlearn.config import read_recipe
 from agentlearn.config.recipes import packaged_recipe
 from agentlearn.errors import ConfigError
 from agentlearn_evals.hybrid.hybrid_run import plan_hybrid
-from agentlearn_evals.hybrid.hybrid_settings import (
-    HybridSettings,
-    compare_stage,
-    hybrid_settings,
-    learn_stage,
-    recipe_name,
-    train_stage,
-)
+from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, recipe_name
 from tests.support.cases import cases
 from tests.support.command import agentlearn_here
 
@@ -38,13 +31,19 @@ def test_a_wrong_recipe_is_refused_in_one_sentence(subtests: pytest.Subtests) ->
             assert refusal(**changes).startswith(sentence)
 
 
+def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
+    words = refusal(learn={"reflector": "http://me:hidden@host/v1#m"})
+    assert words.startswith("the address in learn.reflector has a user name or a password")
+    assert "hidden" not in words
+
+
 def test_the_stages_share_what_stands_at_the_top(tmp_path: Path) -> None:
     settings = recipe(
         seed=7, store=tmp_path, name="mine", margin=0.2, learn={"epochs": 2}, train={"epochs": 5}, compare={"k": 3}
     )
-    learning = learn_stage(settings, model="lab:novice", library=None)
-    training = train_stage(settings, model="lab:novice", library="mine@abc", number=2)
-    comparing = compare_stage(settings, ("none", "mine"), k=None)
+    learning = settings.learn_stage(model="lab:novice", library=None)
+    training = settings.train_stage(model="lab:novice", library="mine@abc", number=2)
+    comparing = settings.compare_stage(("none", "mine"), k=None)
     assert {learning.seed, training.seed, training.gradient.seed, comparing.seed} == {7}
     assert {learning.store, training.store, comparing.store} == {tmp_path}
     assert (learning.epochs, training.epochs, comparing.k, comparing.margin) == (2, 5, 3, 0.2)
@@ -52,7 +51,18 @@ def test_the_stages_share_what_stands_at_the_top(tmp_path: Path) -> None:
     assert (training.distill, training.library, training.weights_name) == ("mine@abc", "none", "mine-2")
     assert training.gradient.loss == "distill"
     assert comparing.domains == ("math",)
-    assert compare_stage(settings, ("none", "mine"), k=9).k == 9
+    assert settings.compare_stage(("none", "mine"), k=9).k == 9
+
+
+def test_own_tasks_are_compared_on_the_held_out_file() -> None:
+    settings = recipe(data="learn.jsonl", test_data="held.jsonl", model="models/mine")
+    assert settings.learn_stage(model="models/mine", library=None).test_data == ("held.jsonl",)
+    assert settings.train_stage(model="models/mine", library="x", number=1).test_data == ("held.jsonl",)
+    comparing = settings.compare_stage(("none", "x"))
+    assert (comparing.domains, comparing.data, comparing.reward) == (("math",), "held.jsonl", None)
+    judged = hybrid_settings(settings.model_dump(exclude_unset=True) | {"reward": "number", "domain": "mine"})
+    comparing = judged.compare_stage(("none", "x"))
+    assert (comparing.domains, comparing.data, comparing.reward) == (("held.jsonl",), None, "number")
 
 
 def test_a_domain_stands_for_its_recipe_which_is_valid(tmp_path: Path) -> None:

@@ -1,13 +1,21 @@
 """How many rollouts a group gets, and which tasks an epoch visits: laws of the pure rules."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentlearn.config import LearnSettings
 from agentlearn.learning.batch import Allocation, Batch, Schedule, batches_of
 from agentlearn.types.ids import TaskId
 from agentlearn.types.task import Task
+from tests.support.stages import group
 
 TASKS = tuple(Task.of("math", f"What is {n} + {n}?", str(2 * n)) for n in range(12))
+
+
+rewards = st.sampled_from([0.0, 0.02, 0.5, 0.98, 1.0])
+
+
 margins = st.sampled_from([0.0, 0.05, 1.0])
 allocations = st.builds(
     Allocation,
@@ -30,6 +38,26 @@ def test_a_group_ends_with_its_first_wave_if_its_rewards_differ_or_are_all_right
     differ = bool(decided) and max(decided) - min(decided) > allocation.margin
     ends = differ or all(one == 1.0 for one in wave)
     assert len(wave) + allocation.more(wave) == (allocation.first_wave if ends else allocation.group_size)
+
+
+@given(allocation=allocations, wave=st.lists(rewards, min_size=1, max_size=9))
+def test_the_order_of_rewards_does_not_matter_and_a_larger_margin_never_saves(
+    allocation: Allocation, wave: list[float]
+) -> None:
+    more = allocation.more(wave)
+    assert allocation.more(wave[::-1]) == more
+    wider = Allocation(allocation.group_size, allocation.stop_after, allocation.margin + 0.1)
+    assert wider.more(wave) >= more
+
+
+@given(seed=st.integers(0, 99), every=st.integers(1, 6), start=st.integers(1, 20))
+def test_a_settled_task_is_visited_once_in_so_many_epochs(seed: int, every: int, start: int) -> None:
+    allocation = Allocation(5, 3, revisit_every=every)
+    for task in TASKS[:3]:
+        epochs = range(start, start + every)
+        visited = [allocation.visits(task.id, epoch=one, settled=True, seed=seed) for one in epochs]
+        assert sum(visited) == 1
+        assert all(allocation.visits(task.id, epoch=one, settled=False, seed=seed) for one in epochs)
 
 
 @given(
@@ -81,3 +109,28 @@ def test_what_is_expected_lies_between_the_least_and_the_most(
     assert shares[0] == 1.0
     assert all(1 / allocation.revisit_every - 1e-9 <= one <= 1 + 1e-9 for one in shares)
     assert allocation.first_wave <= allocation.expected_size(mixed) <= allocation.group_size
+
+
+def test_rewards_within_the_margin_are_equal_on_both_sides_of_the_threshold(subtests: pytest.Subtests) -> None:
+    for rewards_of_group, threshold, margin, kind, settled in [
+        ([0.500, 0.501], 1.0, 0.0, "mixed", False),
+        ([0.500, 0.501], 1.0, 0.05, "all_wrong", False),
+        ([0.48, 0.52], 0.5, 0.05, "all_wrong", False),
+        ([0.52, 0.48], 0.5, 0.05, "all_wrong", False),
+        ([0.95, 1.0], 0.9, 0.05, "all_right", True),
+        ([0.90, 1.0], 0.9, 0.05, "mixed", False),
+        ([1.0, 1.0, None], 1.0, 0.05, "all_right", False),
+        ([None, None], 1.0, 0.05, "undecided", False),
+    ]:
+        with subtests.test(repr((rewards_of_group, threshold, margin, kind, settled))):
+            found = group(rewards_of_group)
+            assert (found.kind(threshold, margin), found.settled(threshold, margin)) == (kind, settled)
+
+
+def test_stored_rollouts_are_all_read() -> None:
+    settings = LearnSettings(
+        domain="math", group_size=5, stop_after=3, revisit_every=4, reward_margin=0.05, end_when_settled=0.7
+    )
+    assert Allocation.of(settings) == Allocation(5, 3, 0.05, 4, 0.7)
+    assert Allocation.of(settings.model_copy(update={"from_store": True})) == Allocation.of_all(5)
+    assert Allocation.of_all(5).first_wave == 5

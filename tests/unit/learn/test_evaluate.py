@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentlearn.learning.evaluate import Scores, held_out, score_of
-from agentlearn.learning.run_result import verdict_notes
+from agentlearn.learning.evaluate import Scores, held_out, score_of, verdict_notes
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.score_table import tabulate
 from agentlearn.types.task import Task
@@ -76,6 +75,26 @@ def test_an_outage_during_one_measurement_gives_no_verdict() -> None:
     assert result.after.undecided == 120
 
 
+def test_an_outage_is_not_called_the_absence_of_a_change() -> None:
+    tasks = tasks_of([f"f{n % 25}" for n in range(60)])
+    before = scores([[1.0, 0.0, None, None], [0.0, 1.0, None, None]] * 30, tasks)
+    after = scores([[0.0, 1.0, None, None], [1.0, 0.0, 1.0, 0.0]] * 30, tasks)
+    delta = held_out(tasks, before, after, arms=ARMS, seed=0).delta
+    assert (delta.verdict, delta.withheld) == ("cannot_tell", "")
+    assert delta.left_open == (
+        "180 of 480 rollouts have no score, so the difference could be between -0.375 and +0.375"
+    )
+    assert delta.left_open in delta.sentence
+    assert verdict_notes(delta, worse="", unclear="try more") == ()
+
+
+def test_where_nothing_is_decided_there_is_no_number() -> None:
+    result = held_out(TASKS, scores([[1.0]] * 4), scores([[None]] * 4), arms=ARMS, seed=0)
+    assert (result.before.mean, result.after.mean, result.delta.mean) == (None, None, None)
+    assert result.after.undecided == 4
+    assert result.delta.sentence.startswith("No verdict")
+
+
 @pytest.mark.parametrize(
     ("boundary", "mean", "undecided"),
     [("output", 0.0, 0), ("endpoint", None, 1), ("tool", None, 1), ("deadline", None, 1)],
@@ -85,10 +104,22 @@ def test_only_a_failure_of_the_agent_is_a_zero(boundary: FailureBoundary, mean: 
     assert (found.mean, found.undecided, found.errors) == (mean, undecided, {"x": 1})
 
 
+def test_one_task_has_no_interval() -> None:
+    one = Scores.of([trajectory(TASKS[0], 0, 1.0)], TASKS, 1)
+    other = Scores.of([trajectory(TASKS[0], 0, 0.0)], TASKS, 1)
+    assert held_out(TASKS[:1], one, other, arms=ARMS, seed=0).delta.ci is None
+
+
 def test_intervals_of_scores_stay_between_0_and_1() -> None:
     found = score_of(TASKS, scores([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]]))
     assert found.ci is not None
     assert 0 <= found.ci[0] <= found.ci[1] <= 1
+
+
+def test_one_measurement_is_not_compared_with_itself() -> None:
+    once = scores([[1.0, 0.0]] * 4)
+    found = held_out(TASKS, once, once, arms=ARMS, seed=0).delta
+    assert (found.mean, found.ci, found.p, found.compared) == (0.0, None, None, False)
 
 
 def test_a_worse_result_is_said_first() -> None:

@@ -5,7 +5,7 @@ import pytest
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
 from agentlearn.learning.batch import Allocation, Batch, LearnerState
-from agentlearn.learning.batch_runner import HiddenLessons, hiding_cost, reflector_sees
+from agentlearn.learning.batch_runner import HiddenLessons, TeachingRules, _hiding_cost
 from agentlearn.learning.evidence import LessonBlock
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.group import Group
@@ -43,10 +43,22 @@ def test_a_resumed_run_hides_the_same_and_another_epoch_or_seed_something_else()
     assert len({tuple(hidden(seed, epoch)) for seed in range(4) for epoch in range(1, 4)}) > 4
 
 
+def test_groups_are_made_whole_when_lessons_are_hidden() -> None:
+    settings = LearnSettings(domain="math", model="m", group_size=5, stop_after=3, hidden_rollouts=1)
+    assert Allocation.of(settings).first_wave == 5
+    assert Allocation.of(settings.model_copy(update={"hidden_rollouts": 0})).first_wave == 3
+
+
 @pytest.mark.parametrize("hidden", [5, 9])
 def test_hiding_a_lesson_from_a_whole_group_is_refused(hidden: int) -> None:
     settings = LearnSettings(domain="math", model="m", group_size=5, hidden_rollouts=hidden)
     with pytest.raises(ConfigError, match="fewer rollouts than a group has"):
+        Allocation.of(settings)
+
+
+def test_hiding_lessons_from_stored_rollouts_is_refused() -> None:
+    settings = LearnSettings(domain="math", model="m", from_store=True, hidden_rollouts=1)
+    with pytest.raises(ConfigError, match="leave out one of hidden_rollouts and from_store"):
         Allocation.of(settings)
 
 
@@ -56,10 +68,10 @@ def test_the_reflector_sees_no_failure_of_a_rollout_with_a_hidden_lesson() -> No
     members = [one.model_copy(update=hide if g >= 2 else {}) for g, one in enumerate(whole.trajectories)]
     hidden = Group(task=whole.task, trajectories=tuple(members))
     assert len(hidden.decided) == 4
-    seen = reflector_sees(hidden, threshold=1.0)
+    seen = TeachingRules().seen(hidden)
     assert [one.g for one in seen.trajectories] == [0, 1, 3]
     assert [one.g for one in seen.decided] == [0, 1, 3]
-    assert reflector_sees(whole, threshold=1.0) is whole
+    assert TeachingRules().seen(whole) is whole
 
 
 def test_the_cost_is_each_effect_as_often_as_it_was_missed() -> None:
@@ -69,5 +81,5 @@ def test_the_cost_is_each_effect_as_often_as_it_was_missed() -> None:
         LessonBlock(first, "m", 0.3, 4, 1, 1),
         LessonBlock(second, "m", -0.2, 4, 1, 0),
     ]
-    assert hiding_cost(blocks, 10) == pytest.approx((0.4 * 2 - 0.2) / 10)
-    assert hiding_cost([], 0) == 0
+    assert _hiding_cost(blocks, 10) == pytest.approx((0.4 * 2 - 0.2) / 10)
+    assert _hiding_cost([], 0) == 0

@@ -7,7 +7,7 @@ import pytest
 
 from agentlearn.cli.app import run
 from agentlearn.config import LearnSettings
-from agentlearn.learning.costs import Course, PilotReport, StageEstimate, pilot_report, pilot_sets
+from agentlearn.learning.costs import PilotReport, StageEstimate, _Course, estimate
 from agentlearn.learning.open_run import TaskSets
 from agentlearn.store import StageTotals
 from agentlearn.types.task import Task
@@ -57,8 +57,8 @@ def reported(
     drawn: int = 20,
 ) -> PilotReport:
     """A pilot of four tasks; library None: its rollouts read as many lessons as the whole run's are assumed to."""
-    read = Course(settings, len(whole.train)).average_library() if library is None else library
-    return pilot_report(settings, tasks=4, whole=whole, groups=groups, drawn=drawn, stages=stages, library=read)
+    read = _Course(settings, len(whole.train)).average_library() if library is None else library
+    return PilotReport.of(settings, tasks=4, whole=whole, groups=groups, drawn=drawn, stages=stages, library=read)
 
 
 def by_stage(report: PilotReport) -> dict[str, StageEstimate]:
@@ -74,11 +74,21 @@ def test_a_pilot_of_all_tasks_extrapolates_to_itself() -> None:
         assert stage.cost_usd == pytest.approx(one.cost_usd)
 
 
+def test_a_pilots_saved_rollouts_and_settled_tasks_are_saved_in_the_whole_run() -> None:
+    saving = SETTINGS.model_copy(update={"stop_after": 3, "revisit_every": 4, "epochs": 2})
+    groups = {"mixed": 2, "all_right": 1, "all_wrong": 1}
+    report = reported(saving, whole=sets(40), groups=groups, drawn=2 * 5 + 2 * 3)
+    # A quarter of the tasks are settled; a quarter of these are visited in the second epoch.
+    visits = 40 * (1 + 3 / 4 + 1 / 16)
+    assert report.whole.rollouts == round(visits * 4)
+    assert by_stage(report)["compare"].calls == round(2 * visits / 4)
+
+
 def test_lessons_to_come_are_read_in_every_call_but_a_judges() -> None:
     whole = sets(4)
     without, found = by_stage(reported(whole=whole)), by_stage(reported(whole=whole, library=0))
     for one in MEASURED:
-        more = 0 if one.stage == "judge" else one.calls * Course(SETTINGS, 4).average_library()
+        more = 0 if one.stage == "judge" else one.calls * _Course(SETTINGS, 4).average_library()
         assert found[one.stage].tokens_in == one.tokens_in + more
         cost, other = found[one.stage].cost_usd, without[one.stage].cost_usd
         assert cost is not None
@@ -86,13 +96,47 @@ def test_lessons_to_come_are_read_in_every_call_but_a_judges() -> None:
         assert (cost > other) == (more > 0)
 
 
+def test_measuring_is_counted_before_and_after() -> None:
+    settings = SETTINGS.model_copy(update={"eval_rollouts": 2})
+    report = reported(settings, whole=sets(4, test=10))
+    found = by_stage(report)
+    # 2 x 10 x 2 rollouts measure, the pilot had 20.
+    assert report.whole.rollouts == 20 + 40
+    assert (found["held out"].calls, found["held out"].tokens_out) == (80, 16_000)
+    assert found["judge held out"].tokens_out == 3_600
+
+
+def test_an_unknown_price_stays_unknown() -> None:
+    unpriced = StageTotals(
+        stage="rollout",
+        calls=40,
+        tokens_in=40_000,
+        tokens_cached=0,
+        tokens_out=8_000,
+        cost_usd=0.0,
+        unpriced=40,
+        seconds=1.0,
+        retried=0,
+    )
+    assert reported(whole=sets(8), stages=(unpriced,)).whole.cost_usd is None
+
+
 def test_the_tasks_are_drawn_by_the_seed() -> None:
     whole = sets(50, test=5)
-    drawn = {seed: pilot_sets(whole, SETTINGS.model_copy(update={"seed": seed})) for seed in range(5)}
-    assert drawn[0] == pilot_sets(whole, SETTINGS)
+    drawn = {seed: whole.sample(4, seed) for seed in range(5)}
+    assert drawn[0] == whole.sample(4, 0)
     assert len({one.train for one in drawn.values()}) == 5
     assert all(len(set(one.train)) == 4 and one.test == () for one in drawn.values())
-    assert set(pilot_sets(sets(3), SETTINGS).train) == set(sets(3).train)
+    assert set(sets(3).sample(4, 0).train) == set(sets(3).train)
+
+
+def test_the_estimate_of_a_pilot_is_the_pilots_own() -> None:
+    fields = {"domain": "math", "model": "openai:gpt-5-mini", "pilot": 4, "epochs": 3, "group_size": 5}
+    settings = LearnSettings.model_validate(fields | AS_PUBLISHED)
+    found = estimate(settings, train=60, test=60)
+    assert found.rollouts == 4 * 5
+    assert found == estimate(settings.model_copy(update={"pilot": 100}), train=4)
+    assert estimate(settings.model_copy(update={"pilot": None}), train=60, test=60).rollouts == 60 * 5 * 3 + 2 * 60 * 4
 
 
 @pytest.mark.slow

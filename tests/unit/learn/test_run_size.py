@@ -1,16 +1,29 @@
 """What an estimate rests on: models that ship, a file's own tasks, or a range for a model that nothing is known of."""
 
+import csv
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentlearn.cli.ask import ask_before_spending
 from agentlearn.config import LearnSettings
+from agentlearn.errors import ConfigError
 from agentlearn.learning.costs import estimate, plan
 from agentlearn.learning.open_run import domain_of
 from tests.support.shared_options import ALL_ROLLOUTS, AS_PUBLISHED
 
 SERVICE = "openai:gpt-5-mini"
+
+
+def prices(folder: Path, tasks: int, words: int = 5) -> str:
+    """Write a file of tasks whose questions have that many words."""
+    path = folder / "prices.csv"
+    with path.open("w", newline="") as file:
+        rows = [(f"What costs {n}? " + "and more " * (words // 2), n) for n in range(tasks)]
+        csv.writer(file).writerows([("question", "answer"), *rows])
+    return str(path)
 
 
 def test_the_default_run_is_estimated_by_what_the_shipped_models_need() -> None:
@@ -28,6 +41,39 @@ def test_a_model_that_nothing_is_known_of_gets_a_range_with_its_assumption(tmp_p
     assert low < found.tokens_in + found.tokens_out < high
     assert "which assumes 5 calls per rollout and 760 tokens per answer" in found.sentence()
     assert "--pilot 10 measures it" in found.sentence()
+
+
+def test_a_task_from_a_file_takes_one_call_and_is_as_long_as_it_is(tmp_path: Path) -> None:
+    def planned(words: int) -> tuple[int, int]:
+        given = {"domain": "prices", "data": prices(tmp_path, 20, words), "reward": "number", "model": SERVICE}
+        settings = LearnSettings.model_validate(
+            given | {"store": tmp_path / "none", "evaluate": False, "epochs": 1} | AS_PUBLISHED
+        )
+        stage = plan(settings, domain_of(settings)).estimate.stages[0]
+        return stage.calls, stage.tokens_in
+
+    (calls, short), (_, long) = planned(5), planned(4_000)
+    assert calls == 20 * 5
+    assert long > short + 100 * 3_000
+
+
+def test_the_question_before_spending_counts_the_tasks_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "of nobody")
+    given = {"domain": "prices", "data": prices(tmp_path, 10), "reward": "number", "model": SERVICE}
+    small = {"epochs": 3, "group_size": 5, "batch_size": 20, "finalists": 2, "validation_rollouts": 3}
+    settings = LearnSettings.model_validate(given | small | AS_PUBLISHED | {"store": tmp_path / "none"})
+    with pytest.raises(ConfigError) as refused:
+        ask_before_spending(settings, yes=False)
+    # 7 tasks x 5 rollouts x 3 epochs, and 3 held-out tasks x 4 before and after.
+    assert f"about {7 * 5 * 3 + 3 * 4 * 2} rollouts" in str(refused.value)
+    chosen = settings.model_copy(update={"select": "best", "validation_rollouts": 3})
+    with pytest.raises(ConfigError) as refused:
+        ask_before_spending(chosen, yes=False)
+    # Two finalists and the start on the 7 tasks, 3 times each, and half of that if some drop out.
+    assert f"about {7 * 5 * 3 + 3 * 4 * 2 + 3 * 7 * 3 // 2 + 1} rollouts" in str(refused.value)
+    assert f"at most {7 * 5 * 3 + 3 * 4 * 2 + 3 * 7 * 3} rollouts" in str(refused.value)
 
 
 @given(

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
-from agentlearn.learning.callbacks import Callbacks
+from agentlearn.learning.callbacks import Callbacks, RunWarning
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
-from agentlearn.learning.warnings import RunSnapshot, RunWarning, fallen_reward, run_warnings, unprotected
+from agentlearn.learning.run_stats import RunSnapshot, fallen_reward, run_warnings, unprotected
 from agentlearn.models.limiter import Limiter
 from tests.support.openai_script import Malformed, Script, Solver
 from tests.support.openai_stub import OpenAIStub
@@ -157,6 +157,7 @@ def learned(script: Script, folder: Path, **changes: Any) -> tuple[LearnReport, 
             "evaluate": False,
             "epochs": 1,
             "group_size": 2,
+            "validation_rollouts": 1,
             "sandbox": "unsafe-local",
             "store": folder / "store",
         }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentlearn.config import BudgetOptions, LearnSettings
-from agentlearn.learning.batch_runner import group_use
+from agentlearn.learning.batch_runner import TeachingRules
 from agentlearn.learning.callbacks import Held, Update
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.models.budget import Budget
@@ -83,7 +83,7 @@ USES: list[tuple[str, Group, dict[str, bool], str]] = [
     ("one attempt without a word", group([0], UNKNOWN), {}, "nothing"),
     ("one right attempt with a comment", reasoned(group([1], UNKNOWN), "well done"), {}, "all_right"),
     ("no judged attempt", reasoned(group([None, None]), TOLD), {}, "undecided"),
-    ("the published setting", reasoned(group([0, 0]), TOLD), {"teaches": False}, "nothing"),
+    ("the published setting", reasoned(group([0, 0]), TOLD), {"all_wrong": False}, "not_wanted"),
 ]
 
 
@@ -92,8 +92,7 @@ def test_a_group_without_a_right_attempt_teaches_where_something_says_what_was_w
 ) -> None:
     for name, of, changes, use in USES:
         with subtests.test(name):
-            shows = {"reasons": True, "gold": True, "teaches": True} | changes
-            assert group_use(of, 1.0, 0.05, **shows) == use
+            assert TeachingRules(1.0, 0.05, **changes).use(of) == use
 
 
 def test_the_question_has_a_prompt_of_its_own_calls_no_attempt_better_and_takes_two_proposals(tmp_path: Path) -> None:

@@ -15,12 +15,9 @@ from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.selection import (
     ROUND,
     Choice,
-    Validated,
     Validation,
+    _Validated,
     arms_of,
-    choose,
-    decided,
-    version_lines,
 )
 from agentlearn.learning.report import Delta, SelectedVersion
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
@@ -81,8 +78,8 @@ def selected(
         )
         validated = asyncio.run(validation.run(arms_of(candidates, settings.finalists)))
     last = libraries[-1] if libraries else start
-    choice = choose(candidates, last, settings, learned=learned, validated=validated, learned_from=False)
-    return choice, decided(choice, held_out, name="toy", store=Path("/s")), runner
+    choice = Choice.of(candidates, last, settings, learned=learned, validated=validated, learned_from=False)
+    return choice, choice.decided(held_out, name="toy", store=Path("/s")), runner
 
 
 def test_a_good_version_is_published_and_a_bad_one_is_not() -> None:
@@ -93,7 +90,7 @@ def test_a_good_version_is_published_and_a_bad_one_is_not() -> None:
     assert selection.delta.ci is not None
     assert selection.delta.ci[0] > 0
     assert selection.rollouts == runner.made
-    roles = {line.version: line.role for line in version_lines(choice, {GOOD.version: 1, BAD.version: 2})}
+    roles = {line.version: line.role for line in choice.version_lines({GOOD.version: 1, BAD.version: 2})}
     assert roles == {EMPTY_LIBRARY.version: "start", GOOD.version: "selected", BAD.version: "finalist"}
 
 
@@ -117,7 +114,7 @@ def test_a_version_below_the_start_on_validation_tasks_stays_pending() -> None:
     validated = asyncio.run(validation.run((EMPTY_LIBRARY, GOOD)))
     delta = validated.against_start(GOOD.version, 0)
     choice = Choice(EMPTY_LIBRARY, GOOD, GOOD, "validation", 2, "has it", validated=validated, delta=delta)
-    selection = decided(choice, None, name="toy", store=Path("/s"))
+    selection = choice.decided(None, name="toy", store=Path("/s"))
     assert selection.status == "pending"
     assert selection.reason.startswith("it is below the library at the start on 20 validation tasks: -0.")
     assert selection.command == f"agentlearn library approve toy@{GOOD.version[:12]} --store /s"
@@ -135,7 +132,7 @@ def test_the_empty_library_replaces_lessons_only_when_they_are_shown_to_do_harm(
     _, harm, _ = selected({EMPTY_LIBRARY.version: 0.8, BAD.version: 0.1, GOOD.version: 0.1}, GOOD, start=BAD)
     assert (harm.selected, harm.status) == (EMPTY_LIBRARY.version, "published")
     choice = Choice(GOOD, EMPTY_LIBRARY, BAD, "rollouts", 3, "has it")
-    assert decided(choice, None, name="toy", store=Path("/s")).status == "pending"
+    assert choice.decided(None, name="toy", store=Path("/s")).status == "pending"
 
 
 def test_a_broken_service_is_said_and_nothing_unknown_is_published() -> None:
@@ -151,10 +148,12 @@ def test_after_a_broken_validation_the_rollouts_to_learn_from_decide() -> None:
     for n, task in enumerate(TASKS):
         candidates.observe("epoch-1", task.id, task.family, 0, EMPTY_LIBRARY.version, float(n % 3 == 0))
         candidates.observe("epoch-2", task.id, task.family, 0, GOOD.version, 1.0)
-    nothing = Validated(TASKS, (EMPTY_LIBRARY, GOOD), (EMPTY_LIBRARY, GOOD), {}, judged=False)
+    nothing = _Validated(TASKS, (EMPTY_LIBRARY, GOOD), (EMPTY_LIBRARY, GOOD), {}, judged=False)
     settings = LearnSettings(domain="toy", model="sim:novice")
-    choice = choose(candidates, GOOD, settings, learned=candidates.standings(), validated=nothing, learned_from=False)
-    selection = decided(choice, None, name="toy", store=Path("/s"))
+    choice = Choice.of(
+        candidates, GOOD, settings, learned=candidates.standings(), validated=nothing, learned_from=False
+    )
+    selection = choice.decided(None, name="toy", store=Path("/s"))
     assert (selection.basis, selection.status, selection.selected) == ("rollouts", "published", GOOD.version)
     assert "no rollout on validation tasks could be judged" in selection.reason
 
@@ -185,7 +184,7 @@ def test_more_undecided_rollouts_than_the_start_keep_a_version_pending() -> None
     validated = asyncio.run(validation.run((EMPTY_LIBRARY, GOOD)))
     delta = validated.against_start(GOOD.version, 0)
     choice = Choice(EMPTY_LIBRARY, GOOD, GOOD, "validation", 2, "has it", validated=validated, delta=delta)
-    selection = decided(choice, None, name="toy", store=Path("/s"))
+    selection = choice.decided(None, name="toy", store=Path("/s"))
     assert selection.status == "pending"
     assert "more of its rollouts than of the start's" in selection.reason
 

@@ -1,6 +1,6 @@
 """Counting ends for reports."""
 
-from agentlearn.library.curate import EndCounts, QuarantineCode, RejectionCode, count_ends
+from agentlearn.library.curate import EndCounts, QuarantineCode, RejectionCode
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Applied, Dropped, End, Ended, Folded, Proposal, Quarantined, Rejected
 
@@ -20,7 +20,7 @@ def test_each_end_is_counted_once_by_its_name():
         Applied(),
         Quarantined(code="refused_source", reason="x"),
     ]
-    counts = count_ends(map(ended, ends))
+    counts = EndCounts.of(map(ended, ends))
     assert counts == EndCounts(
         applied=2,
         folded=1,
@@ -35,7 +35,7 @@ def test_each_end_is_counted_once_by_its_name():
 
 
 def test_no_proposals_count_nothing():
-    assert count_ends(()) == EndCounts()
+    assert EndCounts.of(()) == EndCounts()
 
 
 def test_codes_are_stable_and_each_is_explained():

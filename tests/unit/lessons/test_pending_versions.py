@@ -11,12 +11,10 @@ import pytest
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import LibraryError
 from agentlearn.learning.lessons.pending_versions import (
-    approve_version,
-    find_version,
+    Decider,
     pending_lessons,
     pending_versions,
     refused_lessons,
-    reject_version,
 )
 from agentlearn.library import LibraryStore
 from agentlearn.store import Store, open_store
@@ -61,13 +59,12 @@ def test_an_approved_version_is_published_and_no_longer_listed(tmp_path: Path, r
     async def act(store: Store, libraries: LibraryStore) -> None:
         (waiting,) = pending_versions(store, libraries, domain="math", run=nouns.RUN[:8])
         assert (waiting.version, waiting.lessons, waiting.reason) == (LEFT.version, 1, "held-out tasks got worse")
-        found = find_version(store, libraries, reference)
-        assert found == waiting
-        done = await approve_version(store, libraries, waiting, who="ada", note="", at=LATER)
+        ada = Decider(store, libraries, "ada", "", LATER)
+        done = await ada.approve(reference)
         assert (done.replaced, libraries.load("math").version) == (BEFORE.version, LEFT.version)
         assert pending_versions(store, libraries) == []
         with pytest.raises(LibraryError, match="is published already"):
-            find_version(store, libraries, f"math@{LEFT.version}")
+            await ada.approve(f"math@{LEFT.version}")
         libraries.publish("math", BEFORE)  # the decision still counts
         assert pending_versions(store, libraries) == []
 
@@ -77,11 +74,12 @@ def test_an_approved_version_is_published_and_no_longer_listed(tmp_path: Path, r
 def test_a_refused_version_is_not_listed_until_another_run_leaves_it_again(tmp_path: Path) -> None:
     async def act(store: Store, libraries: LibraryStore) -> None:
         (waiting,) = pending_versions(store, libraries)
-        await reject_version(store, waiting, who="ada", note="", at=LATER)
+        ada = Decider(store, libraries, "ada", "", LATER)
+        await ada.reject(waiting.reference)
         assert pending_versions(store, libraries) == []
         assert libraries.load("math").version == BEFORE.version
         with pytest.raises(LibraryError, match="was rejected by 'ada'"):
-            find_version(store, libraries, waiting.reference)
+            await ada.reject(waiting.reference)
         await save_run(store, OTHER_RUN, hours=2)
         assert [one.run for one in pending_versions(store, libraries)] == [OTHER_RUN]
         assert pending_lessons(store) == []
@@ -93,9 +91,11 @@ def test_a_refused_version_is_not_listed_until_another_run_leaves_it_again(tmp_p
 def test_only_pending_versions_are_listed_and_the_same_one_once(tmp_path: Path) -> None:
     async def act(store: Store, libraries: LibraryStore) -> None:
         assert pending_versions(store, libraries) == []
-        assert find_version(store, libraries, LEFT.version) is None
+        ada = Decider(store, libraries, "ada", "", LATER)
+        with pytest.raises(LibraryError, match="no lesson that waits for a decision has an id"):
+            await ada.approve(LEFT.version)
         with pytest.raises(LibraryError, match="no version that waits for a decision matches 'math@1234'"):
-            find_version(store, libraries, "math@1234")
+            await ada.approve("math@1234")
         for n in range(2):
             await save_run(store, RunId(f"01j{n}" + "0" * 22))
         assert len(pending_versions(store, libraries)) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import LibraryError
-from agentlearn.learning.lessons.pending_versions import approve, pending_lessons, refused_lessons, reject_lesson
+from agentlearn.learning.lessons.pending_versions import Decider, pending_lessons, refused_lessons
 from agentlearn.library import LibraryStore
 from agentlearn.store import Store, open_store, read_store
 from agentlearn.types.experience import Library, library_of
@@ -60,7 +60,7 @@ def test_an_approved_lesson_is_published_with_the_decision(tmp_path: Path) -> No
     async def act(store: Store, libraries: LibraryStore) -> None:
         (waiting,) = pending_lessons(store)
         assert (waiting.lesson, waiting.end.code, waiting.library) == (HELD, "refused_source", "math")
-        done = await approve(store, libraries, "p1p1", who="ada", note="it is about a jury", at=LATER)
+        done = await Decider(store, libraries, "ada", "it is about a jury", LATER).approve("p1p1")
         assert [one.lesson for one in done.library.experiences][-1] == HELD
         assert done.library.parent == LIBRARY.version
         assert pending_lessons(store) == []
@@ -82,7 +82,7 @@ def test_an_approved_lesson_is_published_with_the_decision(tmp_path: Path) -> No
 
 def test_the_first_library_of_a_name_can_be_an_approved_lesson(tmp_path: Path) -> None:
     async def act(store: Store, libraries: LibraryStore) -> None:
-        await approve(store, libraries, "p1", who="ada", note="", at=LATER)
+        await Decider(store, libraries, "ada", "", LATER).approve("p1")
 
     libraries = within(tmp_path, held(Add(lesson=HELD)), library=None, settings='{"name":"jury","domain":"math"}')(act)
     assert [one.lesson for one in libraries.load("jury").experiences] == [HELD]
@@ -90,7 +90,7 @@ def test_the_first_library_of_a_name_can_be_an_approved_lesson(tmp_path: Path) -
 
 def test_a_rejected_lesson_is_refused_later_without_asking(tmp_path: Path) -> None:
     async def act(store: Store, libraries: LibraryStore) -> None:
-        await reject_lesson(store, "p1", who="ada", note="", at=LATER)
+        await Decider(store, libraries, "ada", "", LATER).reject("p1")
         assert pending_lessons(store) == []
         other = held(Add(lesson="TELL the judge, which cases were checked"), "p2")
         await store.save_run(nouns.run_event(run=RunId("01je" + "0" * 22)))
@@ -129,11 +129,11 @@ def test_an_approval_keeps_every_other_rule(
 ) -> None:
     async def act(store: Store, libraries: LibraryStore) -> None:
         if sentence is None:
-            done = await approve(store, libraries, "p1", who="ada", note="", at=LATER)
+            done = await Decider(store, libraries, "ada", "", LATER).approve("p1")
             assert done.library.experiences[0].lesson == HELD
             return
         with pytest.raises(LibraryError) as caught:
-            await approve(store, libraries, "p1", who="ada", note="", at=LATER)
+            await Decider(store, libraries, "ada", "", LATER).approve("p1")
         assert sentence in str(caught.value)
         assert caught.value.code == "not_applicable"
         assert libraries.load("math") == LIBRARY
@@ -145,13 +145,13 @@ def test_an_approval_keeps_every_other_rule(
 
 def test_a_decision_is_not_changed_and_an_unknown_id_says_what_waits(tmp_path: Path) -> None:
     async def act(store: Store, libraries: LibraryStore) -> None:
-        await reject_lesson(store, "p1", who="ada", note="", at=LATER)
+        await Decider(store, libraries, "ada", "", LATER).reject("p1")
         with pytest.raises(LibraryError, match=r"'p1' was rejected by 'ada' on 2026-01-02; a decision is not changed"):
-            await approve(store, libraries, "p1", who="ada", note="", at=LATER)
+            await Decider(store, libraries, "ada", "", LATER).approve("p1")
         with pytest.raises(LibraryError, match=r"no lesson that waits .* starts with 'zz' \(found: 'p2p2p2p2p2p2'\)"):
-            await reject_lesson(store, "zz", who="ada", note="", at=LATER)
+            await Decider(store, libraries, "ada", "", LATER).reject("zz")
         with pytest.raises(LibraryError, match="starts with ''"):
-            await reject_lesson(store, "", who="ada", note="", at=LATER)
+            await Decider(store, libraries, "ada", "", LATER).reject("")
 
     within(tmp_path, held(Add(lesson=HELD)), held(Add(lesson="Skip checking."), "p2"))(act)
 
@@ -167,11 +167,11 @@ def test_an_approval_that_was_cut_off_is_finished_by_the_next(tmp_path: Path) ->
         saved = store.save_decision
         store.save_decision = fail  # pyright: ignore[reportAttributeAccessIssue]
         with pytest.raises(CutOff):
-            await approve(store, libraries, "p1", who="ada", note="", at=LATER)
+            await Decider(store, libraries, "ada", "", LATER).approve("p1")
         store.save_decision = saved  # pyright: ignore[reportAttributeAccessIssue]
         published = libraries.load("math")
         assert len(published) == 3
-        done = await approve(store, libraries, "p1", who="ada", note="", at=LATER)
+        done = await Decider(store, libraries, "ada", "", LATER).approve("p1")
         assert done.library == published
         assert done.decision.experience == published.experiences[-1].id
 

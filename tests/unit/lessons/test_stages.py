@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentlearn.config.options import LessonOptions
-from agentlearn.learning.lessons.stages import Proposed, Summarised, compare, consolidate, question_of, summarise
+from agentlearn.learning.lessons.stages import _Proposed, _Summarised
 from agentlearn.library.curate import CheckContext
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
@@ -25,9 +25,9 @@ LONG = "When " + "very " * 40 + "long."
 LIBRARY = library_of(["When in doubt, try a small case first.", "When a fraction appears, reduce it."], kind="add")
 
 
-def summarised(reply: Reply, library: Library = EMPTY_LIBRARY) -> tuple[Summarised, int]:
+def summarised(reply: Reply, library: Library = EMPTY_LIBRARY) -> tuple[_Summarised, int]:
     one, at = task(), stage_context(reply, library)
-    result = asyncio.run(summarise(trajectory(one, 0, 1.0), one, at))
+    result = asyncio.run(at.summarise(trajectory(one, 0, 1.0), one))
     assert isinstance(at.call_context.journal, ListJournal)
     return result, len(at.call_context.journal.records)
 
@@ -70,13 +70,13 @@ REFUSED: dict[str, Any] = {
 """Of a batch that read a page from which a person refused a lesson."""
 
 
-def compared(reply: Reply, library: Library = EMPTY_LIBRARY, **context: Any) -> Proposed:
+def compared(reply: Reply, library: Library = EMPTY_LIBRARY, **context: Any) -> _Proposed:
     one = group([1.0, 0.0])
     summaries = {
         t.id: Summary(id=t.id, run=RUN, rollout=t.id, steps=(SummaryStep(text="x"),), library=library.version)
         for t in one.trajectories
     }
-    return asyncio.run(compare(one, summaries, stage_context(reply, library), CheckContext.of([one.task], **context)))
+    return asyncio.run(stage_context(reply, library).compare(one, summaries, CheckContext.of([one.task], **context)))
 
 
 def once(first: object, then: object) -> Reply:
@@ -118,8 +118,8 @@ def test_a_quarantined_consolidation_keeps_the_evidence_of_what_it_rests_on() ->
     second = second.model_copy(update={"evidence": (RolloutId("r2"),)})
     item = {"op": "add", "lesson": "When a range is given, count all of its ends.", "rests_on": ["P2"]}
     context = CheckContext(**REFUSED)
-    result = asyncio.run(consolidate([first, second], stage_context(lambda _: {"proposals": [item]}), context))
-    assert result.proposals == ()
+    result = asyncio.run(stage_context(lambda _: {"proposals": [item]}).consolidate([first, second], context))
+    assert result.accepted == ()
     held = [one for one in result.ended if one.end.end == "quarantined"]
     assert [one.proposal.evidence for one in held] == [("r2",)]
 
@@ -165,38 +165,36 @@ def proposals(*lessons: str) -> list[Proposal]:
 
 def test_consolidation_folds_the_proposals_it_uses_and_drops_the_rest() -> None:
     reply = {"proposals": [{"op": "add", "lesson": GOOD, "rests_on": ["P1", "[p2]"]}]}
-    result = asyncio.run(
-        consolidate(proposals(GOOD, BETTER, LONG[:19]), stage_context(lambda _: reply), CheckContext())
-    )
-    assert [one.operation for one in result.proposals] == [Add(lesson=GOOD)]
+    result = asyncio.run(stage_context(lambda _: reply).consolidate(proposals(GOOD, BETTER, LONG[:19]), CheckContext()))
+    assert [one.operation for one in result.accepted] == [Add(lesson=GOOD)]
     ends = [one.end for one in result.ended]
     assert [type(end) for end in ends] == [Folded, Folded, Dropped]
 
 
 def test_a_batch_may_merge() -> None:
     reply = {"proposals": [{"op": "merge", "targets": ["G1", "G2"], "lesson": BETTER, "rests_on": ["P1"]}]}
-    result = asyncio.run(consolidate(proposals(GOOD), stage_context(lambda _: reply, LIBRARY), CheckContext()))
-    assert [type(one.operation) for one in result.proposals] == [Merge]
+    result = asyncio.run(stage_context(lambda _: reply, LIBRARY).consolidate(proposals(GOOD), CheckContext()))
+    assert [type(one.operation) for one in result.accepted] == [Merge]
 
 
 def test_an_item_that_rests_on_nothing_is_refused() -> None:
     reply = {"proposals": [{"op": "add", "lesson": GOOD}]}
-    result = asyncio.run(consolidate(proposals(GOOD), stage_context(once(reply, {"proposals": []})), CheckContext()))
-    assert result.proposals == ()
+    result = asyncio.run(stage_context(once(reply, {"proposals": []})).consolidate(proposals(GOOD), CheckContext()))
+    assert result.accepted == ()
     assert codes(result.ended) == {"dropped": 1, "unsupported": 1}
 
 
 def test_after_two_failures_the_groups_own_proposals_go_to_the_check() -> None:
     given = proposals(GOOD, BETTER)
-    result = asyncio.run(consolidate(given, stage_context(lambda _: "I would rather not."), CheckContext()))
-    assert result.failed
-    assert list(result.proposals) == given
+    result = asyncio.run(stage_context(lambda _: "I would rather not.").consolidate(given, CheckContext()))
+    assert not result.usable
+    assert list(result.accepted) == given
     assert all(isinstance(one.end, Rejected) for one in result.ended)
 
 
 def test_nothing_to_consolidate_costs_no_call() -> None:
     at = stage_context(lambda _: {"proposals": []})
-    asyncio.run(consolidate([], at, CheckContext()))
+    asyncio.run(at.consolidate([], CheckContext()))
     assert isinstance(at.call_context.journal, ListJournal)
     assert at.call_context.journal.records == []
 
@@ -208,7 +206,7 @@ def verdicts_shown(rewards: list[float], margin: float = 0.05) -> list[tuple[str
         for t in one.trajectories
     }
     asking = replace(stage_context(lambda _: {}), margin=margin)
-    return re.findall(r'verdict="(\w+)" reward="([\d.]+)"', question_of(one, summaries, asking))
+    return re.findall(r'verdict="(\w+)" reward="([\d.]+)"', asking.compare_question(one, summaries))
 
 
 def test_partial_rewards_reach_the_comparison_as_better_and_worse() -> None:
@@ -226,6 +224,6 @@ def test_the_reflector_is_asked_for_lessons_of_the_length_that_the_settings_name
     options, seen = LessonOptions() if words is None else LessonOptions(lesson_words=words), list[str]()
     endpoint = scripted(lambda _: {"proposals": [{"op": "add", "lesson": LONG}]}, seen)
     at = replace(stage_context(lambda _: {}), endpoint=endpoint, options=options)
-    done = asyncio.run(compare(group([1.0, 0.0]), {}, at, CheckContext(options=options)))
+    done = asyncio.run(at.compare(group([1.0, 0.0]), {}, CheckContext(options=options)))
     assert {one.end.code for one in done.ended if isinstance(one.end, Rejected)} == {*ends}
     assert f"at most {words or 32} words" in seen[0]

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 from markdown_it import MarkdownIt
 
-from agentlearn.library.audit import CardFacts, CardRun, audit_lessons, audited, card_page
+from agentlearn.library.audit import AuditedLesson, LibraryAudit
+from agentlearn.library.card import CardRun, LibraryCard
 from agentlearn.types.experience import Experience, Library, Origin, Withheld, library_of
 from agentlearn.types.ids import ExperienceId
 from tests.support.snapshot import assert_snapshot
@@ -24,12 +25,14 @@ RUN = CardRun(
     gain="better, +0.30 [+0.21, +0.39] (95 % interval), from 0.69 to 0.99 on 60 held-out tasks, 4 rollouts each",
     command="agentlearn learn math --seed 1",
 )
-FACTS = CardFacts("math", LIBRARY, audit_lessons(audited(LIBRARY)), (RUN,), "agentlearn compare none math@abc")
+FACTS = LibraryCard(
+    "math", LIBRARY, LibraryAudit.of(AuditedLesson.all_of(LIBRARY)), (RUN,), "agentlearn compare none math@abc"
+)
 
 
-def text_of(facts: CardFacts) -> str:
+def text_of(facts: LibraryCard) -> str:
     """The card as a reader sees it."""
-    tokens = MarkdownIt().parse(card_page(facts))
+    tokens = MarkdownIt().parse(facts.page())
     texts = ("".join(one.content for one in token.children or ()) or token.content for token in tokens)
     return "\n".join(text for text in texts if text)
 
@@ -54,8 +57,8 @@ def test_no_lesson_breaks_the_page() -> None:
         for number, lesson in enumerate(hostile)
     )
     library = Library(experiences=experiences)
-    facts = replace(FACTS, name="<i>#", library=library, audit=audit_lessons(audited(library)))
-    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(card_page(facts))
+    facts = replace(FACTS, name="<i>#", library=library, audit=LibraryAudit.of(AuditedLesson.all_of(library)))
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(facts.page())
     body = html[html.index("<tbody>") :]
     assert body.count("<tr>") == len(hostile)
     assert body.count("<td>") == 6 * len(hostile)

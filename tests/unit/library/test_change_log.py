@@ -1,7 +1,10 @@
 """The log of a library's changes: what a line holds, what damage and crashes do to it, and how HEAD follows it."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ import pytest
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import History
-from agentlearn.library.history.change_log import NO_LINE, change_line, line_hash
+from agentlearn.library.history.change_log import NO_LINE, ChangeLog
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CARRY = "When adding, carry."
@@ -37,8 +40,7 @@ def test_versions_lines_and_the_chain_are_the_same_on_every_machine(history: His
     first, second = history.changes
     assert (first.version, second.version) == GOLDEN_VERSIONS
     assert (first.previous, second.previous, history.tip) == (NO_LINE, *GOLDEN_CHAIN)
-    assert log_of(history).read_bytes().split(b"\n")[0] == change_line(first)
-    assert history.tip == line_hash(change_line(second))
+    assert log_of(history).read_bytes().split(b"\n")[0] == first.line
 
 
 def test_a_change_says_what_was_done_by_whom_and_when(history: History) -> None:
@@ -52,6 +54,18 @@ def test_a_change_says_what_was_done_by_whom_and_when(history: History) -> None:
     )
     assert (change.at, change.before, change.version) == (AT, None, history.changes[1].before)
     assert [(one.op, getattr(one, "lesson", "")) for one in change.operations] == [("add", CARRY)]
+
+
+def test_a_torn_last_line_is_no_change_and_the_next_append_removes_it(history: History) -> None:
+    log, whole = log_of(history), log_of(history).read_bytes()
+    line = whole.split(b"\n")[1]
+    for torn in (b"{", line[:40], line, b"\0" * 9):
+        log.write_bytes(whole + torn)
+        assert [one.number for one in history.changes] == [0, 1]
+        assert len(history.load()) == 2
+    history.add(ZERO)
+    assert log.read_bytes().startswith(whole)
+    assert [one.number for one in history.changes] == [0, 1, 2]
 
 
 DAMAGES: dict[str, tuple[Callable[[bytes, bytes], list[bytes]], int, str]] = {
@@ -83,6 +97,13 @@ def test_other_damage_is_one_sentence_with_the_line(history: History, damage: st
     assert log.read_bytes() == before
 
 
+def test_a_line_of_a_newer_agentlearn_says_to_upgrade(history: History) -> None:
+    log = log_of(history)
+    log.write_bytes(log.read_bytes().replace(b'"format":1', b'"format":2'))
+    with pytest.raises(LibraryError, match="was written by a newer agentlearn; pip install --upgrade"):
+        history.load()
+
+
 def test_a_reader_corrects_head_after_a_crash_between_the_two(history: History) -> None:
     head = head_of(history)
     old = head.read_text().splitlines()[0] + "\n"
@@ -99,6 +120,19 @@ def test_a_reader_corrects_head_after_a_crash_between_the_two(history: History) 
     assert head.read_text() == new
 
 
+def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
+    head = head_of(history)
+    head.write_text(head.read_text().splitlines()[0] + "\n")
+    behind = head.read_text()
+    log = ChangeLog(head.parent)
+    with log._locked():  # pyright: ignore[reportPrivateUsage]
+        assert len(history.load()) == 2
+    assert head.read_text() == behind
+    with pytest.raises(LibraryError) as locked, log.writing(), log._locked(wait_s=0.0):  # pyright: ignore[reportPrivateUsage]
+        pass
+    assert locked.value.code == "library_locked"
+
+
 @pytest.mark.parametrize("kept", [0, 1])
 def test_lost_lines_of_the_log_are_noticed_by_head_and_nothing_is_written(history: History, kept: int) -> None:
     log, head = log_of(history), head_of(history)
@@ -110,6 +144,40 @@ def test_lost_lines_of_the_log_are_noticed_by_head_and_nothing_is_written(histor
         assert lost.value.code == "history_damaged"
     assert len(log.read_bytes().splitlines()) == kept
     assert head.read_bytes() == before
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, real = log_of(history).read_bytes(), __import__("os").write
+
+    def half(fd: int, content: bytes) -> int:
+        real(fd, bytes(content)[:20])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agentlearn.library.history.change_log.os.write", half)
+        with pytest.raises(LibraryError, match=r"library 'math' could not be changed: .*No space left"):
+            history.add(ZERO)
+    assert log_of(history).read_bytes() == before
+    assert len(history.load()) == 2
+
+
+@pytest.mark.slow
+def test_several_processes_append_without_losing_a_change(tmp_path: Path) -> None:
+    program = """
+import sys
+from agentlearn.library import LibraryStore
+from agentlearn.types.experience import library_of
+history = LibraryStore(sys.argv[1]).history("math")
+for number in range(15):
+    history.publish(library_of([f"When case {sys.argv[2]} {number} comes, think."]), who=sys.argv[2])
+"""
+    running = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path), str(one)]) for one in range(3)]
+    assert [one.wait(100) for one in running] == [0, 0, 0]
+    changes = LibraryStore(tmp_path).history("math").changes
+    assert len(changes) == 45
+    for before, after in pairwise(changes):
+        assert after.before == before.version
+    assert len((tmp_path / "math" / "HEAD").read_text().splitlines()) == 45
 
 
 GOLDEN_VERSIONS = ("3368ad9831a23c79874bbd6f367ffd4d", "dd08fd4eeb688a89882044e14d7dc608")

@@ -19,15 +19,20 @@ from pydantic_ai import (
     TextPart,
     ToolCallPart,
 )
+from pydantic_ai.agent.spec import AgentSpec
+from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.messages import ModelRequestPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.models.test import TestModel
 
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
-from agentlearn.library.shown import METADATA_KEY, Shown, all_shown_in, shown_in
+from agentlearn.library.shown import METADATA_KEY, Shown, shown_in
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.ids import ExperienceId
+from tests.support.cases import cases
 
 CARRY = Library.of(["When adding, carry.", "When counting, check the ends."])
 ZERO = Library.of(["When dividing, look for zero."])
@@ -113,6 +118,21 @@ def test_lessons_in_words_give_a_library_or_one_clear_error(lessons: list[Any]) 
         assert [one.lesson for one in library.experiences] == lessons
 
 
+def test_the_store_is_the_argument_then_the_variable_then_the_working_directory_of_the_start(
+    store: LibraryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LibraryStore(tmp_path / "there" / "libraries").publish("math", ZERO)
+    monkeypatch.setenv("AGENTLEARN_STORE", str(tmp_path / "there"))
+    assert Experiences("math").library == ZERO
+    assert Experiences("math", store=tmp_path / ".agentlearn").library == CARRY
+    monkeypatch.setenv("AGENTLEARN_STORE", "")
+    followed = Experiences("math", follow=True)
+    assert followed.library == CARRY
+    monkeypatch.chdir(tmp_path / "there")
+    store.publish("math", ZERO)
+    assert followed.library == ZERO
+
+
 def test_a_missing_library_may_be_empty(store: LibraryStore) -> None:
     assert Experiences("later", missing="empty").library == EMPTY_LIBRARY
     assert Experiences(Path("later.json"), missing="empty").library == EMPTY_LIBRARY
@@ -122,6 +142,25 @@ def test_a_missing_library_may_be_empty(store: LibraryStore) -> None:
         Experiences("Later", missing="empty")
     with pytest.raises(LibraryError, match="missing is 'ignore'; use 'error' or 'empty'"):
         Experiences("later", missing="ignore")  # pyright: ignore[reportArgumentType]
+
+
+HOSTILE = "When <script>alert(1)</script> & <img src=x onerror=alert(1)> comes, 'wait'."
+
+
+def html(shown: Any) -> str:
+    """What a notebook shows."""
+    return shown._repr_html_()
+
+
+def test_notebooks_show_an_escaped_table() -> None:
+    library = Library.of([HOSTILE, *(f"When case {number} comes, think." for number in range(120))])
+    for shown in (html(library), html(Experiences(library))):
+        assert "<script" not in shown
+        assert "<img" not in shown
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
+        assert "and 21 more" in shown
+    assert "<table>" in html(EMPTY_LIBRARY)
+    assert "<script" not in html(Experiences("/none/<script>.json", missing="empty"))
 
 
 # What an agent reads and what is recorded
@@ -169,8 +208,25 @@ def test_they_are_recorded_once_per_run_however_many_requests_it_makes_next_to_w
     assert [METADATA_KEY in (one.metadata or {}) for one in requests] == [True, False]
     assert (requests[0].metadata or {})["mine"] == 1
     shown = Shown(version=CARRY.version, lessons=(second,), masked=(first,))
-    assert all_shown_in(run.all_messages()) == {"style": SHOWN, "experiences": shown}
+    assert Shown.all_in(run.all_messages()) == {"style": SHOWN, "experiences": shown}
     assert "[G2]" in instructions_of(run.all_messages())
+
+
+def test_the_result_of_a_run_counts_only_its_own_messages() -> None:
+    first = Agent(TestModel(), capabilities=[Experiences(CARRY)]).run_sync("2 + 2?")
+    second = Agent(TestModel(), capabilities=[Experiences(ZERO)]).run_sync("?", message_history=first.all_messages())
+    third = Agent(TestModel()).run_sync("?", message_history=first.all_messages())
+    assert shown_in(second) == shown_in(second.all_messages()) == Experiences(ZERO).shown
+    assert shown_in(third) is None
+    assert shown_in(third.all_messages()) == SHOWN
+
+
+def test_replaced_instructions_are_not_recorded_as_shown() -> None:
+    agent = Agent(TestModel(), instructions="Solve.", capabilities=[Experiences(CARRY)])
+    with agent.override(instructions="Another."):
+        run = agent.run_sync("2 + 2?")
+    assert instructions_of(run.all_messages()) == "Another."
+    assert shown_in(run) is None
 
 
 # Several of them
@@ -184,6 +240,26 @@ def test_the_lessons_of_a_run_replace_those_of_its_agent() -> None:
     withheld = agent.run_sync("2 + 2?", capabilities=[Experiences("none")])
     assert "experiences" not in instructions_of(withheld.all_messages())
     assert shown_in(agent.run_sync("2 + 2?")) == SHOWN, "the agent itself is as it was"
+
+
+def test_another_id_shows_two_libraries_with_labels_of_their_own() -> None:
+    agent = Agent(TestModel(), capabilities=[Experiences(CARRY), Experiences(ZERO, id="style")])
+    run = agent.run_sync("2 + 2?")
+    text = instructions_of(run.all_messages())
+    assert text.count("[G1]") == 1
+    assert "[style.G1] When dividing, look for zero." in text
+    assert Shown.all_in(run) == {"experiences": SHOWN, "style": Experiences(ZERO).shown}
+
+
+def test_equal_ones_on_one_agent_are_one_and_different_ones_need_an_id() -> None:
+    run = Agent(TestModel(), capabilities=[Experiences(CARRY), Experiences(CARRY)]).run_sync("2 + 2?")
+    assert instructions_of(run.all_messages()) == str(CARRY.render())
+    with pytest.raises(LibraryError) as refused:
+        Agent(TestModel(), capabilities=[Experiences(CARRY), Experiences(ZERO)])
+    assert refused.value.code == "two_libraries"
+    assert str(refused.value).endswith("under the id 'experiences'; give one of them another id to show both")
+    with pytest.raises(LibraryError, match="cannot be the id of Experiences; use a letter"):
+        Experiences(CARRY, id="my lessons")
 
 
 def test_an_agent_that_asks_another_agent_keeps_their_lessons_apart() -> None:
@@ -222,3 +298,40 @@ def test_deferred_lessons_are_shown_and_recorded_when_the_model_loads_them() -> 
     assert shown_in(run) == SHOWN
     loads = False
     assert shown_in(agent.run_sync("2 + 2?")) is None
+
+
+@pytest.mark.parametrize("given", cases(__file__, "the_spec_of_an_agent_may_name_lessons"))
+def test_the_spec_of_an_agent_may_name_lessons(given: Any, store: LibraryStore) -> None:
+    schema = AgentSpec.model_json_schema_with_capabilities(custom_capability_types=[Experiences])
+    assert "Experiences" in json.dumps(schema)
+    spec = AgentSpec.model_validate({"model": "test", "capabilities": [{"Experiences": given}]})
+    agent = Agent.from_spec(spec, custom_capability_types=[Experiences])
+    expected = "" if "missing" in given else str(CARRY.render())
+    assert instructions_of(agent.run_sync("2 + 2?").all_messages()) == expected
+
+
+def test_the_span_of_a_run_says_which_lessons() -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    settings = InstrumentationSettings(tracer_provider=provider)
+    capabilities = [Experiences(CARRY), Experiences(ZERO, id="style"), Instrumentation(settings=settings)]
+    with provider.get_tracer("application").start_as_current_span("request"):
+        Agent(TestModel(), capabilities=capabilities).run_sync("2 + 2?")
+        Agent(TestModel(), capabilities=[Experiences(CARRY)]).run_sync("2 + 2?")
+    found = [dict(span.attributes or {}) for span in exporter.get_finished_spans()]
+    (said,) = [one for one in found if "agentlearn.lessons" in one]
+    assert said["gen_ai.operation.name"] == "invoke_agent"
+    assert said["agentlearn.library.version"] == f"{CARRY.version},{ZERO.version}"
+    assert said["agentlearn.lessons"] == (*CARRY.by_id, *ZERO.by_id)
+
+
+@given(st.sets(st.sampled_from(list(CARRY.by_id))))
+def test_what_is_recorded_is_what_is_in_the_text(masked: set[ExperienceId]) -> None:
+    experiences = Experiences(CARRY, masked=tuple(masked))
+    text = experiences.get_instructions() or ""
+    assert [one.id for one in CARRY.experiences if one.lesson in text] == list(experiences.shown.lessons)

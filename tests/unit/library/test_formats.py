@@ -11,7 +11,7 @@ from inspect_ai.tool import read_skills
 
 from agentlearn.errors import LibraryError, MissingExtra
 from agentlearn.library.formats import format_of, library_format, loss_sentence, parse_library, write_form
-from agentlearn.library.formats.source_files import Form, SourceFiles, read_source
+from agentlearn.library.formats.source_files import Form, SourceFiles
 from agentlearn.types.experience import Experience, Library, Origin, Withheld, library_of
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 from tests.support.cases import cases
@@ -120,7 +120,7 @@ def test_other_formats_keep_every_word(form: str, rows: list[tuple[str, tuple[st
 def test_a_written_library_is_recognised(form: str, tmp_path: Path) -> None:
     library = library_of(["When adding, carry.", "When counting, check the ends."], tags=("sums",))
     out = write_form(library, tmp_path / "math", form)
-    assert format_of(read_source(out)).name == form
+    assert format_of(SourceFiles.read(out)).name == form
     assert (not loss_sentence(library, form)) == (form in {"agentlearn", "lines"})
 
 
@@ -136,7 +136,7 @@ def test_one_changed_lesson_changes_two_lines() -> None:
 def test_a_folder_stands_for_its_file_of_lines(tmp_path: Path) -> None:
     library = library_of(["When adding, carry."])
     assert write_form(library, tmp_path, "lines") == tmp_path / "lessons.jsonl"
-    assert library_format("lines").read(read_source(tmp_path)).library == library
+    assert library_format("lines").read(SourceFiles.read(tmp_path)).library == library
 
 
 def test_a_changed_file_of_lines_is_noticed() -> None:
@@ -214,7 +214,9 @@ def test_two_readers_load_all_of_a_skill(tmp_path: Path) -> None:
     assert "When counting things of kind 1, check both ends." in skill.description
     assert "- When counting things of kind 99, check both ends." in skill.instructions
     assert list(skill.references) == ["lessons-2.md"]
-    assert [one.text for one in library_format("skill").read(read_source(folder)).lessons] == [one for one, _ in rows]
+    assert [one.text for one in library_format("skill").read(SourceFiles.read(folder)).lessons] == [
+        one for one, _ in rows
+    ]
 
 
 def test_lessons_with_one_tag_stand_under_one_heading() -> None:
@@ -235,7 +237,9 @@ def test_a_large_skill_is_split_by_size_and_says_what_each_file_holds(tmp_path: 
     assert main.count("\n- ") < 100
     assert "(references/lessons-2.md): grids, sums\n" in main
     assert "(references/lessons-3.md): sums\n" in main
-    assert [one.text for one in library_format("skill").read(read_source(folder)).lessons] == [one for one, _ in rows]
+    assert [one.text for one in library_format("skill").read(SourceFiles.read(folder)).lessons] == [
+        one for one, _ in rows
+    ]
 
 
 def test_the_paragraphs_and_tables_of_a_skill_of_others_are_read() -> None:
@@ -255,7 +259,7 @@ def test_a_shorter_skill_replaces_a_longer_one(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match=r"'My_Skill' cannot name a skill; .* such as 'my-skill'$"):
         write_form(library_with(rows), tmp_path / "My_Skill", "skill")
     write_form(library_with(rows[:3]), folder, "skill", known=[library_with(rows)])
-    assert len(library_format("skill").read(read_source(folder)).lessons) == 3
+    assert len(library_format("skill").read(SourceFiles.read(folder)).lessons) == 3
 
 
 @pytest.mark.parametrize("form", [one for one in get_args(Form) if one != "agents-md"])

@@ -11,7 +11,7 @@ from pydantic_ai.models.test import TestModel
 from agentlearn.errors import ConfigError
 from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import lessons
-from agentlearn.library.shown import masks, share_of, shown_in
+from agentlearn.library.shown import hidden_in_episode, masks, share_of, shown_in
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ExperienceId
 
@@ -34,10 +34,28 @@ def test_every_lesson_is_hidden_exactly_as_often_as_asked(count: int, sizes: tup
     assert found == masks(IDS[:count][::-1], rollouts=rollouts, hidden=hidden, key=key)
 
 
+def test_a_lesson_is_hidden_where_it_is_whatever_other_lessons_there_are() -> None:
+    alone = masks(IDS[:1], rollouts=5, hidden=2, key="k")
+    among = masks(IDS, rollouts=5, hidden=2, key="k")
+    assert [IDS[0] in one for one in alone] == [IDS[0] in one for one in among]
+
+
+def test_the_choice_is_the_same_in_every_process_and_version() -> None:
+    found = masks(IDS[:4], rollouts=5, hidden=1, key="golden")
+    assert [[IDS.index(one) for one in mask] for mask in found] == [[2], [0], [1], [], [3]]
+    assert [IDS.index(one) for one in hidden_in_episode(IDS, share=0.2, episode="golden")] == [0, 3, 4, 13, 14, 15]
+
+
 @pytest.mark.parametrize(("rollouts", "hidden"), [(5, 0), (5, 5), (1, 1), (2, -1)])
 def test_what_measures_nothing_is_refused(rollouts: int, hidden: int) -> None:
     with pytest.raises(ConfigError, match="measures nothing"):
         masks(IDS, rollouts=rollouts, hidden=hidden, key="k")
+
+
+def test_an_episode_hides_its_share_and_always_the_same_lessons() -> None:
+    found = [hidden_in_episode(IDS, share=0.2, episode=f"e{number}") for number in range(1_000)]
+    assert 3_800 <= sum(map(len, found)) <= 4_200
+    assert found == [hidden_in_episode(IDS[::-1], share=0.2, episode=f"e{number}") for number in range(1_000)]
 
 
 def test_a_share_is_a_fraction_or_a_number_and_nothing_else(subtests: pytest.Subtests) -> None:

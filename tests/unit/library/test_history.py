@@ -149,6 +149,15 @@ def test_a_tag_never_means_another_version(history: History) -> None:
     assert refusal(lambda: history.branch_of("v-1"))[0] == "not_a_branch"
 
 
+def test_a_name_that_reads_as_a_version_or_that_no_reference_can_hold_is_refused(history: History) -> None:
+    for name in ("abc", "2026", "0", "f" * 32, "", "None", "a/b", "x.json", "none", "../up", "-x", "é", "x" * 65):
+        for ask in (history.tag, history.branch):
+            code, said = refusal(lambda ask=ask, name=name: ask(name))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+            assert code == "bad_label"
+            if set(name) <= set("abcdef0123456789") and name:
+                assert said.startswith(f"{name!r} could be the start of a version; use a name with")
+
+
 def test_a_pinned_name_goes_on_meaning_one_version_while_main_grows(history: History, store: LibraryStore) -> None:
     source = open_source("math", store=store.directory.parent, follow=True)
     history.pin(history.changes[0].version)
@@ -161,6 +170,16 @@ def test_a_pinned_name_goes_on_meaning_one_version_while_main_grows(history: His
     history.unpin()
     assert [one.lesson for one in source.current().experiences] == [ZERO]
     assert refusal(history.unpin)[0] == "no_change"
+
+
+def test_a_rollback_is_a_new_change_and_removes_nothing(history: History) -> None:
+    first, second = (one.version for one in history.changes)
+    change = history.rollback(first[:8])
+    assert (change.kind, change.before, change.version) == ("rollback", second, first)
+    assert words(history) == [CARRY]
+    assert words(history, second) == [CARRY, ENDS]
+    assert refusal(lambda: history.rollback(first))[0] == "no_change"
+    assert refusal(lambda: history.rollback("zz"))[0] == "unknown_version"
 
 
 # Comparing and tracing
@@ -251,6 +270,30 @@ def test_a_lesson_that_both_changed_is_a_conflict(
         history.join(history.load("other"), prefer=prefer, branch=f"take-{prefer}")
         taken = expected[prefer]
         assert words(history, f"take-{prefer}") == [*([texts[taken]] if taken else []), ENDS]
+
+
+def test_a_merge_against_an_edit_of_one_of_its_lessons_loses_nothing(history: History) -> None:
+    first, second = history.load().experiences
+    merged = first.model_copy(
+        update={
+            "id": "m" * 32,
+            "lesson": "When adding or counting, write each step.",
+            "origin": first.origin.model_copy(update={"kind": "merge", "parents": (first.id, second.id)}),
+        }
+    )
+    done = joined(
+        history,
+        lambda: history.publish(Library(parent=history.resolve(), experiences=(merged,)), kind="learn"),
+        lambda: history.edit(first.id, "When adding columns, carry left.", branch="other"),
+    )
+    assert [one.kind for one in done.join.conflicts] == ["both_edited"]
+    history.join(history.load("other"), prefer="theirs")
+    assert words(history) == ["When adding columns, carry left.", ENDS]
+
+
+def test_an_id_for_two_different_lessons_is_refused(history: History) -> None:
+    forged = history.load().experiences[0].model_copy(update={"lesson": ZERO})
+    assert refusal(lambda: history.join(Library(experiences=(forged,))))[0] == "reused_id"
 
 
 def test_lessons_that_strangers_wrote_wait_for_a_person_and_replace_none_of_ours(history: History) -> None:

@@ -41,3 +41,14 @@ def test_an_import_makes_ids_of_its_library_and_says_what_they_are_copies_of(for
     (one,) = copy.load().experiences
     assert (one.lesson, copy.changes[-1].copied) == (CARRY, {one.id: (source,)})
     assert one.id != source
+
+
+def test_an_export_that_comes_back_keeps_its_ids(tmp_path: Path) -> None:
+    libraries, out = LibraryStore(tmp_path / "libraries"), tmp_path / "first.json"
+    history = libraries.history("first")
+    before = history.load(history.add(CARRY).version)
+    libraries.export("first", out)
+    history.remove(before.experiences[0].id)
+    place = ("--store", str(tmp_path))
+    assert command_line(["library", "import", str(out), "--name", "first", "--approve", *place]) == 0
+    assert list(history.load().by_id) == [before.experiences[0].id]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.formats import format_library, parse_library
+from agentlearn.library.formats import library_text, parse_library
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, library_of
 from agentlearn.types.ids import ExperienceId
 
@@ -16,11 +16,11 @@ SAME = '"version": "hand-written"'
 
 def changed(**changes: Any) -> str:
     """The library's text with top-level fields replaced."""
-    return json.dumps(json.loads(format_library(LIBRARY, "agentlearn")) | changes)
+    return json.dumps(json.loads(library_text(LIBRARY)) | changes)
 
 
 def test_our_form_is_sorted_readable_and_ends_with_a_line() -> None:
-    text = format_library(LIBRARY, "agentlearn")
+    text = library_text(LIBRARY)
     assert text.startswith('{\n  "experiences": [\n')
     assert text.endswith('"}\n'.replace('"}', f'"version": "{LIBRARY.version}"\n}}'))
     assert "Wenn zwei Züge" in text
@@ -30,7 +30,7 @@ def test_our_form_is_sorted_readable_and_ends_with_a_line() -> None:
 
 
 def test_a_changed_lesson_is_noticed_and_the_error_says_how_to_fix_it() -> None:
-    text = format_library(LIBRARY, "agentlearn").replace("carry", "do not carry")
+    text = library_text(LIBRARY).replace("carry", "do not carry")
     with pytest.raises(LibraryError) as refused:
         parse_library(text, "math.json")
     assert str(refused.value).startswith("'math.json' was changed: its lessons make version '")
@@ -40,7 +40,7 @@ def test_a_changed_lesson_is_noticed_and_the_error_says_how_to_fix_it() -> None:
 
 
 def test_a_file_marked_hand_written_is_read_as_a_new_library() -> None:
-    text = format_library(LIBRARY, "agentlearn").replace("carry", "do not carry")
+    text = library_text(LIBRARY).replace("carry", "do not carry")
     library = parse_library(text.replace(LIBRARY.version, "hand-written"), "math.json")
     assert library.experiences[0].lesson == "When adding, do not carry."
     assert [one.tags for one in library.experiences] == [("sums",), ("sums",)]
@@ -103,7 +103,8 @@ def test_an_invalid_library_file_is_refused_in_a_sentence(subtests: pytest.Subte
 def test_an_id_that_agentlearn_never_makes_is_refused(odd: str) -> None:
     made = Experience(id=ExperienceId(odd), lesson="When adding, carry.", origin=Origin(kind="add"))
     with pytest.raises(LibraryError, match="which agentlearn never makes"):
-        parse_library(format_library(Library(experiences=(made,)), "agentlearn"), "odd.json")
-    child = made.model_copy(update={"id": ExperienceId("ab" * 16), "origin": Origin(kind="modify", parents=(odd,))})
+        parse_library(library_text(Library(experiences=(made,))), "odd.json")
+    origin = Origin(kind="modify", parents=(ExperienceId(odd),))
+    child = made.model_copy(update={"id": ExperienceId("ab" * 16), "origin": origin})
     with pytest.raises(LibraryError, match="which agentlearn never makes"):
-        parse_library(format_library(Library(experiences=(child,)), "agentlearn"), "odd.json")
+        parse_library(library_text(Library(experiences=(child,))), "odd.json")

@@ -14,8 +14,12 @@ import openai
 import pytest
 from openai._base_client import AsyncAPIClient, SyncAPIClient
 from pydantic import BaseModel
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from agentlearn.errors import LibraryError, MissingExtra
+from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import client_bases, lessons
 from agentlearn.types.experience import Library
 from tests.support.openai_echo import OpenAIEcho
@@ -99,6 +103,33 @@ def test_a_call_without_a_system_message_gets_one(echo: OpenAIEcho, client: open
     assert given == [USER], "what the caller gave is never changed"
 
 
+def test_a_developer_message_and_a_list_of_parts_are_extended(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    parts: Any = {"role": "developer", "content": [{"type": "text", "text": "Solve it."}]}
+    with lessons(CARRY):
+        client.chat.completions.create(model="m", messages=[parts, USER])
+    assert echo.last["messages"][0]["content"] == [*parts["content"], {"type": "text", "text": BLOCK}]
+    assert len(echo.last["messages"]) == 2
+
+
+def test_streamed_calls_get_the_lessons(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    with lessons(CARRY):
+        list(client.chat.completions.create(model="m", messages=[SYSTEM, USER], stream=True))
+        assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
+        with client.chat.completions.stream(model="m", messages=[SYSTEM, USER]) as chat:
+            chat.until_done()
+        assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
+        list(client.responses.create(model="m", input="?", stream=True))
+    assert echo.last["instructions"] == BLOCK
+
+
+def test_a_repeated_request_has_the_lessons_once() -> None:
+    with OpenAIEcho(failures=2) as echo, openai.OpenAI(api_key="none", base_url=echo.base_url, max_retries=2) as one:
+        one._calculate_retry_timeout = lambda *_a, **_k: 0.0  # type: ignore[method-assign]  # do not wait
+        with lessons(CARRY):
+            one.chat.completions.create(model="m", messages=[SYSTEM, USER])
+        assert [system_texts(body) for _, body in echo.sent] == [[f"Solve it.\n\n{BLOCK}"]] * 3
+
+
 def test_blocks_inside_each_other_show_the_inner_lessons_once(echo: OpenAIEcho, client: openai.OpenAI) -> None:
     def sent() -> list[str]:
         client.chat.completions.create(model="m", messages=[USER])
@@ -113,6 +144,17 @@ def test_blocks_inside_each_other_show_the_inner_lessons_once(echo: OpenAIEcho, 
         client.chat.completions.create(model="m", messages=outer.messages([SYSTEM, USER]))
         assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
     assert sent() == []
+
+
+def test_clients_of_azure_and_calls_by_path_get_the_lessons(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    address = echo.base_url.removesuffix("/v1")
+    with lessons(CARRY), openai.AzureOpenAI(api_key="none", azure_endpoint=address, api_version="1") as azure:
+        azure.chat.completions.create(model="m", messages=[USER])
+        assert system_texts(echo.last) == [BLOCK]
+        azure.responses.create(model="m", input="2 + 2?")
+        assert echo.last["instructions"] == BLOCK
+        client.post("/chat/completions", body={"model": "m", "messages": [USER]}, cast_to=object)
+        assert system_texts(echo.last) == [BLOCK]
 
 
 def test_other_tasks_and_threads_are_outside_and_tasks_of_the_block_are_inside(echo: OpenAIEcho) -> None:
@@ -152,6 +194,45 @@ def test_nothing_of_openai_stays_changed(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError), lessons(CARRY), lessons(ZERO):
         client.with_options(base_url=f"{client.base_url}none").models.list()
     assert (vars(SyncAPIClient)["request"], vars(AsyncAPIClient)["request"]) == before
+
+
+def test_a_wrapper_of_another_tool_stays_and_works(
+    echo: OpenAIEcho, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    first = lessons(CARRY)
+    first.__enter__()
+    ours = vars(SyncAPIClient)["request"]
+
+    def traced(*arguments: Any, **keywords: Any) -> Any:
+        calls.append("traced")
+        return ours(*arguments, **keywords)
+
+    monkeypatch.setattr(SyncAPIClient, "request", traced)
+    first.__exit__(None, None, None)
+    client.chat.completions.create(model="m", messages=[USER])
+    assert (system_texts(echo.last), calls) == ([], ["traced"])
+    with lessons(CARRY):
+        client.chat.completions.create(model="m", messages=[USER])
+    assert (system_texts(echo.last), calls) == ([BLOCK], ["traced"] * 2)
+    monkeypatch.undo()  # puts back what was there when the tool came
+    with lessons(CARRY):
+        pass
+    client.chat.completions.create(model="m", messages=[USER])
+    assert system_texts(echo.last) == []
+
+
+def test_an_agent_with_experiences_in_a_block_reads_its_lessons_once(echo: OpenAIEcho) -> None:
+    async def run() -> None:
+        async with openai.AsyncOpenAI(api_key="none", base_url=echo.base_url) as one:
+            model = OpenAIChatModel("m", provider=OpenAIProvider(openai_client=one))
+            with lessons(ZERO):
+                await Agent(model, capabilities=[Experiences(CARRY)]).run("2 + 2?")
+                assert system_texts(echo.last) == [BLOCK]
+                await Agent(model).run("2 + 2?")
+                assert system_texts(echo.last) == [str(ZERO.render())]
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("method", ["post", "request"])

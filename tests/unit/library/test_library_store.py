@@ -11,8 +11,7 @@ from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 
 FIRST = library_of(["When adding, carry.", "When counting, check the ends."], tags=("sums",))
 SECOND = Library(
-    parent=FIRST.version,
-    experiences=(FIRST.experiences[0], *library_of(["When dividing, look for zero."]).experiences),
+    parent=FIRST.version, experiences=(FIRST.experiences[0], *library_of(["When dividing, look for zero."]).experiences)
 )
 
 
@@ -125,8 +124,7 @@ def test_a_prefix_of_several_versions_is_refused(library_store: LibraryStore) ->
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["", "..", ".", "../math", "a/b", "Math", "-x", "x" * 65, "none", "lib.json", "a b", "a\n", "ａ", "a@b"],
+    "name", ["", "..", ".", "../math", "a/b", "Math", "-x", "x" * 65, "none", "lib.json", "a b", "a\n", "ａ", "a@b"]
 )
 def test_a_name_cannot_lead_out_of_the_store(library_store: LibraryStore, name: str) -> None:
     before = sorted(library_store.directory.parent.rglob("*"))

@@ -5,7 +5,6 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.library.shown import render
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, library_of
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.rendering import Rendered
@@ -18,7 +17,7 @@ LINE = re.compile(r"\[([A-Z][0-9]+)\] (.+)")
 
 
 def test_the_whole_block():
-    assert render(LIBRARY) == Rendered(
+    assert LIBRARY.render() == Rendered(
         text=(
             "Experiences from earlier work on such tasks follow. They are advice, not instructions: use one where it"
             " fits the task at hand, and leave it where it does not.\n"
@@ -38,7 +37,7 @@ def test_lessons_with_one_tag_stand_under_one_heading():
         Experience(id=ExperienceId(str(at)), lesson=f"Lesson {at}.", tags=one, origin=LIBRARY.experiences[0].origin)
         for at, one in enumerate(tags, 1)
     )
-    shown = render(Library(experiences=experiences))
+    shown = Library(experiences=experiences).render()
     assert shown.text.split("<experiences>\n")[1].split("\n")[:-1] == [
         *("[G2] Lesson 2.", "[G5] Lesson 5.", "## sums", "[G1] Lesson 1.", "[G4] Lesson 4."),
         *("## grids", "[G3] Lesson 3."),
@@ -47,12 +46,12 @@ def test_lessons_with_one_tag_stand_under_one_heading():
 
 
 def test_an_empty_library_shows_nothing():
-    assert render(EMPTY_LIBRARY) == Rendered(text="", labels={})
-    assert render(LIBRARY, masked=(ONE, TWO, THREE)) == Rendered(text="", labels={})
+    assert EMPTY_LIBRARY.render() == Rendered(text="", labels={})
+    assert LIBRARY.render(masked=(ONE, TWO, THREE)) == Rendered(text="", labels={})
 
 
 def test_a_masked_lesson_keeps_its_number_and_is_not_shown():
-    shown = render(LIBRARY, masked=(TWO, ExperienceId("of another library")))
+    shown = LIBRARY.render(masked=(TWO, ExperienceId("of another library")))
     assert shown.labels == {"G1": ONE, "G3": THREE}
     assert "dividing" not in shown.text
     assert "[G3] When done, check." in shown.text
@@ -62,7 +61,7 @@ def forged(lesson: str) -> str:
     """The block for a lesson that came past every check."""
     sound = LIBRARY.experiences[0]
     experience = Experience.model_construct(id=sound.id, lesson=lesson, tags=(), origin=sound.origin)
-    return render(Library.model_construct(parent=None, experiences=(experience,))).text
+    return Library.model_construct(parent=None, experiences=(experience,)).render().text
 
 
 def test_a_lesson_cannot_close_the_fence_or_start_a_line():
@@ -76,9 +75,9 @@ def test_a_lesson_cannot_close_the_fence_or_start_a_line():
 def test_labels_lead_back_to_the_lessons(library: Library, data: st.DataObject):
     ids = [experience.id for experience in library.experiences]
     masked = set(data.draw(st.lists(st.sampled_from(ids)))) if ids else set[ExperienceId]()
-    shown = render(library, masked)
+    shown = library.render(masked=masked)
     read_back: dict[str, str] = dict(LINE.findall(shown.text))
     assert read_back == {label: library.by_id[one].lesson for label, one in shown.labels.items()}
     assert list(shown.labels.values()) == [one for one in ids if one not in masked]
     assert all(ids[int(label[1:]) - 1] == one for label, one in shown.labels.items())
-    assert render(library, masked) == shown
+    assert library.render(masked=masked) == shown

@@ -5,7 +5,7 @@ import pytest
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate import CheckContext, next_version
-from agentlearn.library.history.hand_edits import added, parked, person_context
+from agentlearn.library.history.hand_edits import HandEdits
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Delete, Ended, Merge, Modify, Operation, Proposal, Rejected
@@ -14,7 +14,7 @@ CARRY = "When adding, carry."
 ENDS = "When counting, check the ends of the range."
 ZERO = "When dividing, look for zero."
 GIVEN = library_of([ENDS], kind="add")
-WRITTEN = added(GIVEN, CARRY, (), person_context()).library
+WRITTEN = HandEdits(GIVEN).add(CARRY).library
 FIRST, SECOND = (one.id for one in WRITTEN.experiences)
 
 
@@ -45,7 +45,7 @@ def test_a_run_changes_a_written_lesson_only_when_it_is_told_to(operation: Opera
 
 
 def test_a_lesson_like_a_parked_one_is_not_learned_again() -> None:
-    library = parked(WRITTEN, (SECOND,), "").library
+    library = HandEdits(WRITTEN).park((SECOND,), "").library
     after, (ended,) = learned(library, Add(lesson=CARRY.lower()))
     assert after == library
     assert isinstance(ended.end, Rejected)
@@ -58,8 +58,15 @@ def test_a_lesson_like_a_parked_one_is_not_learned_again() -> None:
     assert modified.end.code == "near_parked"
 
 
+def test_a_run_carries_withheld_lessons_over() -> None:
+    library = HandEdits(WRITTEN).park((SECOND,), "It costs points.").library
+    after, _ = learned(library, Add(lesson=ZERO))
+    assert after.withheld == library.withheld
+
+
 def test_a_person_may_exceed_a_limit_only_by_name() -> None:
     options = LessonOptions(max_lessons=1)
     with pytest.raises(LibraryError, match="the library holds 1 of at most 1 lessons"):
-        added(GIVEN, CARRY, (), person_context(options=options))
-    assert len(added(GIVEN, CARRY, (), person_context(["library_full"], options=options)).library) == 2
+        HandEdits(GIVEN, context=HandEdits.checked(options=options)).add(CARRY)
+    waived = HandEdits.checked(["library_full"], options)
+    assert len(HandEdits(GIVEN, context=waived).add(CARRY).library) == 2

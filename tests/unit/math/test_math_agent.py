@@ -7,10 +7,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
+from agentlearn.errors import ToolError
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport, Session
 from agentlearn.sandbox.python_tool import FAILED, printed_value, render_result
 from agentlearn.types.task import Task
@@ -120,6 +122,17 @@ def test_the_answer_is_the_last_box() -> None:
         assert asyncio.run(boxed_answer(text)) == Answer(text=text, answer=answer)
 
 
+def test_without_a_sandbox_nothing_opens() -> None:
+    async def enter() -> None:
+        async with domain.open(CONTEXT):
+            pass
+
+    with pytest.raises(
+        ToolError, match=r"^the math domain has no sandbox to run code in; bind one with `domain\.with_sandbox"
+    ):
+        asyncio.run(enter())
+
+
 def test_every_failure_is_told_apart_from_output() -> None:
     statuses: tuple[CodeStatus, ...] = ("error", "timeout", "oom", "killed", "state_lost")
     for status in statuses:
@@ -134,11 +147,17 @@ def test_every_failure_is_told_apart_from_output() -> None:
     assert printed_value(render_result(CodeResult(status="ok"))) is None
 
 
-def test_importing_is_cheap_and_the_domain_never_meets_the_simulated_world() -> None:
+def test_importing_and_plain_numbers_need_nothing_heavy_and_the_domain_never_meets_the_simulated_world() -> None:
     program = (
         "import sys\n"
         "import agentlearn_math\n"
-        "heavy = {'pydantic_ai', 'sympy', 'math_verify', 'agentlearn_demo.math.families'}\n"
+        "heavy = {'pydantic_ai', 'sympy', 'mpmath', 'math_verify', 'agentlearn_demo.math.families'}\n"
+        "from agentlearn_math.verify import judge_exactly\n"
+        "assert judge_exactly('1,204', '1204').status == 'correct'\n"
+        "assert judge_exactly('\\\\frac{1}{2}', '3').status == 'incorrect'\n"
+        "assert judge_exactly('B', 'C').status == 'incorrect'\n"
+        "assert judge_exactly('x', '(1,2)').status == 'undecided'\n"
+        "assert judge_exactly('\\\\sqrt{2}', '5') is None\n"
         "assert not heavy & set(sys.modules)\n"
         "agentlearn_math.domain.tasks('train', seed=0, limit=3)\n"
         "agentlearn_math.domain.agent()\n"

@@ -1,14 +1,12 @@
 """Judging an answer exactly, and the key that equal answers share."""
 
-import subprocess
-import sys
 from datetime import UTC, datetime
 
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
 from agentlearn_math import domain
-from agentlearn_math.answers import answer_key
+from agentlearn_math.answers import answer_key, rational
 from agentlearn_math.verify import judge_exactly
 
 
@@ -19,20 +17,6 @@ def test_no_box_is_no_answer() -> None:
         assert (verdict.status, verdict.reward, verdict.reason) == ("no_answer", 0.0, "no boxed answer")
 
 
-def test_plain_numbers_are_judged_without_sympy() -> None:
-    program = (
-        "import sys\n"
-        "from agentlearn_math.verify import judge_exactly\n"
-        "assert judge_exactly('1,204', '1204').status == 'correct'\n"
-        "assert judge_exactly('\\\\frac{1}{2}', '3').status == 'incorrect'\n"
-        "assert judge_exactly('B', 'C').status == 'incorrect'\n"
-        "assert judge_exactly('x', '(1,2)').status == 'undecided'\n"
-        "assert judge_exactly('\\\\sqrt{2}', '5') is None\n"
-        "assert 'sympy' not in sys.modules and 'mpmath' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
 def test_equal_answers_share_their_key_and_others_have_another_or_none() -> None:
     equal = {"033": "33", "1/2": "0.5", "1,000": "1000.0", r"\frac{2}{4}": ".5", "x + 1": "x+1"}
     for left, right in equal.items():
@@ -41,6 +25,11 @@ def test_equal_answers_share_their_key_and_others_have_another_or_none() -> None
     for text, key in {**keys, r"\text{Yes}": "yes", "": None, " ": None, "$$": None, "{}": None}.items():
         assert answer_key(text) == key
     assert answer_key("-1/2") != answer_key("1/2")
+
+
+def test_what_is_no_plain_number_has_no_rational_value() -> None:
+    for text in ("x", "1/0", r"\frac{1}{0}", "1,2", "--7", "1e5", "5 million", r"50\%", "1 2", "9" * 2000):
+        assert rational(text) is None, text
 
 
 def rollout(task: Task, answer: str | None) -> Trajectory:

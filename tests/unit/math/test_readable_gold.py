@@ -9,7 +9,7 @@ from agentlearn.cli.data import data_check
 from agentlearn.errors import AgentlearnError
 from agentlearn.types.task import Task
 from agentlearn_math import MathDomain, domain
-from agentlearn_math.readable_gold import unreadable_gold
+from agentlearn_math.verify import unreadable_gold
 
 
 def test_values_can_be_read_and_other_texts_cannot() -> None:

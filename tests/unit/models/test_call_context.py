@@ -30,7 +30,7 @@ def run(work: Callable[[], Coroutine[Any, Any, Any]]) -> tuple[Any, list[str]]:
         try:
             return await work()
         finally:
-            gc.collect()
+            gc.collect(1)  # what the work left; a full collection takes a second
 
     return asyncio.run(watched()), complaints
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic_ai.exceptions import UnexpectedModelBehavior
 
-from agentlearn.models.chat_reply import completion_of, facts_of, usage_of_reply
+from agentlearn.models.chat_reply import _usage_of_reply, completion_of, facts_of
 from tests.support.cases import cases
 
 CALL = {"function": {"name": "run", "arguments": '{"n": 1}'}, "id": "a", "type": "function"}
@@ -56,7 +56,7 @@ def test_a_reply_that_says_nothing_is_refused_with_the_words_of_the_service(body
 def test_usage_is_believed_field_by_field(subtests: pytest.Subtests) -> None:
     for usage, tokens in cases(__file__, "usage"):
         with subtests.test(repr((usage, tokens))):
-            found = usage_of_reply(usage)
+            found = _usage_of_reply(usage)
             assert (None if found is None else [found["prompt_tokens"], found["completion_tokens"]]) == tokens
 
 

@@ -15,13 +15,12 @@ from pydantic_ai.usage import RequestUsage
 from agentlearn.config import BudgetOptions, RequestOptions
 from agentlearn.errors import BudgetExceeded, EndpointError, EndpointGone, NeverAnswered
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext, CallRecord
+from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.call_settings import call_settings
 from agentlearn.models.client import ModelClient
 from agentlearn.models.endpoint_state import FIRST, EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import RetryPolicy
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.ids import RunId
 from tests.support.stages import ListJournal
 

@@ -6,7 +6,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
-from agentlearn.models.endings import ending_of, fault_of, tidied
+from agentlearn.models.endings import _ending_of, fault_of, tidied
 
 RUN = ToolDefinition(name="run_python", parameters_json_schema={"type": "object", "properties": {}})
 TOOLS = ModelRequestParameters(function_tools=[RUN], allow_text_output=True)
@@ -29,7 +29,7 @@ def reply(
 def test_each_ending_has_one_meaning_and_an_unknown_one_is_an_error(subtests: pytest.Subtests) -> None:
     for ending, name in [(one, name) for one, names in ENDINGS.items() for name in names.split()]:
         with subtests.test(repr((ending, name))):
-            assert ending_of(reply(finish=name)) == ending
+            assert _ending_of(reply(finish=name)) == ending
 
 
 TEXT, THOUGHT = TextPart("so 4"), ThinkingPart("hm", id="reasoning")

@@ -168,9 +168,7 @@ def test_one_burst_of_refusals_halves_the_limit_once() -> None:
     assert (limiter.limit, limiter.lowered) == (8, 1)
 
 
-def test_after_refusals_no_request_is_sent_before_the_service_wants_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_after_refusals_no_request_is_sent_before_the_service_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, slept = Clock(), list[float]()
 
     async def sleep(seconds: float) -> None:

@@ -14,12 +14,11 @@ from agentlearn.config import BudgetOptions
 from agentlearn.errors import BudgetExceeded, EndpointError, EndpointGone, Interrupted
 from agentlearn.models import outage as outage_module
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_context import CallContext, WorkUnit
 from agentlearn.models.client import ModelClient
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import Outage, RetryPolicy, duration_words
-from agentlearn.models.work_unit import WorkUnit
 from tests.support.stages import RUN, ListJournal
 
 UNAVAILABLE = ModelHTTPError(503, "m", "busy")

@@ -6,15 +6,7 @@ from hypothesis import strategies as st
 from pydantic_ai.exceptions import ModelHTTPError
 
 from agentlearn.models.outage import is_silence, is_transient
-from agentlearn.models.refusal import (
-    SYSTEM,
-    TOOLS,
-    error_code,
-    is_filtered,
-    refused_settings,
-    remedy,
-    service_words,
-)
+from agentlearn.models.refusal import SYSTEM, TOOLS, RefusedRequest, service_words
 from tests.support.cases import cases
 
 SENT = frozenset({"temperature", "seed", "top_p", "max_tokens", "thinking", SYSTEM, TOOLS})
@@ -44,8 +36,8 @@ REFUSALS = [*cases(__file__, "refusals"), (400, b'{"error": {"message": "seed is
 def test_the_refused_setting_is_named(subtests: pytest.Subtests) -> None:
     for status, body, named in REFUSALS:
         with subtests.test(repr((status, body, named))):
-            assert refused_settings(status, body, SENT) == tuple(named)
-            said = remedy(status, body, named)
+            assert RefusedRequest(status, body).settings(SENT) == tuple(named)
+            said = RefusedRequest(status, body).remedy(named)
             options = {
                 "temperature": "--temperature none",
                 "seed": "--no-seed",
@@ -61,18 +53,18 @@ def test_the_refused_setting_is_named(subtests: pytest.Subtests) -> None:
 def test_what_was_not_sent_is_not_named(subtests: pytest.Subtests) -> None:
     for status, body, named in REFUSALS:
         with subtests.test(repr((status, body, named))):
-            assert refused_settings(status, body, SENT - set(named)) == ()
+            assert RefusedRequest(status, body).settings(SENT - set(named)) == ()
 
 
 def test_other_refusals_name_no_setting(subtests: pytest.Subtests) -> None:
     for status, body in cases(__file__, "others"):
         with subtests.test(repr((status, body))):
-            assert refused_settings(status, body, SENT - {"max_tokens"}) == ()
+            assert RefusedRequest(status, body).settings(SENT - {"max_tokens"}) == ()
 
 
 def test_a_limit_that_the_service_needs_is_asked_for() -> None:
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": "max_tokens: Field required"}}
-    assert remedy(400, body, refused_settings(400, body, {"temperature"})) == (
+    assert RefusedRequest(400, body).remedy(RefusedRequest(400, body).settings({"temperature"})) == (
         "give the limit that the service needs with --max-output-tokens N"
     )
 
@@ -97,11 +89,11 @@ JSON = st.recursive(
 
 @given(st.integers(400, 599), JSON, st.sets(st.sampled_from(sorted(SENT))))
 def test_any_body_gives_words_and_names_only_what_was_sent(status: int, body: object, sent: set[str]) -> None:
-    named = refused_settings(status, body, sent)
+    named = RefusedRequest(status, body).settings(sent)
     assert set(named) <= sent
     assert len(set(named)) == len(named)
     assert 0 < len(service_words(body)) <= 400
-    remedy(status, body, named)
+    RefusedRequest(status, body).remedy(named)
 
 
 def test_quota_accidents_and_filters_are_told_apart_by_their_codes(subtests: pytest.Subtests) -> None:
@@ -109,8 +101,12 @@ def test_quota_accidents_and_filters_are_told_apart_by_their_codes(subtests: pyt
         with subtests.test(status=status, body=body):
             error = ModelHTTPError(status, "m", body)
             assert (is_transient(error), is_silence(error)) == (again, silence)
-            assert (is_filtered(error), error_code(error)) == (filtered, f"endpoint_{code}")
+            refused = RefusedRequest.of(error)
+            assert (refused.is_filtered, refused.code) == (
+                filtered,
+                f"endpoint_{code}",
+            )
     quota = {"error": openai("You exceeded your current quota.", code="insufficient_quota")}
-    assert remedy(429, quota, ()) == "add credit to the account of this key"
+    assert RefusedRequest(429, quota).remedy(()) == "add credit to the account of this key"
     failed = {"error": openai("Failed to call a function.", code="tool_use_failed")}
-    assert refused_settings(400, failed, SENT) == ()
+    assert RefusedRequest(400, failed).settings(SENT) == ()

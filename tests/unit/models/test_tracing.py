@@ -13,8 +13,7 @@ from agentlearn.errors import MissingExtra
 from agentlearn.learning.lessons.stage_agent import stage_agent
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import ENDPOINT, CallContext, Tracing, open_tracing
-from agentlearn.models.work_unit import WorkUnit
+from agentlearn.models.call_context import ENDPOINT, CallContext, WorkUnit, _Tracing, open_tracing
 from agentlearn.rollout.runner import Rollouts, RolloutSlot
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.trajectory import Treatment
@@ -37,7 +36,7 @@ class Spans:
         self.exporter = InMemorySpanExporter()
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.call_context = CallContext(RUN, ListJournal(), Budget(BudgetOptions()), tracing=Tracing.of(provider))
+        self.call_context = CallContext(RUN, ListJournal(), Budget(BudgetOptions()), tracing=_Tracing.of(provider))
 
     @property
     def finished(self) -> Sequence[ReadableSpan]:
@@ -92,7 +91,7 @@ def test_a_stage_is_a_span_too() -> None:
     assert ours(root) == {"run": RUN, "stage": "summarise", "unit": "epoch-1/1/t/0"}
 
 
-async def opened(*, wanted: bool) -> Tracing | None:
+async def opened(*, wanted: bool) -> _Tracing | None:
     async with open_tracing(wanted=wanted) as tracing:
         return tracing
 
@@ -106,7 +105,7 @@ def test_tracing_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_opened_by_the_option_or_by_the_environment(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:9")
-    assert isinstance(asyncio.run(opened(wanted=wanted)), Tracing)
+    assert isinstance(asyncio.run(opened(wanted=wanted)), _Tracing)
 
 
 def test_without_the_extra_there_is_one_sentence(

@@ -163,98 +163,45 @@ def called(number: int, text: object, *, failed: bool | None = None, tool: str =
     return Entry("call", json.dumps(text), tool, str(number)), Entry("result", "…", tool, str(number), status, failed)
 
 
+def judged(result: str, *, number: int = 1, message: str = "neither") -> Judged:
+    return Judged.model_validate({"message": message, "checks": [{"number": number, "result": result}]})
+
+
 USER, MODEL = Entry("user", "Do it."), Entry("model", "Done.")
-TESTS = {"command": "pytest -q"}
+TESTS, FILE = {"command": "pytest -q"}, {"path": "a"}
+LISTING = called(1, {"command": "ls x"}, failed=True)
+PASSED, FAILED = called(1, TESTS, failed=False), called(1, TESTS, failed=True)
+REFUSED = (Entry("call", "{}", "Edit", "1"), Entry("result", "no", "Edit", "1", None, True, True))
+NOTHING = Judged()
 OUTCOMES: list[tuple[str, list[Entry], Judged, float | None, str]] = [
-    ("nothing decides", [USER, MODEL], Judged(), None, ""),
+    ("nothing decides", [MODEL], NOTHING, None, ""),
+    ("a check that failed and passes", [*FAILED, *called(2, TESTS, failed=False)], NOTHING, 1.0, "passed"),
+    ("a check that fails to the end", [*FAILED, *called(2, TESTS, failed=True)], NOTHING, 0.0, "exit status 1"),
+    ("one failure alone says nothing", [*LISTING, MODEL], NOTHING, None, ""),
+    ("a missing file", [*called(1, FILE, failed=True), *called(2, FILE, failed=False)], NOTHING, None, ""),
+    ("a status counts before what is read", [*FAILED], judged("passed"), 0.0, "failed"),
+    ("a pipe hides a status", [*PASSED], judged("failed"), 0.0, "failed"),
+    ("a check that does not exist", [MODEL], judged("passed", number=7), None, ""),
+    ("a person counts", [*PASSED, Entry("user", "Nein.")], judged("passed", message="corrects"), 0.0, "“Nein.”"),
+    ("a refused call", [*REFUSED], NOTHING, 0.0, "refused a call of Edit"),
+    ("work that was taken back", [MODEL, Entry("reverted")], Judged(message="accepts"), 0.0, "took the work back"),
     (
-        "a check that failed and passes",
-        [USER, *called(1, TESTS, failed=True), *called(2, TESTS, failed=False)],
-        Judged(),
-        1.0,
-        "passed",
-    ),
-    (
-        "a check that fails to the end",
-        [USER, *called(1, TESTS, failed=True), *called(2, TESTS, failed=True)],
-        Judged(),
-        0.0,
-        "exit status 1",
-    ),
-    ("one failure alone says nothing", [USER, *called(1, {"command": "ls x"}, failed=True), MODEL], Judged(), None, ""),
-    (
-        "a file that was missing is no check",
-        [USER, *called(1, {"path": "a"}, failed=True), *called(2, {"path": "a"}, failed=False)],
-        Judged(),
-        None,
-        "",
-    ),
-    (
-        "a status counts before what is read",
-        [USER, *called(1, TESTS, failed=True)],
-        Judged.model_validate({"checks": [{"number": 1, "result": "passed"}]}),
-        0.0,
-        "failed",
-    ),
-    (
-        "a pipe hides a status",
-        [USER, *called(1, TESTS, failed=False)],
-        Judged.model_validate({"checks": [{"number": 1, "result": "failed"}]}),
-        0.0,
-        "failed",
-    ),
-    (
-        "a check that does not exist",
-        [USER, MODEL],
-        Judged.model_validate({"checks": [{"number": 7, "result": "passed"}]}),
-        None,
-        "",
-    ),
-    (
-        "a person counts before a check",
-        [USER, *called(1, TESTS, failed=False), Entry("user", "Nein.")],
-        Judged.model_validate({"message": "corrects", "checks": [{"number": 1, "result": "passed"}]}),
-        0.0,
-        "“Nein.”",
-    ),
-    (
-        "a refused call",
-        [USER, Entry("call", "{}", "Edit", "1"), Entry("result", "no", "Edit", "1", None, True, True)],
-        Judged(),
-        0.0,
-        "refused a call of Edit",
-    ),
-    (
-        "work that was taken back",
-        [USER, MODEL, Entry("reverted")],
-        Judged(message="accepts"),
-        0.0,
-        "took the work back",
-    ),
-    (
-        "an edit that was undone later",
-        [USER, *called(1, EDIT), Entry("user", "Hm."), *called(2, BACK)],
-        Judged(),
+        "an undone edit",
+        [*called(1, EDIT), Entry("user", "Hm."), *called(2, BACK)],
+        NOTHING,
         0.0,
         "an edit was taken back",
     ),
-    (
-        "an edit that the agent undid itself",
-        [USER, *called(1, EDIT), *called(2, BACK), Entry("user", "Hm."), MODEL],
-        Judged(),
-        None,
-        "",
-    ),
+    ("undone by itself", [*called(1, EDIT), *called(2, BACK), Entry("user", "Hm."), MODEL], NOTHING, None, ""),
 ]
 
 
-@pytest.mark.parametrize(
-    ("entries", "judged", "reward", "why"), [one[1:] for one in OUTCOMES], ids=[one[0] for one in OUTCOMES]
-)
-def test_what_decides_on_an_attempt(entries: list[Entry], judged: Judged, reward: float | None, why: str) -> None:
-    found = reward_of(session(*entries)[0], judged)
-    assert (None if found is None else found[0]) == reward
-    assert found is None or why in found[1]
+def test_what_decides_on_an_attempt(subtests: pytest.Subtests) -> None:
+    for name, entries, read, reward, why in OUTCOMES:
+        with subtests.test(name):
+            found = reward_of(session(USER, *entries)[0], read)
+            assert (None if found is None else found[0]) == reward
+            assert found is None or why in found[1]
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,7 @@ import pytest
 from pydantic_ai import Embedder
 from pydantic_ai.embeddings import EmbeddingResult, TestEmbeddingModel
 
-from agentlearn.library.retrieval import (
-    EmbeddingFile,
-    Retrieval,
-    Retriever,
-    TextEmbedder,
-    near_duplicates,
-)
+from agentlearn.library.retrieval import EmbeddingFile, Retrieval, Retriever, TextEmbedder, near_duplicates
 from agentlearn.types.experience import Library
 
 ANIMALS = {"dog": 0, "hound": 0, "cat": 1, "kitten": 1, "car": 2, "lorry": 2}
@@ -126,6 +120,22 @@ async def test_an_embedder_that_hangs_is_left_alone(caplog: pytest.LogCaptureFix
         assert "G31" in await labels(chooser, "hound")
     assert len(model.asked) == 1
     assert "no reply within 0.01 s" in caplog.text
+
+
+@in_loop
+async def test_an_embedder_that_raises_never_reaches_the_agent() -> None:
+    def broken(rows: object) -> Any:
+        raise RuntimeError("quota")
+
+    assert "RuntimeError: quota" in (await retriever(ByMeaning(broken)).choose(LIBRARY, "hound")).note
+
+
+@in_loop
+async def test_an_unknown_provider_or_a_missing_package_never_reaches_the_agent() -> None:
+    for name in ("nobody:model", "sentence-transformers:/nowhere"):
+        chosen = await Retriever(FEW, embedder=name).choose(LIBRARY, "hound")
+        assert chosen.lessons
+        assert chosen.note
 
 
 @in_loop

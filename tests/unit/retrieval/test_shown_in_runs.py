@@ -10,9 +10,10 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import SolveSettings
 from agentlearn.library.capability import Experiences
+from agentlearn.library.lessons import lessons
 from agentlearn.library.retrieval import Retrieval, Retriever
 from agentlearn.library.shown import shown_in
-from agentlearn.recorder.captured import captured, given_of
+from agentlearn.recorder.captured import captured, given_of, shown_of
 from agentlearn.rollout.solve import SolveGiven, run_solving
 from agentlearn.store import open_store
 from agentlearn.types.experience import Library
@@ -64,6 +65,28 @@ def test_a_run_without_retrieval_says_that_all_lessons_were_offered() -> None:
     assert shown is not None
     assert shown.offered is None
     assert "offered" not in shown.model_dump()
+
+
+def test_masked_lessons_stay_offered() -> None:
+    second = MANY.render().labels["G2"]
+    experiences = Experiences(MANY, retrieval=TWO, masked=[second])
+    result = ask(Agent(FunctionModel(seen), capabilities=[experiences]), "triangles")
+    shown = shown_in(result)
+    assert shown is not None
+    assert (second in (shown.offered or ()), second in shown.lessons, len(shown.lessons)) == (True, False, 1)
+    recorded = shown_of(experiences, result)
+    assert (recorded.masked, recorded.offered) == ((second,), shown.offered)
+    bound = asyncio.run(experiences.for_query("triangles"))
+    assert shown_of(bound).masked == (second,)
+    assert shown_of(bound).offered == shown.offered
+
+
+def test_programs_without_an_agent_ask_for_the_lessons_of_a_task() -> None:
+    chooser = lessons(MANY, retrieval=TWO)
+    assert len(chooser.advice.lessons) == 40
+    advice = chooser.for_query("triangles")
+    assert advice.shown.offered == advice.lessons == tuple(MANY.render().labels[one] for one in ("G2", "G7"))
+    assert asyncio.run(chooser.for_query_async("triangles")).lessons == advice.lessons
 
 
 def test_a_rollout_records_what_was_chosen_for_its_problem(tmp_path: Path) -> None:

@@ -48,6 +48,12 @@ def test_the_chosen_lessons_stay_below_the_budget_but_one_is_always_shown() -> N
     assert sum(index.tokens[place] for place, lesson in enumerate(MANY.by_id) if lesson in chosen) <= 30
 
 
+def test_no_other_lesson_takes_the_place_of_a_masked_one() -> None:
+    chosen = MANY.render("triangles", retrieval=SMALL).labels
+    masked = MANY.render("triangles", retrieval=SMALL, masked=[chosen["G7"]])
+    assert list(masked.labels) == ["G2", "G12", "G17", "G22"]
+
+
 def test_lessons_are_filtered_by_tag_and_by_domain_also_below_the_budget() -> None:
     web = library_of(["Wait for the page."], tags=("web", "timing")).experiences
     sums = library_of(["Carry the digit."], tags=("math",)).experiences

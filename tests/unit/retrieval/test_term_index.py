@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from agentlearn.types.ranking import (
     K1,
     B,
-    TermIndex,
-    fused,
-    search_words,
+    _fused,
+    _search_words,
+    _TermIndex,
 )
 from tests.support.cases import cases
 
@@ -22,10 +22,10 @@ TEXTS = st.lists(st.lists(WORDS, max_size=8).map(" ".join), max_size=400)
 
 def plain_bm25(texts: list[str], query: str) -> dict[int, float]:
     """The formula as it is written in books, without any shortcut."""
-    held = [Counter(search_words(text)) for text in texts]
+    held = [Counter(_search_words(text)) for text in texts]
     mean = sum(one.total() for one in held) / len(held) if held else 1
     scores: dict[int, float] = {}
-    for word in set(search_words(query)):
+    for word in set(_search_words(query)):
         places = [place for place, one in enumerate(held) if word in one]
         if len(places) > max(10, len(texts) // 2):
             continue
@@ -40,7 +40,7 @@ def plain_bm25(texts: list[str], query: str) -> dict[int, float]:
 @given(TEXTS, st.lists(WORDS, max_size=12).map(" ".join), st.integers(1, 20))
 def test_the_ranking_is_that_of_plain_bm25(texts: list[str], query: str, depth: int) -> None:
     expected = plain_bm25(texts, query)
-    ranked = TermIndex(texts).ranked(query, depth)
+    ranked = _TermIndex(texts).ranked(query, depth)
     assert len(ranked) == min(depth, len(expected))
     assert [score for _, score in ranked] == pytest.approx(sorted(expected.values(), reverse=True)[:depth])
     assert all(score == pytest.approx(expected[place]) for place, score in ranked)
@@ -56,7 +56,7 @@ def test_leaving_texts_out_early_changes_nothing(monkeypatch: pytest.MonkeyPatch
     ]
     expected = plain_bm25(texts, "rare some often n3")
     best = sorted(expected, key=lambda place: (-round(expected[place], 9), place))[:8]
-    assert [place for place, _ in TermIndex(texts).ranked("rare some often n3", 8)] == best
+    assert [place for place, _ in _TermIndex(texts).ranked("rare some often n3", 8)] == best
 
 
 @pytest.mark.parametrize(("query", "found"), cases(__file__, "words_are_found_in_any_script_and_in_code"))
@@ -68,18 +68,18 @@ def test_words_are_found_in_any_script_and_in_code(query: str, found: str) -> No
         "Set max_length before the loop.",
     ]
     texts.append("After strncpy(dst, src, n), end dst with a zero byte.")
-    assert texts[TermIndex(texts).ranked(query, 1)[0][0]] == found
+    assert texts[_TermIndex(texts).ranked(query, 1)[0][0]] == found
 
 
 @pytest.mark.parametrize("query", ["", "   ", "!?…", "\x00\ud800", "the of and", "How many is it?", "12 or 7"])
 def test_a_query_without_words_finds_nothing(query: str) -> None:
     texts = [f"the sum of parts and wholes number{n} 7" for n in range(40)]
-    assert TermIndex(texts).ranked(query, 8) == []
+    assert _TermIndex(texts).ranked(query, 8) == []
 
 
 @given(st.lists(st.lists(st.integers(0, 30), unique=True), max_size=3))
 def test_the_joined_ranking_holds_each_text_once(rankings: list[list[int]]) -> None:
-    joined = fused(rankings)
+    joined = _fused(rankings)
     assert {place for place, _ in joined} == {place for one in rankings for place in one}
     assert len(joined) == len({place for place, _ in joined})
     if len(rankings) == 1:
@@ -87,4 +87,4 @@ def test_the_joined_ranking_holds_each_text_once(rankings: list[list[int]]) -> N
 
 
 def test_a_text_that_is_high_in_both_rankings_comes_first() -> None:
-    assert next(place for place, _ in fused([[5, 1, 2], [3, 1, 9]])) == 1
+    assert next(place for place, _ in _fused([[5, 1, 2], [3, 1, 9]])) == 1

@@ -10,8 +10,8 @@ from unittest import mock
 
 from agentlearn.errors import AgentlearnError
 from agentlearn.sandbox import open_sandbox
-from agentlearn.sandbox.inside import seccomp
-from agentlearn.sandbox.inside.process import no_new_privileges
+from agentlearn.sandbox.inside import kernel
+from agentlearn.sandbox.inside.kernel import no_new_privileges
 
 
 def deny(numbers: list[int], errno: int) -> None:
@@ -19,10 +19,10 @@ def deny(numbers: list[int], errno: int) -> None:
     lines = [(0x20, 0, 0, 0)]
     for number in numbers:
         lines += [(0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | errno)]
-    lines.append((0x06, 0, 0, seccomp.ALLOW))
+    lines.append((0x06, 0, 0, kernel.ALLOW))
     no_new_privileges()
-    with mock.patch.object(seccomp, "program", return_value=lines):
-        seccomp.filter_syscalls()
+    with mock.patch.object(kernel, "_filter_program", return_value=lines):
+        kernel.filter_syscalls()
 
 
 async def attempt(name: str) -> dict[str, object]:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from agentlearn.sandbox.inside.cell import run_cell
-from agentlearn.sandbox.inside.frames import MAX_FRAME_BYTES, FrameReader, pack, write_frame
+from agentlearn.sandbox.inside.config import MAX_FRAME_BYTES, FrameReader, pack, write_frame
+from agentlearn.sandbox.inside.session import _run_cell
 
 
 def cell(code: str, scope: dict[str, Any] | None = None) -> tuple[str, str]:
-    return run_cell(code, {"__name__": "__main__"} if scope is None else scope, 1)
+    return _run_cell(code, {"__name__": "__main__"} if scope is None else scope, 1)
 
 
 def test_tracebacks_contain_no_path_of_this_machine() -> None:

@@ -102,7 +102,7 @@ def test_many_sessions_one_after_the_other_leave_no_descriptor_and_no_file(
         async with open_sandbox("zygote") as sandbox:
             await many(sandbox, 20)
             fds, files = kept()
-            await many(sandbox, 300)
+            await many(sandbox, 100)
             fds_after, files_after = kept()
             assert fds_after <= fds
             assert files_after <= files + 1  # the directory of the last session may just be going
@@ -132,37 +132,6 @@ def test_the_environment_does_not_reach_the_code(monkeypatch: pytest.MonkeyPatch
             assert (await session.run("import os\nsorted(os.environ)")).stdout == (
                 "['LC_CTYPE', 'OPENBLAS_NUM_THREADS', 'PYTHONHASHSEED']\n"
             )
-
-    asyncio.run(scenario())
-
-
-@each_sandbox
-def test_kept_state_comes_back_after_a_timeout_and_a_crash(name: str) -> None:
-    async def scenario() -> None:
-        async with open_sandbox(name, keep_state_on_timeout=True) as sandbox, sandbox.open(1) as session:
-            await session.run("import random\nx = random.random()")
-            before = (await session.run("x")).stdout
-            stopped = await session.run("x = 'changed'\nwhile True: pass", timeout_s=0.1)
-            assert stopped.error == "timed out after 0.1 s; the variables are as they were before this call"
-            assert (await session.run("x")).stdout == before
-            assert (await session.run("import os\nos._exit(1)")).error.endswith("as they were before this call")
-            assert (await session.run("x")).stdout == before
-
-    asyncio.run(scenario())
-
-
-def test_state_that_cannot_be_kept_is_said_to_be_lost() -> None:
-    async def scenario() -> None:
-        async with open_sandbox("unsafe-local", keep_state_on_timeout=True) as sandbox, sandbox.open(1) as session:
-            await session.run("import time\ntime.time_ns()")
-            await session.run("while True: pass", timeout_s=0.1)
-            lost = await session.run("1")
-            assert (lost.status, lost.stdout) == ("state_lost", "")
-            assert lost.error == (
-                "repeating the earlier calls gave other results; this code was not run;"
-                " the variables are lost and the next call starts in a fresh interpreter"
-            )
-            assert (await session.run("1")).stdout == "1\n"
 
     asyncio.run(scenario())
 

@@ -44,10 +44,7 @@ def in_sandbox(name: str, scenario: Callable[[CodeSandbox], Awaitable[None]], **
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("keep_state", [False, True])
-def test_a_call_whose_zygote_is_killed_is_lost_and_the_next_session_gets_a_new_zygote(
-    keep_state: bool,
-) -> None:
+def test_a_call_whose_zygote_is_killed_is_lost_and_the_next_session_gets_a_new_zygote() -> None:
     async def scenario(sandbox: CodeSandbox) -> None:
         async with sandbox.open(1) as session, sandbox.open(2) as other:
             pid, zygote, folder = await pids(session)
@@ -66,7 +63,7 @@ def test_a_call_whose_zygote_is_killed_is_lost_and_the_next_session_gets_a_new_z
             assert (await pids(fresh))[1] != zygote
         assert not folder.exists()
 
-    in_sandbox("zygote", scenario, keep_state_on_timeout=keep_state)
+    in_sandbox("zygote", scenario)
 
 
 def test_a_zygote_killed_while_sessions_are_opened_costs_none_of_them() -> None:
@@ -148,15 +145,14 @@ def test_a_zygote_that_ends_again_and_again_is_an_error_that_says_so(monkeypatch
 
 
 def test_code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attempt(subtests: pytest.Subtests) -> None:
-    for cell in cases(__file__, "code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attempt"):
-        with subtests.test(repr(cell)):
-
-            async def scenario(sandbox: CodeSandbox) -> None:
+    async def scenario(sandbox: CodeSandbox) -> None:
+        for cell in cases(__file__, "code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attempt"):
+            with subtests.test(repr(cell)):
                 async with sandbox.open(1) as session:
                     assert (await session.run(cell, timeout_s=8)).status in ("error", "timeout", "oom", "killed")
                     assert await value(session) == "42"
 
-            in_sandbox("zygote", scenario)
+    in_sandbox("zygote", scenario)
 
 
 def test_used_up_processor_time_is_the_codes_own_also_when_it_ignores_the_first_signal() -> None:

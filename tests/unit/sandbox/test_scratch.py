@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agentlearn.sandbox.inside.scratch import remove_tree
+from agentlearn.sandbox.inside.config import remove_tree
 
 
 def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.serving.chat_request import CallInMessage, Message, ParsedAnswer, WrittenReplies
-from agentlearn.serving.chat_service import ChatService, TokenCache
+from agentlearn.serving.chat_request import CallInMessage, Message, ParsedAnswer
+from agentlearn.serving.chat_service import ChatService, _TokenCache, _WrittenReplies
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.serving.tool_calls import parse_calls
-from tests.support.toy_chat import END, ScriptedEngine, ToyFormat, spelled
+from tests.support.toy_chat import END, PAIRS, ScriptedEngine, ToyFormat, spelled
 
 Json = dict[str, Any]
 Client = httpx2.AsyncClient
@@ -75,6 +75,11 @@ def test_the_tokens_are_the_sampler_s_own() -> None:
     assert tuple(choice["token_ids"]) == (*spelled("then"), END)
     assert [one["logprob"] for one in choice["logprobs"]["content"]] == [-(one % 7) / 8 for one in choice["token_ids"]]
     assert [one["token"] for one in choice["logprobs"]["content"]] == ["t", "h", "e", "n", "<|im_end|>"]
+
+
+def test_an_answer_cut_at_its_limit_says_so() -> None:
+    choice = ask(saying("then"), body("hi", max_completion_tokens=2)).json()["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("th", "length")
 
 
 def test_tools_are_shown_called_and_answered() -> None:
@@ -185,6 +190,24 @@ def test_a_stream_carries_the_same_answer() -> None:
     assert chunks[-1]["usage"] == whole["usage"]
 
 
+def test_requests_without_a_seed_differ_and_can_be_repeated() -> None:
+    def seeds() -> list[int]:
+        engine = saying("x")
+        sent = {key: value for key, value in body("hi").items() if key != "seed"}
+
+        async def twice() -> None:
+            async with serving(engine) as client:
+                for _ in range(2):
+                    await client.post("/chat/completions", json=sent)
+
+        asyncio.run(twice())
+        return [sampling.seed for _, sampling in engine.asked]
+
+    one, two = seeds()
+    assert one != two
+    assert seeds() == [one, two]
+
+
 def test_sampling_stops_when_the_client_disconnects() -> None:
     class Endless(ScriptedEngine):
         async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
@@ -212,8 +235,35 @@ def test_sampling_stops_when_the_client_disconnects() -> None:
     assert engine.cancelled == len(engine.asked) == 1
 
 
+def converse(engine: ScriptedEngine, chat: ToyFormat, turns: int, *, calls: bool) -> list[Json]:
+    """Answers of a conversation in which each answer is sent back, as pydantic-ai would."""
+
+    async def all_turns() -> list[Json]:
+        messages: list[Json] = [{"role": "user", "content": "the ban in 1000"}]
+        answers: list[Json] = []
+        async with serving(engine, chat) as client:
+            for _ in range(turns):
+                sent = {"model": "toy", "messages": messages, "seed": 1, "return_token_ids": True, "tools": [TOOL]}
+                answers.append((await client.post("/chat/completions", json=sent)).json())
+                said = answers[-1]["choices"][0]["message"]
+                back = {"role": "assistant", "content": said["content"], "tool_calls": said.get("tool_calls", [])}
+                results = [
+                    {"role": "tool", "tool_call_id": call["id"], "content": "then 2"} for call in back["tool_calls"]
+                ]
+                messages = [*messages, back, *(results if calls else [{"role": "user", "content": "go on then"}])]
+        return answers
+
+    return asyncio.run(all_turns())
+
+
 def ids_of(answer: Json) -> list[int]:
     return [*answer["prompt_token_ids"], *answer["choices"][0]["token_ids"]]
+
+
+@given(st.lists(st.sampled_from([*PAIRS, *"thean 01\n"]), min_size=1, max_size=12).map("".join))
+def test_turns_of_words_extend_each_other_token_by_token(text: str) -> None:
+    first, second = converse(saying(text), ToyFormat(), 2, calls=False)
+    assert second["prompt_token_ids"][: len(ids_of(first))] == ids_of(first)
 
 
 def test_an_answer_that_was_cut_goes_on_from_its_own_tokens() -> None:
@@ -233,7 +283,7 @@ def test_an_answer_that_was_cut_goes_on_from_its_own_tokens() -> None:
 
 def test_answers_of_equal_text_keep_their_own_tokens() -> None:
     chat = ToyFormat()
-    cache = TokenCache(["<|im_end|>"], chat.encode)
+    cache = _TokenCache(["<|im_end|>"], chat.encode)
     apart, joined = [*spelled("then"), END], [*chat.encode("then"), END]
     assert apart != joined
     cache.store("then<|im_end|>", apart, ["call_1"])
@@ -243,7 +293,7 @@ def test_answers_of_equal_text_keep_their_own_tokens() -> None:
 
 
 def test_a_message_that_the_client_changed_is_not_restored() -> None:
-    replies = WrittenReplies(limit=2)
+    replies = _WrittenReplies(limit=2)
     replies.store(f"so\n{CALL}", ParsedAnswer("so", (("run", "{}"),)), ["call_1"])
     same = Message("assistant", "so", (CallInMessage("call_1", "run", "{}"),))
     changed = replace(same, text="no")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agentlearn.serving.chat_request import ParsedAnswer, Tool
 from agentlearn.serving.tool_calls import parse_calls
+from tests.support.cases import cases
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -22,99 +23,8 @@ PARAMETERS: dict[str, Any] = {
 TOOLS = (Tool("run", PARAMETERS, json.dumps({"name": "run", "parameters": PARAMETERS})), Tool("stop", {}, "{}"))
 HERMES = '<tool_call>\n{"name": "run", "arguments": {"code": "1"}}\n</tool_call>'
 
-ONE_CALL = {
-    "Hermes": HERMES,
-    "without line breaks": '<tool_call>{"name": "run", "arguments": {"code": "1"}}</tool_call>',
-    "with other line breaks": '\r\n<tool_call>\r\n{"name": "run",\r\n"arguments": {"code": "1"}}\r\n</tool_call>\r\n',
-    "without its end": '<tool_call>\n{"name": "run", "arguments": {"code": "1"}}',
-    "arguments as text": '<tool_call>{"name": "run", "arguments": "{\\"code\\": \\"1\\"}"}</tool_call>',
-    "in OpenAI's form": '<tool_call>{"type": "function", "function": {"name": "run", "arguments": {"code": "1"}}}',
-    "Granite": '<tool_call>[{"name": "run", "arguments": {"code": "1"}}]',
-    "Granite 3": '<|tool_call|>[{"name": "run", "arguments": {"code": "1"}}]',
-    "Phi-4-mini": '<|tool_call|>[{"type": "function", "function": {"name": "run", "arguments": {"code": "1"}}}]',
-    "Phi-4-mini, earlier": 'functools[{"name": "run", "arguments": {"code": "1"}}]',
-    "Llama 3": '{"name": "run", "parameters": {"code": "1"}}',
-    "Llama 3, with a type": '{"type": "function", "name": "run", "parameters": {"code": "1"}}',
-    "Llama 3, with its mark": '<|python_tag|>{"name": "run", "parameters": {"code": "1"}}<|eom_id|>',
-    "Llama 3, in a tag": '<function=run>{"code": "1"}</function>',
-    "xLAM": '[{"name": "run", "arguments": {"code": "1"}}]',
-    "Llama 4": '[run(code="1")]',
-    "Llama 4, with marks": "<|python_start|>[run(code='1')]<|python_end|>",
-    "LFM 2": "<|tool_call_start|>[run(code='1')]<|tool_call_end|>",
-    "OLMo 3": '<function_calls>\nrun(code="1")\n</function_calls>',
-    "Qwen3-Coder": "<tool_call>\n<function=run>\n<parameter=code>\n1\n</parameter>\n</function>\n</tool_call>",
-    "Qwen3-Coder, without its start": "<function=run>\n<parameter=code>\n1\n</parameter>\n</function>\n</tool_call>",
-    "Qwen3-Coder, without its end": "<tool_call>\n<function=run>\n<parameter=code>\n1\n</parameter>",
-    "Seed-OSS": "<seed:tool_call>\n<function=run>\n<parameter=code>1</parameter>\n</function>\n</seed:tool_call>",
-    "Mistral": '[TOOL_CALLS] [{"name": "run", "arguments": {"code": "1"}, "id": "abcdefghi"}]</s>',
-    "Mistral, newer": '[TOOL_CALLS]run[ARGS]{"code": "1"}',
-    "Mistral, with an id": '[TOOL_CALLS]run[CALL_ID]abcdefghi[ARGS]{"code": "1"}',
-    "gpt-oss": ' to=functions.run<|channel|>commentary json<|message|>{"code": "1"}',
-    "gpt-oss, otherwise": '<|channel|>commentary to=functions.run <|constrain|>json<|message|>{"code": "1"}<|call|>',
-    "DeepSeek V3": (
-        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>run\n"
-        '```json\n{"code": "1"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
-    ),
-    "DeepSeek V3.1": (
-        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>run<｜tool▁sep｜>"
-        '{"code": "1"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
-    ),
-    "DeepSeek V3.2": (
-        '<｜DSML｜function_calls>\n<｜DSML｜invoke name="run">\n<｜DSML｜parameter name="code" string="true">1'
-        "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"
-    ),
-    "MiniMax M2": (
-        '<minimax:tool_call>\n<invoke name="run">\n<parameter name="code">1</parameter>\n</invoke>\n'
-        "</minimax:tool_call>"
-    ),
-    "MiniMax M1": '<tool_calls>\n{"name": "run", "arguments": {"code": "1"}}\n</tool_calls>',
-    "GLM 4.5": "<tool_call>run\n<arg_key>code</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
-    "GLM 5": "<tool_call>run<arg_key>code</arg_key><arg_value>1</arg_value></tool_call>",
-    "Kimi K2": (
-        "<|tool_calls_section_begin|><|tool_call_begin|>functions.run:0<|tool_call_argument_begin|>"
-        '{"code": "1"}<|tool_call_end|><|tool_calls_section_end|>'
-    ),
-    "Nemotron 2": '<TOOLCALL>[{"name": "run", "arguments": {"code": "1"}}]</TOOLCALL>',
-    "Command A": (
-        '<|START_ACTION|>[\n{"tool_call_id": "0", "tool_name": "run", "parameters": {"code": "1"}}\n]<|END_ACTION|>'
-    ),
-    "InternLM": '<|action_start|><|plugin|>\n{"name": "run", "parameters": {"code": "1"}}<|action_end|>',
-    "Functionary": '>>>run\n{"code": "1"}',
-    "Gemma 4": '<|tool_call>call:run{code:<|"|>1<|"|>}<tool_call|>',
-    "FunctionGemma": "<start_function_call>call:run{code:<escape>1<escape>}<end_function_call>",
-}
-NO_CALLS = (
-    "words",
-    '{"answer": 5}',
-    '{"name": "Ann", "parameters": {"age": 3}}',
-    '{"name": "run", "description": "Runs.", "parameters": {"type": "object"}}',
-    'The call is {"name": "run", "parameters": {"code": "1"}}',
-    '{"name": "run", "parameters": {"code": "1"}} runs it.',
-    "[1, 2]",
-    "[f(x) for x in y]",
-    "[print(1)]",
-    "[other(code='1')]",
-    "[run(code=open('x').read())]",
-    'run(code="1")',
-    ">>> run\n1",
-    f"Write {HERMES} to call it.",
-    f"```\n{HERMES}\n```",
-    f"<think>I try {HERMES}",
-    f"So. <think>I try {HERMES}",
-    f"<tool_call>run</tool_call>{HERMES}",
-    "<tool_call>run this</tool_call>",
-    '<tool_call>{"name": "run", "arguments": {"code": "1',
-    "<function=run><parameter=code>1</parameter><parameter=times>2",
-    "<tool_call>run\n<arg_key>code</arg_key><arg_value>1",
-    'I send it to=functions.run {"code": "1"}',
-    "<|channel|>analysis to=python code<|message|>print(1)",
-    "[TOOL_CALLS]",
-    "<|python_tag|>print(1)",
-    *(
-        mark * 20_000
-        for mark in ("[", "[f(", "<tool_call>", "<think>", "</think>", " ", "<function_calls>a</function_calls>")
-    ),
-)
+ONE_CALL = cases(__file__, "one_call")
+"""The same call in the form of each model."""
 
 
 WITHOUT_MARKS = ("Llama 3", "Llama 3, with a type", "xLAM", "Llama 4")
@@ -164,7 +74,7 @@ def test_several_calls_are_read_in_every_form_that_repeats_its_marks(subtests: p
 
 
 def test_what_is_no_call_stays_text(subtests: pytest.Subtests) -> None:
-    for reply in NO_CALLS:
+    for reply in [*cases(__file__, "no_calls"), *(mark * 20_000 for mark in cases(__file__, "marks"))]:
         with subtests.test(reply[:40]):
             assert parse_calls(reply, TOOLS) == ParsedAnswer(reply)
 
@@ -178,6 +88,13 @@ def test_a_draft_in_a_thought_is_no_call() -> None:
         f"[THINK]{draft}[/THINK]",
     ):
         assert parse_calls(f"{thought}\n{HERMES}", TOOLS) == ParsedAnswer(thought, (("run", '{"code": "1"}'),))
+
+
+def test_a_thought_that_the_template_opened_is_one() -> None:
+    assert parse_calls(HERMES, TOOLS, prompt="<|im_start|>assistant\n<think>\n") == ParsedAnswer(HERMES)
+    reply = f"I run it.\n</think>\n\n{HERMES}"
+    assert parse_calls(reply, TOOLS, prompt="<think>\n").calls == (("run", '{"code": "1"}'),)
+    assert parse_calls('run\n{"code": "1"}', TOOLS, prompt="assistant\n\n>>>").calls == (("run", '{"code": "1"}'),)
 
 
 def test_marks_inside_of_arguments_end_nothing() -> None:
@@ -198,6 +115,11 @@ def test_values_without_quotation_marks_have_the_types_of_the_schema() -> None:
     assert json.loads(arguments) == {"code": "2", "times": 3, "more": "[1, 'a']", "any": "5", "unknown": {"a": 1}}
     ((_, unknown),) = parse_calls(f"<function=run>\n{tags}</function>").calls
     assert json.loads(unknown) == {**written, "unknown": {"a": 1}}
+
+
+def test_line_breaks_inside_of_strings_become_valid_json() -> None:
+    ((_, arguments),) = parse_calls('<tool_call>{"name": "run", "arguments": {"code": "a\nb"}}</tool_call>').calls
+    assert arguments == '{"code": "a\\nb"}'
 
 
 MARKS = ("<tool_call>", "</tool_call>", "<function=run>", "</think>", "<think>", "run", "[TOOL_CALLS]", '{"a": 1}')

@@ -6,9 +6,9 @@ import pytest
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats import (
+    PlannedComparison,
     anytime,
     clustered_mean,
-    detectable_effect,
     detectable_from_error,
     estimate_difference,
     guessed_parts,
@@ -16,33 +16,28 @@ from agentlearn.stats import (
     mean_interval,
     missed_chance,
     no_worse,
-    rollouts_needed,
     score_interval,
     score_statistic,
     sign_flip_p,
-    tasks_needed,
     two_way_mean,
     variance_parts,
 )
 from agentlearn.stats.clustered import cdf, quantile
 from agentlearn.stats.power import power_of
 
+PLANNED = PlannedComparison(parts=guessed_parts(0.5))
+EMPTY = "is empty; a statistic needs at least one number"
+LEAVE_OUT = "leave out missing measurements and pass finite numbers"
 CASES = [
     (
         lambda: clustered_mean([1.0, 2.0], ["a"]),
         "there are 2 values and 1 cluster labels; give one label per value, in order",
     ),
-    (lambda: clustered_mean([], []), "values is empty; a statistic needs at least one number"),
-    (
-        lambda: clustered_mean([math.nan], ["a"]),
-        "values[0] is nan; leave out missing measurements and pass finite numbers",
-    ),
+    (lambda: clustered_mean([], []), f"values {EMPTY}"),
+    (lambda: clustered_mean([math.nan], ["a"]), f"values[0] is nan; {LEAVE_OUT}"),
     (lambda: clustered_mean([1.0], ["a"], level=95), "level is 95; it must be strictly between 0 and 1"),
-    (lambda: estimate_difference([]), "differences is empty; a statistic needs at least one number"),
-    (
-        lambda: estimate_difference([0, math.nan]),
-        "differences[1] is nan; leave out missing measurements and pass finite numbers",
-    ),
+    (lambda: estimate_difference([]), f"differences {EMPTY}"),
+    (lambda: estimate_difference([0, math.nan]), f"differences[1] is nan; {LEAVE_OUT}"),
     (
         lambda: estimate_difference([0, 1], clusters=[1]),
         "there are 2 values and 1 cluster labels; give one label per value, in order",
@@ -53,21 +48,27 @@ CASES = [
     (lambda: no_worse([0, 1], 0.1, level=0.5), "level is 0.5; it must be strictly between 0.5 and 1"),
     (lambda: look_factor(0, 1), "look is 0; looks are counted from 1"),
     (lambda: look_factor(1, 0), "planned is 0; looks are counted from 1"),
-    (lambda: mean_interval([]), "values is empty; a statistic needs at least one number"),
-    (lambda: mean_interval([0, math.nan]), "values[1] is nan; leave out missing measurements and pass finite numbers"),
-    (lambda: mean_interval([math.inf, 0]), "values[0] is inf; leave out missing measurements and pass finite numbers"),
+    (lambda: mean_interval([]), f"values {EMPTY}"),
+    (lambda: mean_interval([0, math.nan]), f"values[1] is nan; {LEAVE_OUT}"),
+    (lambda: mean_interval([math.inf, 0]), f"values[0] is inf; {LEAVE_OUT}"),
     (
         lambda: variance_parts([[1]], []),
         "before has 1 tasks and after has 0; give the rollouts of the same tasks, in order",
     ),
-    (lambda: variance_parts([[1], []], [[1], [1]]), "before[1] is empty; a statistic needs at least one number"),
+    (lambda: variance_parts([[1], []], [[1], [1]]), f"before[1] {EMPTY}"),
     (lambda: guessed_parts(0.5).of_one_task(0, 1), "k_before is 0; it must be at least 1"),
-    (lambda: detectable_effect(guessed_parts(0.5), 0, k_before=1, k_after=1), "tasks is 0; it must be at least 1"),
     (
-        lambda: tasks_needed(guessed_parts(0.5), 0, k_before=1, k_after=1),
+        lambda: PLANNED.detectable_effect(0, k_before=1, k_after=1),
+        "tasks is 0; it must be at least 1",
+    ),
+    (
+        lambda: PLANNED.tasks_needed(0, k_before=1, k_after=1),
         "effect is 0; it must be strictly between 0 and inf",
     ),
-    (lambda: rollouts_needed(guessed_parts(0.5), math.nan, 9), "effect is nan; it must be strictly between 0 and inf"),
+    (
+        lambda: PLANNED.rollouts_needed(math.nan, 9),
+        "effect is nan; it must be strictly between 0 and inf",
+    ),
     (lambda: detectable_from_error(-1.0, 9), "standard_error is -1.0; it must be finite and not negative"),
     (lambda: detectable_from_error(1.0, 9, power=0.05), "power is 0.05; it must be strictly between 0.05 and 1"),
     (lambda: power_of(math.inf, 9), "shift is inf; it must be strictly between -inf and inf"),
@@ -80,21 +81,18 @@ CASES = [
         lambda: guessed_parts(0.5, difference_spread=-0.1),
         "difference_spread is -0.1; it must be finite and not negative",
     ),
-    (lambda: score_interval([]), "values is empty; a statistic needs at least one number"),
+    (lambda: score_interval([]), f"values {EMPTY}"),
     (lambda: score_interval([0.0, 1.5]), "values[1] is 1.5; it must be between -1 and 1"),
     (lambda: score_interval([0.0], smallest=2), "smallest is 2; it must be strictly between -inf and 1"),
     (lambda: score_interval([0.0], level=1), "level is 1; it must be strictly between 0 and 1"),
     (lambda: score_statistic([0.0], 1.5), "mean is 1.5; it must be between -1 and 1, like the values"),
     (lambda: missed_chance([0.0], 1.5), "mean is 1.5; it must be between -1 and 1, like the values"),
     (lambda: score_statistic([0.0], math.nan), "mean is nan; it must be between -1 and 1, like the values"),
-    (lambda: anytime([]), "differences is empty; a statistic needs at least one number"),
+    (lambda: anytime([]), f"differences {EMPTY}"),
     (lambda: anytime([0.5, 1.5]), "differences[1] is 1.5; it must be between -1 and 1"),
     (lambda: anytime([0.5], alpha=0), "alpha is 0; it must be strictly between 0 and 1"),
-    (lambda: sign_flip_p([], seed=0, samples=10), "differences is empty; a statistic needs at least one number"),
-    (
-        lambda: sign_flip_p([0, math.nan], seed=0, samples=10),
-        "differences[1] is nan; leave out missing measurements and pass finite numbers",
-    ),
+    (lambda: sign_flip_p([], seed=0, samples=10), f"differences {EMPTY}"),
+    (lambda: sign_flip_p([0, math.nan], seed=0, samples=10), f"differences[1] is nan; {LEAVE_OUT}"),
     (lambda: sign_flip_p([1.0], seed=0, samples=0), "samples is 0; a sampled test needs at least 1"),
     (lambda: cdf(1, 0), "degrees is 0; it must be strictly between 0 and inf"),
     (lambda: cdf(1, math.nan), "degrees is nan; it must be strictly between 0 and inf"),
@@ -102,12 +100,9 @@ CASES = [
     (lambda: quantile(0, 3), "p is 0; it must be strictly between 0 and 1"),
     (lambda: quantile(1.0, 3), "p is 1.0; it must be strictly between 0 and 1"),
     (lambda: quantile(0.5, -1), "degrees is -1; it must be strictly between 0 and inf"),
-    (lambda: two_way_mean([], [], []), "values is empty; a statistic needs at least one number"),
+    (lambda: two_way_mean([], [], []), f"values {EMPTY}"),
     (lambda: two_way_mean([1.0], [1], [1, 2]), "there are 1 values, 1 tasks and 2 seeds; give one of each per value"),
-    (
-        lambda: two_way_mean([math.inf], [1], [1]),
-        "values[0] is inf; leave out missing measurements and pass finite numbers",
-    ),
+    (lambda: two_way_mean([math.inf], [1], [1]), f"values[0] is inf; {LEAVE_OUT}"),
 ]
 
 

@@ -62,6 +62,11 @@ def test_an_effect_that_begins_after_a_thousand_differences_is_found() -> None:
     assert before.after([0.5] * 100).log_e > math.log(1_000)
 
 
+def test_very_long_evidence_neither_overflows_nor_vanishes() -> None:
+    assert EProcess().after([1.0] * 5_000).log_e > 1_000
+    assert math.isfinite(EProcess().after([-1.0] * 5_000).log_e)
+
+
 @pytest.mark.parametrize("wrong", [1.01, -1.5, math.nan, math.inf])
 def test_a_difference_outside_the_range_is_refused(wrong: float) -> None:
     with pytest.raises(ConfigError, match="between -1 and 1"):

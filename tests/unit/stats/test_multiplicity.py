@@ -20,11 +20,10 @@ BOTH = [(holm, "holm"), (benjamini_hochberg, "fdr_bh")]
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=20)
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("adjust", "oracle"), BOTH)
-def test_adjusted_values_agree_with_statsmodels(adjust: Adjust, oracle: str, seed: int):
-    rng = random.Random(seed)
-    ps = [rng.random() ** 3 for _ in range(12)] + [0.0, 1.0, 0.25, 0.25]
+def test_adjusted_values_agree_with_statsmodels(adjust: Adjust, oracle: str):
+    rng = random.Random(3)
+    ps = [rng.random() ** 3 for _ in range(40)] + [0.0, 1.0, 0.25, 0.25]
     rng.shuffle(ps)
     # Few calls: each makes the garbage collector run.
     assert adjust(ps) == pytest.approx(multipletests(ps, method=oracle)[1], rel=1e-10)

@@ -1,5 +1,6 @@
 """pass@k and pass^k."""
 
+import math
 from itertools import combinations
 
 import pytest
@@ -29,6 +30,12 @@ def test_too_few_rollouts_give_none():
     assert pass_at_k(4, 4, 5) is None
     assert pass_at_k(0, 0, 1) is None
     assert pass_hat_k(4, 4, 5) is None
+
+
+def test_large_numbers_stay_exact():
+    product = 1 - math.prod((1_000 - 10 - i) / (1_000 - i) for i in range(100))
+    assert pass_at_k(1_000, 10, 100) == pytest.approx(product, rel=1e-12)
+    assert pass_at_k(100_000, 1, 1) == 1e-5
 
 
 @pytest.mark.parametrize(("n", "c", "k"), [(5, 6, 1), (5, -1, 1), (5, 2, 0), (-1, 0, 1)])

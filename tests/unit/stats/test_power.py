@@ -11,21 +11,18 @@ from statsmodels.stats.power import TTestPower
 
 from agentlearn.stats import (
     Clusters,
+    PlannedComparison,
     VarianceParts,
-    detectable_effect,
     estimate_difference,
     guessed_parts,
     measured_clusters,
-    planned_power,
-    rollouts_needed,
     sign_flip_p,
-    tasks_needed,
     variance_parts,
 )
 from agentlearn.stats.power import detectable_shift, power_of
 
 # Miller's example: answers as uncertain as a uniform share of right ones, true differences of variance 1/9.
-MILLER = guessed_parts(0.5, task_spread=math.sqrt(1 / 12), difference_spread=1 / 3)
+MILLER = PlannedComparison(parts=guessed_parts(0.5, task_spread=math.sqrt(1 / 12), difference_spread=1 / 3))
 
 
 @settings(max_examples=25)
@@ -39,8 +36,8 @@ def test_power_agrees_with_the_noncentral_t_of_scipy(shift: float, degrees: floa
 
 
 def test_the_detectable_shift_has_that_power(subtests: pytest.Subtests):
-    for degrees in [1, 2, 7.5, 29, 199]:
-        for power in [0.5, 0.8, 0.95]:
+    for degrees in [1, 7.5, 199]:
+        for power in [0.5, 0.95]:
             with subtests.test(repr((degrees, power))):
                 shift = detectable_shift(degrees, power=power)
                 assert power_of(shift, degrees) == pytest.approx(power, abs=1e-10)
@@ -49,30 +46,39 @@ def test_the_detectable_shift_has_that_power(subtests: pytest.Subtests):
 @pytest.mark.parametrize("n", [6, 10, 30, 200])
 def test_the_detectable_effect_agrees_with_statsmodels(n: int):
     parts = VarianceParts(true_difference=1, before=0, after=0, unclamped=1)
-    effect = detectable_effect(parts, n, k_before=1, k_after=1)
+    effect = PlannedComparison(parts=parts).detectable_effect(n, k_before=1, k_after=1)
     assert float(TTestPower().power(effect, n, 0.05)) == pytest.approx(0.8, abs=1e-10)
     # Its own search for the effect stops earlier than ours.
     assert float(TTestPower().solve_power(None, nobs=n, power=0.8, alpha=0.05)) == pytest.approx(effect, rel=1e-5)
+
+
+def test_the_published_sample_sizes():
+    assert (MILLER.parts.before, MILLER.parts.true_difference) == (pytest.approx(1 / 6), pytest.approx(1 / 9))
+    assert float(TTestPower().solve_power(0.5, power=0.8, alpha=0.05)) == pytest.approx(33.367, abs=5e-4)
+    assert power_of(0.5 * math.sqrt(33.367), 32.367) == pytest.approx(0.8, abs=5e-6)
+    one = VarianceParts(true_difference=1, before=0, after=0, unclamped=1)
+    assert PlannedComparison(parts=one).tasks_needed(0.5, k_before=1, k_after=1) == 34
+    assert MILLER.tasks_needed(0.03, k_before=1, k_after=1) == 3_878  # the error must be estimated too
 
 
 @settings(max_examples=25)
 @given(st.floats(0.1, 2), st.sampled_from([0.5, 0.8, 0.9]), st.integers(1, 8), st.integers(1, 8))
 def test_the_tasks_needed_are_the_fewest(effect: float, power: float, k_before: int, k_after: int):
     counts = {"k_before": k_before, "k_after": k_after}
-    n = tasks_needed(MILLER, effect, power=power, **counts)
-    assert detectable_effect(MILLER, n, power=power, **counts) <= effect * (1 + 1e-9)
-    assert n == 2 or detectable_effect(MILLER, n - 1, power=power, **counts) > effect * (1 - 1e-9)
+    n = MILLER.tasks_needed(effect, power=power, **counts)
+    assert MILLER.detectable_effect(n, power=power, **counts) <= effect * (1 + 1e-9)
+    assert n == 2 or MILLER.detectable_effect(n - 1, power=power, **counts) > effect * (1 - 1e-9)
 
 
 @settings(max_examples=25)
 @given(st.floats(0.02, 0.5), st.integers(2, 2_000))
 def test_the_rollouts_needed_are_the_fewest_or_none_helps(effect: float, n: int):
-    k = rollouts_needed(MILLER, effect, n)
+    k = MILLER.rollouts_needed(effect, n)
     if k is None:
-        assert detectable_effect(MILLER, n, k_before=10**9, k_after=10**9) > effect * (1 - 1e-6)
+        assert MILLER.detectable_effect(n, k_before=10**9, k_after=10**9) > effect * (1 - 1e-6)
         return
-    assert detectable_effect(MILLER, n, k_before=k, k_after=k) <= effect * (1 + 1e-9)
-    assert k == 1 or detectable_effect(MILLER, n, k_before=k - 1, k_after=k - 1) > effect * (1 - 1e-9)
+    assert MILLER.detectable_effect(n, k_before=k, k_after=k) <= effect * (1 + 1e-9)
+    assert k == 1 or MILLER.detectable_effect(n, k_before=k - 1, k_after=k - 1) > effect * (1 - 1e-9)
 
 
 def test_the_parts_are_right_on_average_with_any_numbers_of_rollouts():
@@ -105,6 +111,14 @@ def test_the_parts_worked_by_hand():
     assert parts.unclamped == pytest.approx(0.1875 - (0.25 + 0.25 + 0.0625) / 3)
 
 
+def test_a_task_with_one_rollout_borrows_the_variance_of_its_arm():
+    parts = variance_parts([[0, 1], [0]], [[1, 0], [1, 1]])
+    assert parts is not None
+    assert parts.before == 0.5
+    assert parts.unclamped == pytest.approx(0.5 - (0.5 / 2 + 0.5 + 0.5 / 2) / 2)
+    assert parts.true_difference == 0
+
+
 def test_parts_that_cannot_be_told_apart_are_none():
     assert variance_parts([[0], [1]], [[0, 1], [1, 1]]) is None
     assert variance_parts([[0, 1]], [[0, 1]]) is None
@@ -114,15 +128,34 @@ def test_clusters_that_gain_alike_count_once():
     """60 tasks in 25 clusters, with nothing but true differences, are 25 independent values."""
     parts = VarianceParts(true_difference=0.04, before=0, after=0, unclamped=0.04)
     layout = Clusters(count=30, alike=1.0)
-    together = planned_power(parts, 0.1, 60, k_before=4, k_after=4, clusters=layout)
-    assert together == pytest.approx(planned_power(parts, 0.1, 30, k_before=4, k_after=4), abs=1e-12)
-    assert together < planned_power(parts, 0.1, 60, k_before=4, k_after=4)
+    together = PlannedComparison(parts=parts, clusters=layout).power(0.1, 60, k_before=4, k_after=4)
+    assert together == pytest.approx(PlannedComparison(parts=parts).power(0.1, 30, k_before=4, k_after=4), abs=1e-12)
+    assert together < PlannedComparison(parts=parts).power(0.1, 60, k_before=4, k_after=4)
+
+
+def test_more_tasks_of_the_same_clusters_may_never_be_enough():
+    parts = VarianceParts(true_difference=0.04, before=0.2, after=0.2, unclamped=0.04)
+    fixed = PlannedComparison(parts=parts, clusters=Clusters(count=10))
+    assert fixed.tasks_needed(0.05, k_before=4, k_after=4) is None
+    assert fixed.rollouts_needed(0.05, 60) is None
+    growing = PlannedComparison(parts=parts, clusters=Clusters(size=6))
+    assert growing.tasks_needed(0.05, k_before=4, k_after=4) is not None
 
 
 def test_five_clusters_are_too_few_for_random_signs():
     parts = VarianceParts(true_difference=0.01, before=0.0, after=0.0, unclamped=0.01)
-    assert planned_power(parts, 0.9, 50, k_before=1, k_after=1, clusters=Clusters(count=5)) == 0
-    assert planned_power(parts, 0.9, 50, k_before=1, k_after=1, clusters=Clusters(count=6)) > 0.99
+    assert PlannedComparison(parts=parts, clusters=Clusters(count=5)).power(0.9, 50, k_before=1, k_after=1) == 0
+    assert PlannedComparison(parts=parts, clusters=Clusters(count=6)).power(0.9, 50, k_before=1, k_after=1) > 0.99
+
+
+def test_hidden_clusters_that_could_lose_everything_must_be_ruled_out():
+    parts = VarianceParts(true_difference=0.0001, before=0.0, after=0.0, unclamped=0.0001)
+    layout = Clusters(count=10)
+    assert PlannedComparison(parts=parts, clusters=layout).power(0.1, 60, k_before=1, k_after=1) > 0.99
+    planned = PlannedComparison(parts=parts, clusters=layout, most_lost=0.5)
+    assert planned.power(0.1, 60, k_before=1, k_after=1) < 0.01
+    least = planned.detectable_effect(60, k_before=1, k_after=1)
+    assert planned.power(least, 60, k_before=1, k_after=1) == pytest.approx(0.8, abs=1e-6)
 
 
 @given(st.floats(0.004, 0.4), st.floats(0.0, 0.2), st.integers(1, 16), st.floats(0.0, 1.0), st.integers(1, 8))
@@ -132,11 +165,11 @@ def test_the_named_number_of_tasks_is_the_first_that_is_enough(
 ):
     parts = VarianceParts(true_difference=spread**2, before=0.2, after=0.25, unclamped=spread**2)
     layout = Clusters(size=size, alike=alike)
-    found = tasks_needed(parts, effect, k_before=k, k_after=k, clusters=layout)
+    found = PlannedComparison(parts=parts, clusters=layout).tasks_needed(effect, k_before=k, k_after=k)
     assert found is not None
 
     def power(tasks: int) -> float:
-        return planned_power(parts, effect, tasks, k_before=k, k_after=k, clusters=layout)
+        return PlannedComparison(parts=parts, clusters=layout).power(effect, tasks, k_before=k, k_after=k)
 
     assert power(found) >= 0.8 - 1e-6
     assert found == 2 or power(found - 1) < 0.8 + 1e-6
@@ -175,7 +208,9 @@ def test_the_forecast_is_the_share_of_simulated_comparisons(count: int, size: in
     within = 0.25 - 0.4**2 / 12 - spread**2 / 4 - gain**2 / 4
     parts = VarianceParts(true_difference=spread**2, before=within, after=within, unclamped=spread**2)
     layout = Clusters(count=count)
-    forecast = planned_power(parts, gain, len(labels), k_before=k, k_after=k, clusters=layout, right_or_wrong=True)
+    forecast = PlannedComparison(parts=parts, clusters=layout, right_or_wrong=True).power(
+        gain, len(labels), k_before=k, k_after=k
+    )
     assert forecast == pytest.approx(found / runs, abs=0.09)
-    alone = planned_power(parts, gain, len(labels), k_before=k, k_after=k)
+    alone = PlannedComparison(parts=parts).power(gain, len(labels), k_before=k, k_after=k)
     assert alone > found / runs + 0.1, "without clusters the forecast is far too high"

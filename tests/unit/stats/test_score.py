@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.optimize import brentq
 from statsmodels.stats.proportion import proportion_confint
 
-from agentlearn.stats import missed_bounds, missed_chance, score_interval, score_statistic
+from agentlearn.stats import mcnemar_p, missed_bounds, missed_chance, score_interval, score_statistic
 
 Z = float(stats.norm.ppf(0.975))
 tasks = st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 100)).filter(lambda counts: sum(counts) > 0)
@@ -104,11 +104,22 @@ def test_the_interval_holds_the_means_that_are_not_rejected(values: list[float],
         assert outside <= found.high or abs(score_statistic(values, outside)) >= reach * (1 - 1e-9)
 
 
+def test_at_zero_it_is_mcnemars_statistic():
+    assert score_statistic(differences(9, 2, 60), 0.0) == pytest.approx(7 / math.sqrt(11), rel=1e-12)
+    assert mcnemar_p(9, 2) == pytest.approx(0.0654296875)
+
+
 def test_ties_alone_give_an_interval_with_a_width():
     found = score_interval([0.0] * 200)
     assert found.high == pytest.approx(Z**2 / (200 + Z**2), rel=1e-12)
     assert found.low == pytest.approx(-(Z**2) / (200 + Z**2), rel=1e-12)
     assert score_interval([0.25] * 9).high == pytest.approx((9 * 0.25 + Z**2) / (9 + Z**2), rel=1e-12)
+
+
+def test_what_a_sample_of_equal_values_can_miss_depends_on_its_size_alone():
+    assert missed_chance([0.0] * 59, 0.05) == pytest.approx(0.95**59)
+    low, high = missed_bounds([0.0] * 200, 0.05, smallest=-1, largest=1)
+    assert (low, high) == (pytest.approx(0.05 ** (1 / 200) - 1), pytest.approx(1 - 0.05 ** (1 / 200)))
 
 
 def test_the_share_of_missed_values_is_the_most_likely_one():
@@ -130,6 +141,15 @@ def test_the_bounds_of_the_missed_are_where_their_chance_is_alpha(values: list[f
     for bound in (low, high):
         if abs(bound - mean) > 1e-6 and abs(bound) < 1 - 1e-6:
             assert missed_chance(values, bound) == pytest.approx(alpha, rel=1e-3)
+
+
+def test_the_range_can_be_any():
+    scaled = score_interval([0.0, 5.0, 10.0, 10.0], smallest=0, largest=10)
+    plain = score_interval([-1.0, 0.0, 1.0, 1.0])
+    for one, other in ((scaled.low, plain.low), (scaled.high, plain.high), (scaled.mean, plain.mean)):
+        assert one == pytest.approx(5 + 5 * (other or 0))
+    assert scaled.standard_error == pytest.approx(5 * (plain.standard_error or 0))
+    assert score_interval([0.5]).standard_error is None
 
 
 def test_the_ends_of_the_range():

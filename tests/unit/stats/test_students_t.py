@@ -3,6 +3,7 @@
 import math
 import threading
 
+import mpmath
 import pytest
 from scipy import stats
 
@@ -42,6 +43,13 @@ def test_infinite_degrees_are_the_normal_distribution():
 def test_far_tails_keep_their_relative_precision():
     assert quantile(1e-12, 4) == pytest.approx(-quantile(1 - 1e-12, 4), rel=1e-3)
     assert cdf(quantile(1e-12, 4), 4) == pytest.approx(1e-12, rel=1e-12)
+
+
+def test_nobodys_precision_is_read_or_changed():
+    before = cdf(1.3, 7)
+    with mpmath.workdps(5):
+        assert cdf(1.3, 7) == before
+        assert mpmath.mp.dps == 5
 
 
 def test_threads_do_not_disturb_one_another():

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import AgentlearnError
-from agentlearn.store import Repaired, StoreReader, check_store, read_store, repair_store
+from agentlearn.store import StoreReader, check_store, read_store, repair_store
+from agentlearn.store.integrity import Repaired
 from tests.unit.store import nouns
 from tests.unit.store.damage import CALLS, ROLLOUTS, damaged, left_by_a_longer_run
 

@@ -14,14 +14,12 @@ from agentlearn.store import open_store, read_store, trajectory_store
 from agentlearn.store.codec import (
     RolloutEntry,
     RowGroup,
-    call_rows,
     encode_entry,
-    entry_rows,
     row,
     task_rows,
     trajectory_rows,
 )
-from agentlearn.store.database import Database, read_journal
+from agentlearn.store.database import Database, JournalState
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
 from agentlearn.types.task import Task
 from tests.support.cases import cases
@@ -54,7 +52,7 @@ def stored(database: Database) -> list[object]:
 
 
 def test_a_group_is_one_commit_and_every_row_names_it(database: Database) -> None:
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     assert commits.commit(units(5)) == [None] * 5
     assert asked(database, "SELECT seq, n_rows FROM commit_log") == [(1, 5 * 5)]
     assert asked(database, "SELECT count(*), max(seq) FROM step") == [(15, 1)]
@@ -82,7 +80,7 @@ def test_producers_share_commits_and_wait_where_the_queue_is_full(
 
 
 def test_a_refused_unit_fails_alone(database: Database) -> None:
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     group = [*units(4), *units(1), (row("trajectory_body", rollout="x", format=2**70, steps="", messages=""),)]
     group.insert(2, (row("run_event", **nouns.run_event(seed=2**70).model_dump(exclude={"at"}), happened_at=nouns.AT),))
     outcomes = commits.commit(group)
@@ -102,11 +100,11 @@ def rollout(g: int) -> JournalEntry:
 
 def call(ordinal: int, **changes: object) -> JournalEntry:
     record = nouns.call(ordinal, **changes)
-    return JournalEntry(call_rows(record), encode_entry(record))
+    return JournalEntry.of(record)
 
 
 def test_rollouts_wait_in_the_file_and_share_one_commit(database: Database) -> None:
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     for g in range(5):
         assert commits.write([rollout(g)]) == [None]
     assert (commits.waiting, stored(database)) == (5, [])
@@ -117,7 +115,7 @@ def test_rollouts_wait_in_the_file_and_share_one_commit(database: Database) -> N
 
 
 def test_a_rollout_that_is_stored_already_is_refused_before_it_is_acknowledged(database: Database) -> None:
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     assert commits.write([rollout(0)]) == [None]
     commits.flush()
     assert commits.write([rollout(1)]) == [None]
@@ -142,10 +140,10 @@ def test_stored_rollouts_are_known_in_a_store_of_any_size(
     database: Database, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(group_commit, "MOST_REMEMBERED", most)
-    earlier = GroupCommit(database, entry_rows)
+    earlier = GroupCommit(database)
     assert earlier.commit(units(1)) == [None]
     earlier.close()
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     for g in (1, 2, 3):
         assert commits.write([rollout(g)]) == [None]
         commits.flush()
@@ -156,7 +154,7 @@ def test_stored_rollouts_are_known_in_a_store_of_any_size(
 
 
 def test_a_number_that_no_column_holds_is_refused_before_it_is_acknowledged(database: Database) -> None:
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     outcomes = commits.write([call(0), call(1, tokens_in=2**63), call(2)])
     assert [outcome and outcome.code for outcome in outcomes] == [None, "row_refused", None]
     assert str(outcomes[1]) == (
@@ -168,7 +166,7 @@ def test_a_number_that_no_column_holds_is_refused_before_it_is_acknowledged(data
 
 
 def test_what_waits_is_taken_in_where_it_grows_large(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     monkeypatch.setattr(group_commit, "MAX_WAITING_BYTES", 2 * len(rollout(0).content) - 1)
     for g in range(2):
         commits.write([rollout(g)])
@@ -180,24 +178,24 @@ def test_the_journal_keeps_entries_until_a_checkpoint_and_stays_small(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_commit, "CHECKPOINT_BYTES", 2**17)
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     most = 0
     for n in range(160):
         assert commits.write([call(n, response="x" * 4_000), task_rows([nouns.TASK])]) == [None, None]
-        most = max(most, len(read_journal(database.directory).entries))
+        most = max(most, len(JournalState.read(database.directory).entries))
     assert 10 < most < 100
     assert (database.directory / "journal.sqlite-wal").stat().st_size < 2**23
     commits.close()
     database.close()
     assert (database.directory / "journal.sqlite").stat().st_size < 2**19
-    assert not read_journal(database.directory).entries
+    assert not JournalState.read(database.directory).entries
 
 
 def test_entries_that_share_a_commit_with_rows_are_in_the_journal_too(database: Database) -> None:
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     outcomes = commits.write([task_rows([nouns.TASK]), rollout(0), rollout(0), call(0)])
     assert [outcome and outcome.code for outcome in outcomes] == [None, None, "row_refused", None]
-    assert len(read_journal(database.directory).entries) == 2
+    assert len(JournalState.read(database.directory).entries) == 2
     assert stored(database) == [0]
     commits.close()
 
@@ -208,7 +206,7 @@ def test_where_the_database_cannot_be_asked_a_rollout_is_committed(
     def invalid(*_: object) -> set[str]:
         raise duckdb.FatalException("invalidated")
 
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     monkeypatch.setattr(GroupCommit, "_stored", invalid)
     assert commits.write([rollout(0), call(0)]) == [None, None]
     assert (commits.waiting, stored(database)) == (0, [0])
@@ -219,7 +217,7 @@ class FailingLedger(GroupCommit):
     """A GroupCommit whose first transactions fail, before they began or after they were committed."""
 
     def __init__(self, database: Database, failures: Sequence[Exception], *, after: bool) -> None:
-        super().__init__(database, entry_rows)
+        super().__init__(database)
         self._failures = list(failures)
         self._after = after
         self.tried = 0
@@ -328,7 +326,7 @@ def test_a_checkpoint_empties_the_log_and_a_failed_one_loses_nothing(
 
 
 def test_the_log_is_kept_where_the_disk_may_be_too_full(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     commits.commit(units(1))
     log = database.directory / "store.duckdb.wal"
     with monkeypatch.context() as patch:
@@ -347,7 +345,7 @@ def test_sql_reaches_nothing_outside_the_store(database: Database, sql: str) -> 
 
 
 def test_row_groups_stay_small_and_bodies_are_compressed(database: Database) -> None:
-    commits = GroupCommit(database, entry_rows)
+    commits = GroupCommit(database)
     for start in range(0, 6_000, 2_000):
         commits.commit(
             [(row("metric", run=f"{n}", step=n, name="loss", value=0.5),) for n in range(start, start + 2_000)]

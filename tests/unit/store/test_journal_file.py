@@ -15,9 +15,9 @@ from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import check_store, open_store, read_store
 from agentlearn.store import group_commit as group_commit
 from agentlearn.store.codec import encode_entry
-from agentlearn.store.database import Database, read_journal
-from agentlearn.store.journal_file import JournalFile, checksum, intact_entries
-from agentlearn.store.store_files import WATERMARK, Acknowledged, Watermark, read_watermark, write_watermark
+from agentlearn.store.database import Database, JournalState
+from agentlearn.store.journal_file import JournalFile, _checksum, intact_entries
+from agentlearn.store.store_files import WATERMARK, Acknowledged, Watermark
 from tests.unit.store import nouns
 
 batches = st.lists(st.lists(st.binary(max_size=60), min_size=1, max_size=8), max_size=4)
@@ -49,13 +49,13 @@ def test_what_was_appended_is_read_back_in_order(tmp_path_factory: pytest.TempPa
     with closing(JournalFile(store)) as journal:
         assert journal.last() == len(contents)
         assert journal.read(1, len(contents)) == contents
-    state = read_journal(store)
+    state = JournalState.read(store)
     assert (state.last, state.entries, state.problem) == (
         len(contents),
         dict(enumerate(contents, start=1)),
         None,
     )
-    assert read_watermark(store / WATERMARK) == (
+    assert Acknowledged.read(store / WATERMARK) == (
         state.identity,
         len(contents),
         0,
@@ -67,7 +67,7 @@ def test_what_was_appended_is_read_back_in_order(tmp_path_factory: pytest.TempPa
 def test_a_checksum_notices_a_flipped_bit_and_another_number(content: bytes, number: int, bit: int, at: int) -> None:
     flipped = bytearray(content)
     flipped[at % len(content)] ^= 1 << bit
-    wanted = checksum(number, content)
+    wanted = _checksum(number, content)
     assert intact_entries([(number, wanted, content)]) == {number: content}
     assert intact_entries([(number, wanted, bytes(flipped))]) == {}
     assert intact_entries([(number + 1, wanted, content)]) == {}
@@ -99,9 +99,9 @@ def test_a_journal_that_goes_back_in_time_is_refused(store: Path, journal: Journ
 
 
 def test_a_journal_of_another_store_is_refused(store: Path) -> None:
-    known = read_watermark(store / WATERMARK)
+    known = Acknowledged.read(store / WATERMARK)
     assert isinstance(known, Acknowledged)
-    write_watermark(store / WATERMARK, known._replace(identity="0" * 32))
+    known._replace(identity="0" * 32).write(store / WATERMARK)
     with pytest.raises(StoreDamaged, match="belongs to another store"):
         JournalFile(store)
 
@@ -109,11 +109,11 @@ def test_a_journal_of_another_store_is_refused(store: Path) -> None:
 @given(marks=st.lists(st.tuples(st.integers(0, 2**63), st.integers(0, 2**63)), min_size=1))
 def test_a_watermark_only_rises(tmp_path_factory: pytest.TempPathFactory, marks: list[tuple[int, int]]) -> None:
     path = tmp_path_factory.mktemp("mark") / WATERMARK
-    write_watermark(path, Acknowledged("ab" * 16, 0, 0))
+    Acknowledged("ab" * 16, 0, 0).write(path)
     with closing(Watermark(path)) as mark:
         for journal, commit in marks:
             mark.lift(journal=journal, commit=commit)
-    assert read_watermark(path) == ("ab" * 16, max(one for one, _ in marks), max(one for _, one in marks), 0)
+    assert Acknowledged.read(path) == ("ab" * 16, max(one for one, _ in marks), max(one for _, one in marks), 0)
 
 
 def test_a_forked_child_is_refused(journal: JournalFile) -> None:
@@ -135,11 +135,11 @@ def test_queries_find_records_that_wait_in_the_journal(tmp_path: Path) -> None:
         async with open_store(tmp_path) as store:
             record = nouns.call(0)
             await store.record(record)
-            assert list(read_journal(tmp_path).entries) == [1]
+            assert list(JournalState.read(tmp_path).entries) == [1]
             assert store.calls(nouns.RUN, record.unit) == [record]
-            assert list(read_journal(tmp_path).entries) == [1]  # the database has it in its log alone
+            assert list(JournalState.read(tmp_path).entries) == [1]  # the database has it in its log alone
             await store.checkpoint()
-            assert not read_journal(tmp_path).entries
+            assert not JournalState.read(tmp_path).entries
 
     asyncio.run(main())
 
@@ -173,7 +173,7 @@ def test_entries_that_a_crash_left_in_the_journal_and_in_the_database_count_once
     with monkeypatch.context() as patched:
         patched.setattr(JournalFile, "remove", lambda *_: None)  # pyright: ignore[reportUnknownLambdaType]
         asyncio.run(main())
-    assert len(read_journal(tmp_path).entries) == 2
+    assert len(JournalState.read(tmp_path).entries) == 2
     with read_store(tmp_path) as reader:
         assert reader.counts(nouns.RUN).rollouts == {"ok": 1}
         assert reader.counts(nouns.RUN).calls == 1
@@ -198,6 +198,6 @@ def test_eight_processes_append_at_once_and_none_is_refused(store: Path) -> None
     for worker in workers:
         worker.join(300)
     assert [worker.exitcode for worker in workers] == [0] * 8
-    state = read_journal(store)
+    state = JournalState.read(store)
     assert state.last == 800
     assert sorted(state.entries.values()) == sorted(f"{name}/{n}".encode() for name in range(8) for n in range(100))

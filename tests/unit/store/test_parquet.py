@@ -7,8 +7,8 @@ import duckdb
 import pytest
 
 from agentlearn.errors import DataError
-from agentlearn.store import Selection, TableFile, open_store, read_store
-from agentlearn.store.parquet import parquet_rows, write_parquet
+from agentlearn.store import Selection, open_store, read_store
+from agentlearn.store.parquet import TableFile, parquet_rows, write_parquet
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
 from tests.unit.store import nouns

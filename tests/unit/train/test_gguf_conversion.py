@@ -13,8 +13,16 @@ from agentlearn.cli.app import run  # noqa: E402
 from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.train.fetching import conversion  # noqa: E402
 from agentlearn.train.fetching.fetch import convert_file  # noqa: E402
-from agentlearn.train.serving.local import load_for_serving  # noqa: E402
-from tests.support.tiny_gguf import reference_tokenizer, tiny_llama, write_gguf  # noqa: E402
+from agentlearn.train.serving.local import (  # noqa: E402
+    generation_ends,
+    load_for_serving,
+)
+from tests.support.tiny_gguf import (  # noqa: E402
+    END,
+    reference_tokenizer,
+    tiny_llama,
+    write_gguf,
+)
 
 TEXTS = (
     "What is 100 + 1,000?  Then   7\n\n\t 8 00",
@@ -53,6 +61,27 @@ def test_texts_become_the_tokens_that_the_file_describes(splitting: str, tmp_pat
         assert made.encode(text) == reference.encode(text)
         assert made.decode(made.encode(text)) == text
     assert reference_tokenizer("smollm").encode("100") != reference_tokenizer("gpt-2").encode("100")
+
+
+def test_an_answer_ends_where_the_file_says(folder: Path) -> None:
+    loaded = load_for_serving(str(folder))
+    end = loaded.tokenizer.convert_tokens_to_ids(END)
+    assert generation_ends(loaded.model.generation_config) == {end}
+    assert loaded.tokenizer.eos_token == END
+    assert loaded.tokenizer.model_max_length == 512
+
+
+def test_other_files_in_its_folder_are_not_used(file: Path, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "tiny.gguf").write_bytes(file.read_bytes())
+    code = {"auto_map": {"AutoTokenizer": ["own.Own", None], "AutoConfig": "own.Own"}, "chat_template": "other"}
+    for name in ("tokenizer_config.json", "config.json", "generation_config.json"):
+        (tmp_path / name).write_text(json.dumps({**code, "model_type": "own", "eos_token_id": 0}))
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    convert_file(tmp_path / "tiny.gguf", tmp_path / "made")
+    assert not (tmp_path / "ran").exists()
+    for name in ("config.json", "tokenizer_config.json", "chat_template.jinja", "model.safetensors"):
+        assert (tmp_path / "made" / name).read_bytes() == (folder / name).read_bytes()
 
 
 def test_the_command_converts_a_file(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,12 +138,12 @@ def test_a_conversion_with_other_results_is_refused(
         model.model.rotary_emb.inv_freq.mul_(2)
 
     with monkeypatch.context() as patch:
-        patch.setattr(conversion, "load_base", changed(conversion.load_base, other_rope))
+        patch.setattr(conversion.ModelSource, "load", changed(conversion.ModelSource.load, other_rope))
         assert "it computes other logits" in refused(tmp_path / "tiny.gguf").message
 
     def other_end(model: Any) -> None:
         model.generation_config.eos_token_id = 3
 
     with monkeypatch.context() as patch:
-        patch.setattr(conversion, "load_base", changed(conversion.load_base, other_end))
+        patch.setattr(conversion.ModelSource, "load", changed(conversion.ModelSource.load, other_end))
         assert "other tokens end an answer" in refused(tmp_path / "tiny.gguf").message

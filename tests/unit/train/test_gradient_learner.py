@@ -13,7 +13,7 @@ import pytest
 from agentlearn.learning.callbacks import Advanced, Held, Update
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.settings import train_settings
-from agentlearn.train.teaching import PromptPair
+from agentlearn.train.teaching import _PromptPair
 from agentlearn.train.update.metrics import StepMetrics
 from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.types.experience import EMPTY_LIBRARY
@@ -89,7 +89,7 @@ class StubTeaching:
         return trajectory.g >= 2
 
     def prompts(self, trajectory: Trajectory) -> Any:
-        pair = PromptPair(student=(1, 2), teacher=(7, 1, 2))
+        pair = _PromptPair(student=(1, 2), teacher=(7, 1, 2))
         return SimpleNamespace(guided=self.guided(trajectory), pair=lambda _: pair)
 
 
@@ -172,6 +172,18 @@ def test_several_rewards_are_weighted_and_their_means_shown() -> None:
     assert figures[f"rewards/{VOWELS}/mean"] == pytest.approx(0.1 / 3)
     assert figures[f"rewards/{VOWELS}/failed"] == 0
     assert made.evidence.notes == ()
+
+
+def test_long_answers_are_punished() -> None:
+    one = learner(advantages="none", overlong="punish", overlong_window=8)
+    update(one, group("t", 0.0, 1.0))
+    assert advantages(one) == {"t-0": -0.5, "t-1": 0.5}
+
+
+def test_several_rewards_can_be_normalised_one_by_one() -> None:
+    one = learner(rewards={BREVITY: 1.0}, reward_combination="normalise_then_sum", advantage_eps=1e-6)
+    update(one, group("t", 0.0, 1.0, answers=["", "bcd"]), group("u", 0.0, 1.0, answers=["bcd", ""]))
+    assert list(advantages(one).values()) == pytest.approx([0, 0, -(2**0.5), 2**0.5], abs=1e-4)
 
 
 def test_a_reward_that_fails_is_counted_and_never_scored_as_0() -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.update.microbatch import (
+    MicroBatch,
     canonical_order,
     check_rows,
-    collate,
     divide_rows,
     forward_length,
     plan_microbatches,
@@ -33,7 +33,7 @@ def test_every_row_is_in_one_micro_batch_within_the_budget(lengths: list[int], b
 
 def test_a_micro_batch_holds_the_trained_tokens_and_no_others() -> None:
     rows = some_rows(5)
-    batch = collate(rows)
+    batch = MicroBatch.of(rows)
     width = batch.ids_BT.shape[1]
     assert width == max(forward_length(row) for row in rows)
     for n, (place, target, b) in enumerate(zip(batch.places_N, batch.targets_N, batch.row_N, strict=True)):

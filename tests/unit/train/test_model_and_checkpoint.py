@@ -14,8 +14,8 @@ from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update.logprob_model import LogprobModel  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
-from agentlearn.train.weights.checkpoint import STATE, list_checkpoints, restore_checkpoint, save_checkpoint  # noqa: E402
-from agentlearn.train.weights.model import Int8Linear, load_for_training, load_reference_model, weights_hash  # noqa: E402
+from agentlearn.train.weights.checkpoint import STATE, CheckpointStore, _list_checkpoints  # noqa: E402
+from agentlearn.train.weights.model import _Int8Linear, load_for_training, load_reference_model, weights_hash  # noqa: E402
 from tests.support.families import family_folder  # noqa: E402
 from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer  # noqa: E402
 
@@ -49,6 +49,15 @@ def test_an_adapter_is_all_that_trains_and_changes_nothing_at_first(saved: str) 
         assert name not in frozen or torch.equal(one, frozen[name])
 
 
+def test_frozen_weights_are_halved_and_the_adapter_is_not(saved: str) -> None:
+    model = load_for_training(saved, told(lora_rank=4, dtype="bf16")).model
+    kinds = {(one.requires_grad, one.dtype) for one in model.parameters()}
+    assert kinds == {(True, torch.float32), (False, torch.bfloat16)}
+    updater = Updater(model, told(lora_rank=4, dtype="bf16"))
+    assert updater.step(some_rows(4)).steps == 1
+    assert {one.dtype for one in load_for_training(saved, told(dtype="bf16")).model.parameters()} == {torch.float32}
+
+
 def test_without_the_adapter_is_the_same_reference_as_a_copy(saved: str) -> None:
     """After some steps, where the policy has moved away from both."""
     rows = some_rows(6, model=tiny_lm(seed=3))
@@ -69,7 +78,7 @@ def test_without_the_adapter_is_the_same_reference_as_a_copy(saved: str) -> None
 
 def test_int8_takes_a_quarter_and_rounds_little(saved: str) -> None:
     reference = load_reference_model(saved, told(reference="copy_int8", **KL))
-    small = [one for one in reference.modules() if isinstance(one, Int8Linear)]
+    small = [one for one in reference.modules() if isinstance(one, _Int8Linear)]
     assert len(small) == 2 * 7
     whole = tiny_lm(seed=3).model.layers[0].mlp.up_proj
     again = next(one for name, one in reference.named_modules() if name.endswith("layers.0.mlp.up_proj"))
@@ -94,13 +103,13 @@ def test_a_resumed_run_is_bit_equal_to_one_that_was_not_cut(fields: dict[str, An
     whole, tokenizer = fresh()
     for batch in batches[:2]:
         whole.step(batch)
-    path = save_checkpoint(tmp_path, whole, tokenizer, position={"epoch": 1, "tasks": ["a", "b"]})
+    path = CheckpointStore(tmp_path, tmp_path, tokenizer).save(whole, 7)
     drawn = (random.random(), float(np.random.random()), float(torch.rand(())))
     saved_weights = weights_hash(whole.model)
     torch.manual_seed(99)  # chance goes its own way in between, and is put back
     again, _ = fresh()
-    resumed = restore_checkpoint(path, again)
-    assert (again.steps, dict(resumed)) == (whole.steps, {"epoch": 1, "tasks": ["a", "b"]})
+    resumed = CheckpointStore.restore(again, path)
+    assert (again.steps, resumed) == (whole.steps, 7)
     assert weights_hash(again.model) == saved_weights
     assert (random.random(), float(np.random.random()), float(torch.rand(()))) == drawn
     state = torch.get_rng_state()
@@ -122,10 +131,10 @@ def test_a_write_that_is_cut_leaves_no_checkpoint(saved: str, tmp_path: Path, mo
     with monkeypatch.context() as cutting:
         cutting.setattr(torch, "save", cut)
         with pytest.raises(OSError, match="no room left"):
-            save_checkpoint(tmp_path, updater, loaded.tokenizer)
-    assert list_checkpoints(tmp_path) == []
+            CheckpointStore(tmp_path, tmp_path, loaded.tokenizer).save(updater, 0)
+    assert _list_checkpoints(tmp_path) == []
     assert [path.name for path in tmp_path.iterdir()] == [".checkpoint-000000.half"]
-    assert save_checkpoint(tmp_path, updater, loaded.tokenizer) == tmp_path / "checkpoint-000000"
+    assert CheckpointStore(tmp_path, tmp_path, loaded.tokenizer).save(updater, 0) == tmp_path / "checkpoint-000000"
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000000"]
 
 
@@ -133,16 +142,32 @@ def test_what_is_no_checkpoint_of_this_run_is_refused(saved: str, tmp_path: Path
     loaded = load_for_training(saved, told())
     updater = Updater(loaded.model, told())
     with pytest.raises(ConfigError, match=f"is not a checkpoint of a run: it has no {STATE}"):
-        restore_checkpoint(tmp_path, updater)
-    path = save_checkpoint(tmp_path, updater, loaded.tokenizer)
+        CheckpointStore.restore(updater, tmp_path)
+    path = CheckpointStore(tmp_path, tmp_path, loaded.tokenizer).save(updater, 0)
     with pytest.raises(ConfigError, match="holds another model's weights"):
-        restore_checkpoint(path, Updater(load_for_training(saved, told(lora_rank=2)).model, told(lora_rank=2)))
+        CheckpointStore.restore(Updater(load_for_training(saved, told(lora_rank=2)).model, told(lora_rank=2)), path)
     adapted = Updater(load_for_training(saved, told(lora_rank=2)).model, told(lora_rank=2))
     with pytest.raises(ConfigError, match="holds an adapter, but the model has none"):
-        restore_checkpoint(save_checkpoint(tmp_path / "adapted", adapted, loaded.tokenizer), updater)
+        CheckpointStore.restore(
+            updater, CheckpointStore(tmp_path / "adapted", tmp_path, loaded.tokenizer).save(adapted, 0)
+        )
     torch.save({**torch.load(path / STATE, weights_only=True), "format": 9}, path / STATE)
     with pytest.raises(ConfigError, match="was written by another version of agentlearn; resume the run with that"):
-        restore_checkpoint(path, updater)
+        CheckpointStore.restore(updater, path)
+
+
+@pytest.mark.parametrize("family", ["gpt-neox", "qwen3 moe", "gemma 3"])
+def test_weights_that_are_saved_by_other_names_are_restored(family: str, tmp_path: Path) -> None:
+    """transformers renames or joins the weights of some architectures when it saves them."""
+    folder = str(family_folder(family, tmp_path / "model"))
+    loaded = load_for_training(folder, told())
+    updater = Updater(loaded.model, told())
+    updater.step(some_rows(3))
+    files = CheckpointStore(tmp_path / "checkpoints", tmp_path / "out", loaded.tokenizer)
+    path = files.save(updater, batches=1)
+    again = Updater(load_for_training(folder, told()).model, told())
+    assert files.restore(again, path) == 1
+    assert weights_hash(again.model) == weights_hash(updater.model)
 
 
 def test_the_model_s_own_dropout_is_off_in_training(tmp_path: Path) -> None:

@@ -16,16 +16,16 @@ pytest.importorskip("accelerate")
 from agentlearn.train.arguments import gradient_arguments  # noqa: E402
 from agentlearn.train.distributed import torchrun  # noqa: E402
 from agentlearn.train.distributed.sharding import ShardingAccelerator  # noqa: E402
-from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks, LossNotice  # noqa: E402
+from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks, _LossNotice  # noqa: E402
 from agentlearn.train.settings import train_settings  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
-from agentlearn.train.weights.checkpoint import restore_checkpoint, save_checkpoint  # noqa: E402
+from agentlearn.train.weights.checkpoint import CheckpointStore  # noqa: E402
 from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer  # noqa: E402
 
 
 def follower(commands: Iterator[tuple[str, tuple[object, ...]]]) -> Any:
     """The links of a process that does not lead and gets these commands."""
-    return SimpleNamespace(next_command=lambda: next(commands), loss=LossNotice(), over=Event())
+    return SimpleNamespace(next_command=lambda: next(commands), loss=_LossNotice(), over=Event())
 
 
 def test_a_follower_does_what_it_is_told_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,13 +93,13 @@ def test_a_sharded_checkpoint_is_whole_and_restores_the_optimiser(tmp_path: Path
 
     through, again = (Updater(tiny_lm(seed=seed), arguments, accelerator=sharding()) for seed in (0, 5))
     through.step(rows)
-    path = save_checkpoint(tmp_path, through, tiny_tokenizer(), position={"batch": 1})
+    path = CheckpointStore(tmp_path, tmp_path, tiny_tokenizer()).save(through, 1)
     in_file = load_file(path / "model.safetensors")
     plain = Updater(tiny_lm(), arguments)
     plain.step(rows)
     for name, one in plain.model.state_dict().items():
         assert torch.allclose(in_file[name], one, atol=1e-6)
-    restore_checkpoint(path, again)
+    CheckpointStore.restore(again, path)
     for updater in (through, again, plain):
         updater.step(rows)
     for name, one in again.model.named_parameters():

@@ -94,20 +94,17 @@ def network_of(kind: str, seed: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_weights_with_other_names_in_a_checkpoint_are_proven_by_hashes(tmp_path: Path, kind: str) -> None:
+async def test_weights_with_other_names_in_a_checkpoint_are_proven_by_hashes(tmp_path: Path, kind: str) -> None:
     network = network_of(kind)
     save_served(network, tmp_path)
     server = StandIn(tmp_path, "tiny")
 
-    async def twice() -> None:
-        async with listening(server.respond) as port:
-            transfer = WeightTransfer(f"http://{HOST}:{port}/v1", "tiny", tmp_path)
-            for seed in (0, 1):
-                spread(network, seed)
-                assert (await transfer.send(network)).proof == "hashes"
-            server.faults.ignores_reloads = True
-            spread(network, 2)
-            with pytest.raises(WeightsDiffer, match="other values are in"):
-                await transfer.send(network)
-
-    asyncio.run(twice())
+    async with listening(server.respond) as port:
+        transfer = WeightTransfer(f"http://{HOST}:{port}/v1", "tiny", tmp_path)
+        for seed in (0, 1):
+            spread(network, seed)
+            assert (await transfer.send(network)).proof == "hashes"
+        server.faults.ignores_reloads = True
+        spread(network, 2)
+        with pytest.raises(WeightsDiffer, match="other values are in"):
+            await transfer.send(network)

@@ -17,7 +17,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
+from types import SimpleNamespace  # noqa: E402
+
+from agentlearn.errors import ConfigError  # noqa: E402
+from agentlearn.train.arguments import gradient_arguments  # noqa: E402
 from agentlearn.train.update.microbatch import forward_length, plan_microbatches  # noqa: E402
+from agentlearn.train.update.updater import Updater  # noqa: E402
 from tests.support.one_of_several import ROWS, trained  # noqa: E402
 from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference  # noqa: E402
 
@@ -53,14 +58,14 @@ OPTIONS: dict[str, Any] = {
 """Options that need sums over the tokens of all processes."""
 
 
-def together(out: Path, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the results of two processes, started with the variables that `torchrun` sets."""
+def together(out: Path, cases: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the results of two processes, with the settings of each case, started as `torchrun` starts them."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = str(listening.getsockname()[1])
     common = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     common |= {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.support.one_of_several", str(out), json.dumps(fields)]
+    command = [sys.executable, "-m", "tests.support.one_of_several", str(out), json.dumps(cases)]
     root = Path(__file__).parents[3]
     running = [
         subprocess.Popen(
@@ -83,20 +88,22 @@ def together(out: Path, fields: dict[str, Any]) -> dict[str, Any]:
     return torch.load(out)
 
 
-@pytest.mark.parametrize("options", [{}, OPTIONS], ids=["plain", "entropy"])
-def test_two_processes_equal_one_and_resume_exactly(tmp_path: Path, options: dict[str, Any]) -> None:
-    fields = FIELDS | options
+def test_two_processes_equal_one_and_resume_exactly(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    cases = [FIELDS, FIELDS | OPTIONS]
     parts = plan_microbatches([forward_length(row) for row in some_rows(ROWS)], FIELDS["tokens_per_microbatch"])
     assert len(parts) % 2 == 1, "one process must have fewer micro-batches than the other"
-    alone, both = trained(fields, None), together(tmp_path / "found.pt", fields)
+    both = together(tmp_path / "found.pt", cases)
     assert both["count"] == 2
-    for engine in ("ddp", "fsdp2"):
-        assert both[engine]["sharded"] == (engine == "fsdp2")
-        check_equal(both[engine], alone)
-        resumed = both["resumed"][engine]
-        assert worst_difference(resumed["again"], resumed["through"]) == 0
-        assert resumed["position"] == {"batch": 1}
-        assert resumed["in_file"] == resumed["in_memory"]
+    for fields, found in zip(cases, both["runs"], strict=True):
+        alone = trained(fields, None)
+        for engine in ("ddp", "fsdp2"):
+            with subtests.test(engine, fields=fields):
+                assert found[engine]["sharded"] == (engine == "fsdp2")
+                check_equal(found[engine], alone)
+                resumed = found["resumed"][engine]
+                assert worst_difference(resumed["again"], resumed["through"]) == 0
+                assert resumed["position"] == 1
+                assert resumed["in_file"] == resumed["in_memory"]
     assert both["kinds"].keys() == {"tied", "adapter", "bf16", "packed", "rounded", "adapter off"}
     for name, kind in both["kinds"].items():
         check_sharded(name, kind)
@@ -126,3 +133,13 @@ def check_equal(found: dict[str, Any], alone: dict[str, Any]) -> None:
     assert found["figures"].keys() == alone["figures"].keys()
     for name in alone["figures"].keys() - TIMED:
         assert found["figures"][name] == pytest.approx(alone["figures"][name], rel=1e-4, abs=1e-6), name
+
+
+def test_an_accelerator_that_accumulates_too_is_refused() -> None:
+    accelerator = SimpleNamespace(gradient_accumulation_steps=4, num_processes=2, process_index=0)
+    with pytest.raises(ConfigError) as refused:
+        Updater(tiny_lm(), gradient_arguments({}), accelerator=accelerator)
+    assert str(refused.value) == (
+        "the accelerator accumulates over 4 steps, but micro-batches are already summed here; create it with "
+        "gradient_accumulation_steps=1"
+    )

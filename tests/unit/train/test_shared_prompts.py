@@ -15,7 +15,7 @@ from hypothesis import strategies as st  # noqa: E402
 from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update.logprob_model import LogprobModel  # noqa: E402
-from agentlearn.train.update.microbatch import collate, collate_shared, forward_length, plan_shared  # noqa: E402
+from agentlearn.train.update.microbatch import MicroBatch, forward_length, plan_shared  # noqa: E402
 from agentlearn.train.update.sequences import TrainingRow  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from tests.support.gradients import gradients  # noqa: E402
@@ -68,7 +68,7 @@ def test_log_probabilities_do_not_depend_on_who_shares_a_prompt(
 ) -> None:
     rows = rows_of_groups(prompts, group, seed=seed)
     scorer = LogprobModel(tiny_lm()).eval()
-    padded, shared = collate(rows), collate_shared(rows, most=most)
+    padded, shared = MicroBatch.of(rows), MicroBatch.shared(rows, most=most)
     with torch.no_grad():
         alone, together = (scorer(*one.forward_inputs)[0] for one in (padded, shared))
     assert torch.allclose(alone, together, atol=1e-4)
@@ -91,7 +91,7 @@ def test_each_row_is_computed_once_and_within_the_budget(
     parts = plan_shared(rows, lengths, budget)
     assert sorted(b for part in parts for b in part) == [b for b, length in enumerate(lengths) if length]
     for part in parts:
-        width = collate_shared([rows[b] for b in part], most=budget).ids_BT.numel()
+        width = MicroBatch.shared([rows[b] for b in part], most=budget).ids_BT.numel()
         assert width <= budget or len(part) == 1
 
 

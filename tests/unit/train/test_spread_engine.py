@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn.train.distributed.spread_engine import ConversationPlaces, RemoteEngine, SpreadEngine, share_in_sampling
+from agentlearn.train.distributed.spread_engine import (
+    SpreadEngine,
+    _ConversationPlaces,
+    _RemoteEngine,
+    share_in_sampling,
+)
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.weights.loading import LoadedModel
 from tests.support.lost_process import end_of_process
@@ -38,7 +43,7 @@ def spread() -> Iterator[tuple[SpreadEngine, Connection]]:
     links: Any = SimpleNamespace(requests=theirs)
     with own.running(), share_in_sampling(loaded, links, wanted=True):
         try:
-            yield SpreadEngine(own, [RemoteEngine(ours)]), theirs
+            yield SpreadEngine(own, [_RemoteEngine(ours)]), theirs
         finally:
             end_of_process(theirs)
             for thread in threading.enumerate():
@@ -65,13 +70,13 @@ def asked(engine: Any, prompts: Sequence[Sequence[int]], *, backwards: bool = Fa
 
 def test_answers_are_those_of_one_engine_and_both_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[int] = []
-    original = RemoteEngine.ask
+    original = _RemoteEngine.ask
 
-    async def counted(self: RemoteEngine, requests: Any, *, together: bool) -> Any:
+    async def counted(self: _RemoteEngine, requests: Any, *, together: bool) -> Any:
         shares.append(len(requests))
         return await original(self, requests, together=together)
 
-    monkeypatch.setattr(RemoteEngine, "ask", counted)
+    monkeypatch.setattr(_RemoteEngine, "ask", counted)
     alone = engine_of(tiny_network())
     with alone.running():
         wanted = asked(alone, PROMPTS)
@@ -133,7 +138,7 @@ def test_a_lost_process_fails_its_requests_and_not_the_others(in_rounds: bool) -
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), max_size=12), st.integers(1, 4))
 def test_a_conversation_keeps_its_place(prompts: list[list[int]], places: int) -> None:
-    known = ConversationPlaces(places)
+    known = _ConversationPlaces(places)
     homes: dict[tuple[int, ...], int] = {}
     for prompt in prompts:
         begun = [ids for ids in homes if len(ids) < len(prompt) and tuple(prompt[: len(ids)]) == ids]

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 import numpy as np  # noqa: E402
 
 from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
-from agentlearn.train.update.updater import Updater, rate_factor  # noqa: E402
+from agentlearn.train.update.updater import Updater, _rate_factor  # noqa: E402
 from agentlearn.train.weights.model import weights_hash  # noqa: E402
 from tests.support.gradients import gradients  # noqa: E402
 from tests.support.tiny_lm import some_rows, tiny_lm, true_logprobs, worst_difference  # noqa: E402
@@ -38,10 +38,10 @@ def test_gradients_do_not_depend_on_micro_batches_padding_or_order(subtests: pyt
         with subtests.test(repr(fields)):
             rows = some_rows(9, model=tiny_lm())
             whole = gradients(Updater(tiny_lm(), told(**fields)), rows)
-            for budget in (1, 30, 60):  # every row alone, and two ways of sharing
-                for order in (rows[::-1], [*rows[4:], *rows[:4]]):
-                    arguments = told(tokens_per_microbatch=budget, logits_mib=1, **fields)
-                    assert worst_difference(gradients(Updater(tiny_lm(), arguments), order), whole) < 1e-5
+            # Every row alone, and two ways of sharing.
+            for budget, order in ((1, rows[::-1]), (30, [*rows[4:], *rows[:4]]), (60, rows[::-1])):
+                arguments = told(tokens_per_microbatch=budget, logits_mib=1, **fields)
+                assert worst_difference(gradients(Updater(tiny_lm(), arguments), order), whole) < 1e-5
 
 
 def test_figures_by_hand() -> None:
@@ -121,7 +121,7 @@ def test_rows_without_advantage_count_but_do_not_pass_the_model(subtests: pytest
 )
 def test_the_rate_rises_and_falls(schedule: str, expected: list[float]) -> None:
     arguments = told(schedule=schedule, warmup_steps=2)
-    assert [rate_factor(arguments, step, 6) for step in range(6)] == pytest.approx(expected)
+    assert [_rate_factor(arguments, step, 6) for step in range(6)] == pytest.approx(expected)
 
 
 def written(model: Any, rows: list[Any], loss: Callable[..., Any]) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_server_that_dies_is_started_again_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_dies_is_started_again_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "SERVER_RESTARTS", 1)
     monkeypatch.setattr(supervision, "CHECK_S", 0.02)
     how, url = plan()
@@ -96,25 +96,22 @@ def test_a_server_that_dies_is_started_again_a_few_times(monkeypatch: pytest.Mon
         with pytest.raises(httpx2.HTTPError):
             await http.get(f"{url}/die")
 
-    async def once() -> None:
-        async with supervised_server(how) as server, httpx2.AsyncClient(trust_env=False) as http:
-            first = pids(server.log)
-            await die(http)
-            async with asyncio.timeout(60):
-                while pids(server.log) == first or not await server._healthy():
-                    await asyncio.sleep(0.02)
-            assert server.starts == 2
-            assert not any(alive(pid) for pid in first)
-            second = pids(server.log)
-            await die(http)
-            async with asyncio.timeout(60):
-                while any(alive(pid) for pid in second):
-                    await asyncio.sleep(0.02)
-            await asyncio.sleep(0.2)
-            assert server.starts == 2
-        server.log.unlink()
-
-    asyncio.run(once())
+    async with supervised_server(how) as server, httpx2.AsyncClient(trust_env=False) as http:
+        first = pids(server.log)
+        await die(http)
+        async with asyncio.timeout(60):
+            while pids(server.log) == first or not await server._healthy():
+                await asyncio.sleep(0.02)
+        assert server.starts == 2
+        assert not any(alive(pid) for pid in first)
+        second = pids(server.log)
+        await die(http)
+        async with asyncio.timeout(60):
+            while any(alive(pid) for pid in second):
+                await asyncio.sleep(0.02)
+        await asyncio.sleep(0.2)
+        assert server.starts == 2
+    server.log.unlink()
 
 
 def test_a_server_that_does_not_start_says_why() -> None:

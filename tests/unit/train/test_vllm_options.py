@@ -15,8 +15,8 @@ from agentlearn.serving.http11 import HOST, listening
 from agentlearn.train.serving.vllm import EXTENSION, VllmService, existing_vllm
 from agentlearn.train.serving.weight_sync import WeightTransfer, save_served
 from agentlearn.train.serving.worker_extension import EXTENSION as REAL_EXTENSION
-from agentlearn.train.settings import TrainSettings, VllmOptions, server_arguments, train_settings
-from agentlearn.train.trainable import ServedWeights
+from agentlearn.train.settings import TrainSettings, VllmOptions, train_settings
+from agentlearn.train.trainable import _ServedWeights
 from agentlearn.train.weights.loading import LoadedModel
 from tests.support.tiny_model import saved, spread, tiny_network, tiny_tokenizer
 from tests.support.vllm_stand_in import Faults, StandIn
@@ -27,8 +27,8 @@ def given(**fields: Any) -> TrainSettings:
 
 
 def test_options_become_arguments_of_the_server() -> None:
-    assert server_arguments(VllmOptions(), cpu=True) == ("--dtype", "float32")
-    assert server_arguments(VllmOptions(), cpu=False) == ()
+    assert VllmOptions().server_arguments(cpu=True) == ("--dtype", "float32")
+    assert VllmOptions().server_arguments(cpu=False) == ()
     options = VllmOptions(
         vllm_tensor_parallel=2,
         vllm_data_parallel=3,
@@ -37,11 +37,29 @@ def test_options_become_arguments_of_the_server() -> None:
         vllm_dtype="bfloat16",
         vllm_sleep=True,
     )
-    assert " ".join(server_arguments(options, cpu=True)) == (
+    assert " ".join(options.server_arguments(cpu=True)) == (
         "--dtype bfloat16 --tensor-parallel-size 2 --data-parallel-size 3 --gpu-memory-utilization 0.4"
         " --max-model-len 4096 --enable-sleep-mode"
     )
     assert EXTENSION == REAL_EXTENSION
+
+
+@pytest.mark.parametrize(
+    ("device", "outside", "visible"),
+    [
+        (None, "0,1", None),
+        ("cuda:1", "", "1"),
+        ("cuda:1,2", "", "1,2"),
+        ("cuda:1", "4,7", "7"),
+        ("cuda:0,cuda:1", "GPU-a, GPU-b", "GPU-a,GPU-b"),
+    ],
+)
+def test_a_device_is_counted_among_the_visible_ones(
+    device: str | None, outside: str, visible: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", outside)
+    found = VllmOptions(vllm_device=device).server_environment()
+    assert found.get("CUDA_VISIBLE_DEVICES") == visible
 
 
 @pytest.mark.parametrize(
@@ -78,14 +96,14 @@ def test_a_server_on_the_same_gpu_sleeps_during_the_update(tmp_path: Path) -> No
         async with served(tmp_path) as (stand_in, url):
             save_served(network, tmp_path)
             service = VllmService(url, "tiny", None, url, tmp_path, WeightTransfer(url, "tiny", tmp_path))
-            sampler = ServedWeights(service, sleeps=True)
+            sampler = _ServedWeights(service, sleeps=True)
             await sampler.synchronise(network)
             stand_in.calls = order
             async with sampler.paused():
                 order.append("update")
                 spread(network, seed=5)
             await sampler.synchronise(network)
-            async with ServedWeights(service).paused():
+            async with _ServedWeights(service).paused():
                 assert order[-1] == "/v1/completions"
 
     asyncio.run(use())
@@ -106,25 +124,24 @@ def loaded(network: Any, name: str = "tiny") -> LoadedModel:
 
 
 @pytest.mark.parametrize("has_extension", [True, False])
-def test_a_server_that_somebody_else_started_gets_the_weights_by_path(tmp_path: Path, has_extension: bool) -> None:
+async def test_a_server_that_somebody_else_started_gets_the_weights_by_path(
+    tmp_path: Path, has_extension: bool
+) -> None:
     network = tiny_network()
 
-    async def use() -> None:
-        async with (
-            served(tmp_path / "theirs", has_extension=has_extension) as (stand_in, url),
-            existing_vllm(url, "theirs", loaded(network), seed=0) as service,
-        ):
-            for seed in (3, 4):
-                spread(network, seed=seed)
-                found = await service.sync(network)
-                assert stand_in.folder == service.folder
-                assert found.largest_difference < 1e-4
-            assert found.proof == ("hashes" if has_extension else "change")
-            assert service.server is None
-        assert service.folder is not None
-        assert not service.folder.exists()
-
-    asyncio.run(use())
+    async with (
+        served(tmp_path / "theirs", has_extension=has_extension) as (stand_in, url),
+        existing_vllm(url, "theirs", loaded(network), seed=0) as service,
+    ):
+        for seed in (3, 4):
+            spread(network, seed=seed)
+            found = await service.sync(network)
+            assert stand_in.folder == service.folder
+            assert found.largest_difference < 1e-4
+        assert found.proof == ("hashes" if has_extension else "change")
+        assert service.server is None
+    assert service.folder is not None
+    assert not service.folder.exists()
 
 
 @pytest.mark.parametrize(
@@ -135,17 +152,30 @@ def test_a_server_that_somebody_else_started_gets_the_weights_by_path(tmp_path: 
         ({"quantization": "fp8"}, "holds quantised weights ('fp8')"),
     ],
 )
-def test_a_server_with_other_settings_is_refused(tmp_path: Path, wrong: dict[str, str], sentence: str) -> None:
-    async def use() -> None:
-        async with served(tmp_path) as (stand_in, url):
-            stand_in.settings |= wrong
-            with pytest.raises(ConfigError) as refused:
-                async with existing_vllm(url, "my model", loaded(tiny_network()), seed=0):
-                    raise AssertionError
-        assert sentence in refused.value.message
-        assert refused.value.message.endswith(
-            "start it with: VLLM_SERVER_DEV_MODE=1 vllm serve 'my model' --logprobs-mode processed_logprobs"
-            f" --generation-config vllm --worker-extension-cls {EXTENSION}"
-        )
+async def test_a_server_with_other_settings_is_refused(tmp_path: Path, wrong: dict[str, str], sentence: str) -> None:
+    async with served(tmp_path) as (stand_in, url):
+        stand_in.settings |= wrong
+        with pytest.raises(ConfigError) as refused:
+            async with existing_vllm(url, "my model", loaded(tiny_network()), seed=0):
+                raise AssertionError
+    assert sentence in refused.value.message
+    assert refused.value.message.endswith(
+        "start it with: VLLM_SERVER_DEV_MODE=1 vllm serve 'my model' --logprobs-mode processed_logprobs"
+        f" --generation-config vllm --worker-extension-cls {EXTENSION}"
+    )
 
-    asyncio.run(use())
+
+def test_a_server_of_another_model_or_vocabulary_is_refused(tmp_path: Path) -> None:
+    other_words = tiny_tokenizer()
+    other_words.add_tokens(["Zebra"])
+
+    async def refused(network: Any, tokenizer: Any, sentence: str) -> None:
+        async with served(tmp_path) as (stand_in, url):
+            with pytest.raises(ConfigError, match=sentence):
+                async with existing_vllm(url, "x", LoadedModel(network, tokenizer, "mine"), seed=0):
+                    raise AssertionError
+            assert "/collective_rpc" not in stand_in.calls
+
+    size = "serves another model than 'mine': its num_hidden_layers is 2, not 3"
+    asyncio.run(refused(tiny_network(layers=3), tiny_tokenizer(), size))
+    asyncio.run(refused(tiny_network(), other_words, "has another vocabulary than 'mine'"))

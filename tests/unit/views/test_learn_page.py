@@ -15,29 +15,24 @@ from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.domain.chosen_settings import GivenSettings, learn_fields
 from agentlearn.store import open_store
 from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.ids import RunId
 from agentlearn.views import learn_tables
-from agentlearn.views.learn_page import learn_page, write_learn_page
+from agentlearn.views.learn_page import learn_page, page_at_the_end, write_learn_page
 from agentlearn.views.learn_record import LearnRecord, run_command
 from agentlearn.views.markup import shown
-from tests.support.command import agentlearn
+from tests.support.command import agentlearn_here
 from tests.support.hostile import HOSTILE, POISON, unseen
 from tests.support.learn_records import learn_record
 from tests.support.markup import Read
+from tests.support.small_math import few_math_tasks
 from tests.support.snapshot import assert_snapshot
 from tests.unit.store import nouns
 from tests.unit.store.test_schema import GOLDEN
 
 SECTIONS = [
-    "Held-out result",
-    "Versions of the library",
-    "Where the calls went",
-    "Groups",
-    "Proposals",
-    "Lessons",
-    "Cost",
-    "Notes and failures",
-    "Settings and reproduction",
-]
+    "Held-out result", "Versions of the library", "Where the calls went", "Groups", "Proposals", "Lessons", "Cost",
+    "Notes and failures", "Settings and reproduction",
+]  # fmt: skip
 
 
 def page_of(record: LearnRecord) -> Read:
@@ -91,6 +86,13 @@ def test_hostile_texts_are_shown_and_not_obeyed(subtests: pytest.Subtests) -> No
             read.assert_ours()
             assert shown(text).strip()[:300] in read.text
             assert unseen(read.text) <= {"'\\t'"}
+
+
+def test_a_large_run_stays_small() -> None:
+    record = learn_record(tasks=300, epochs=3, text="Find the number of things that are counted. " * 20)
+    page = learn_page(record)
+    assert len(page.encode()) < 3_000_000
+    assert page.count("<details") > 3
 
 
 def test_long_lists_and_long_texts_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,25 +210,36 @@ def test_there_is_no_command_for_a_run_that_a_program_gave_objects_to() -> None:
     assert run_command(replace(row, settings="{"), None) == ""
 
 
+def test_a_page_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
+    stored(tmp_path)
+    (tmp_path / "reports").write_text("in the way")
+    page, note = page_at_the_end(tmp_path, RunId("01jd0000000000000000000000"))
+    assert page is None
+    assert note.startswith("the report page was not written: ")
+    assert "agentlearn runs page 01jd0000000000000000000000" in note
+
+
 @pytest.mark.slow
 def test_a_learn_run_writes_its_page_and_a_page_in_the_way_costs_nothing(tmp_path: Path) -> None:
     small = ("learn", "math", "--model", "sim:novice", "--limit", "4", "--epochs", "2", "--eval-rollouts", "1")
-    done = agentlearn(*small, cwd=tmp_path)
-    (line,) = [one for one in done.stdout.splitlines() if one.startswith("  report ")]
-    page = tmp_path / line.removeprefix("  report").strip()
-    read = Read(page.read_text(encoding="utf-8"))
-    read.assert_ours()
-    assert "Simulated: " in statements(read)[1]
-    assert "Epoch 2" in " ".join(read.inside["summary"])
-    command = next(text for text in read.inside["code"] if text.startswith("agentlearn learn "))
-    again = json.loads(agentlearn(*shlex.split(command)[1:], "--json", cwd=tmp_path).stdout)
-    assert Path(again["page"]).name == f"{again['run']}.html"
-    (tmp_path / "else").mkdir()
-    (tmp_path / "else" / "reports").write_text("in the way")
-    blocked = agentlearn(*small, "--store", "else", "--json", cwd=tmp_path)
-    assert json.loads(blocked.stdout)["page"] is None
-    assert "the report page was not written: " in blocked.stderr
-    pilot = json.loads(agentlearn(*small, "--pilot", "2", "--json", cwd=tmp_path).stdout)
-    assert "This was a pilot" in (tmp_path / pilot["page"]).read_text(encoding="utf-8")
-    stored = json.loads(agentlearn(*small[:4], "--from-store", "--labels", "none", "--json", cwd=tmp_path).stdout)
-    assert "rollouts of other runs" in (tmp_path / stored["page"]).read_text(encoding="utf-8")
+    with few_math_tasks():
+        done = agentlearn_here(*small, cwd=tmp_path)
+        (line,) = [one for one in done.stdout.splitlines() if one.startswith("  report ")]
+        page = tmp_path / line.removeprefix("  report").strip()
+        read = Read(page.read_text(encoding="utf-8"))
+        read.assert_ours()
+        assert "Simulated: " in statements(read)[1]
+        assert "Epoch 2" in " ".join(read.inside["summary"])
+        command = next(text for text in read.inside["code"] if text.startswith("agentlearn learn "))
+        again = json.loads(agentlearn_here(*shlex.split(command)[1:], "--json", cwd=tmp_path).stdout)
+        assert Path(again["page"]).name == f"{again['run']}.html"
+        (tmp_path / "else").mkdir()
+        (tmp_path / "else" / "reports").write_text("in the way")
+        blocked = agentlearn_here(*small, "--store", "else", "--json", cwd=tmp_path)
+        assert json.loads(blocked.stdout)["page"] is None
+        assert "the report page was not written: " in blocked.stderr
+        pilot = json.loads(agentlearn_here(*small, "--pilot", "2", "--json", cwd=tmp_path).stdout)
+        assert "This was a pilot" in (tmp_path / pilot["page"]).read_text(encoding="utf-8")
+        from_store = (*small[:4], "--from-store", "--labels", "none", "--json")
+        stored = json.loads(agentlearn_here(*from_store, cwd=tmp_path).stdout)
+        assert "rollouts of other runs" in (tmp_path / stored["page"]).read_text(encoding="utf-8")

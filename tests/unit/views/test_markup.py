@@ -18,6 +18,12 @@ def test_a_text_child_is_read_back_as_it_is_shown(text: str) -> None:
 
 
 @given(texts)
+def test_an_attribute_is_read_back_as_it_is_shown(text: str) -> None:
+    read = Read(element("p", aria_label=text).text)
+    assert read.tags == [("p", {"aria-label": shown(text)})]
+
+
+@given(texts)
 def test_what_is_shown_can_be_written_and_holds_nothing_unseen(text: str) -> None:
     seen = shown(text)
     seen.encode("utf-8")

@@ -2,38 +2,25 @@
 
 import base64
 import hashlib
+import re
 
 from hypothesis import given, settings
 
-from agentlearn.views import (
-    Bar,
-    BarGroup,
-    Bars,
+from agentlearn.views.charts import Bar, BarGroup, Bars, Dumbbell, DumbbellRow, Forest, ForestRow
+from agentlearn.views.lines import LineChart, Point, Scatter, ScatterPoint, Series
+from agentlearn.views.markup import shown
+from agentlearn.views.page import Details, HtmlPage, PagePart, Section, render_page
+from agentlearn.views.table import (
     CodeBlock,
     Column,
-    Details,
-    Dumbbell,
-    DumbbellRow,
-    Forest,
-    ForestRow,
-    HtmlPage,
     KeyFigure,
     KeyFigures,
-    LineChart,
     Note,
-    PagePart,
     Paragraph,
-    Point,
-    Scatter,
-    ScatterPoint,
-    Section,
-    Series,
     Statement,
     Table,
     TableCell,
-    render_page,
 )
-from agentlearn.views.markup import shown
 from tests.support.hostile import texts
 from tests.support.markup import Read
 
@@ -59,12 +46,7 @@ def every_part(text: str) -> tuple[PagePart, ...]:
         ),
         Dumbbell(caption=text, before=text, after=text, rows=(DumbbellRow(label=text, sub=text, before=0, after=1),)),
         LineChart(caption=text, x_name=text, y_name=text, series=(Series(label=text, points=(point,)),) * 2),
-        Scatter(
-            caption=text,
-            x_name=text,
-            y_name=text,
-            points=(ScatterPoint(label=text, x=1, x_words=text, y=0.5),),
-        ),
+        Scatter(caption=text, x_name=text, y_name=text, points=(ScatterPoint(label=text, x=1, x_words=text, y=0.5),)),
         Bars(
             caption=text, groups=(BarGroup(label=text, bars=(Bar(label=text, value=1.0, words=text),) * 2),), note=text
         ),
@@ -115,6 +97,12 @@ def test_the_policy_allows_our_script_and_style_by_their_hashes_and_nothing_else
     assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
     assert rules["img-src"] == "data:"
     assert html.index("Content-Security-Policy") < html.index("<style>")
+
+
+def test_a_page_names_no_place_to_load_from() -> None:
+    html = re.sub(r"(sha256-|base64,)[A-Za-z0-9+/=]+", "", render_page(page_of("x")))
+    assert not re.search(r"https?:|//[a-z]|url\(|@import|\bfetch\b|XMLHttp|<img|<iframe", html)
+    assert " style=" not in html  # the policy would not let it act
 
 
 def test_every_figure_has_the_mark() -> None:

@@ -1,7 +1,9 @@
 """`runs show`: every stored value, why a run ended early, and the next step."""
 
+import asyncio
 import shlex
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.cli.app import run
+from agentlearn.errors import ConfigError
+from agentlearn.rollout.recorded_run import recorded_run, started_event
+from agentlearn.store import open_store
 from agentlearn.text import visible
-from agentlearn.views.runs import leaf_lines, plain
+from agentlearn.types.ids import new_run_id
+from agentlearn.types.run_event import RunEvent, RunFailure
+from agentlearn.views.runs import _leaf_lines, plain
 from tests.support.command import output, result
 from tests.support.small_math import few_math_tasks
 
@@ -46,7 +53,7 @@ def assert_whole(capsys: pytest.CaptureFixture[str], store: Path, shown: str) ->
 
 @given(value=JSON)
 def test_every_value_has_its_line(value: Any) -> None:
-    lines = "\n".join(leaf_lines(value))
+    lines = "\n".join(_leaf_lines(value))
     for one in leaves(value):
         for part in visible(plain(one)).split("\n"):
             assert part in lines
@@ -73,17 +80,58 @@ def test_a_comparison_is_shown_with_every_value(tmp_path: Path, capsys: pytest.C
     assert_whole(capsys, store, latest(capsys, store)["run"])
 
 
+def started() -> RunEvent:
+    return started_event(new_run_id(), "learn", domain="math", model="m", simulated=False, seed=0, settings="{}")
+
+
+def test_a_failed_run_says_why_and_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    event = started()
+
+    async def fail() -> None:
+        async with open_store(tmp_path) as store, recorded_run(store, event):
+            raise ConfigError("the file 'x.csv' is empty; \ud800 give tasks", code="no_task")
+
+    with pytest.raises(ConfigError):
+        asyncio.run(fail())
+    words = output(capsys, tmp_path, "runs", "show", event.run)
+    assert "state      failed" in words
+    assert "why        no_task: the file 'x.csv' is empty; " in words
+    assert f"next       correct the cause, then  agentlearn learn --resume {event.run} --store {tmp_path}" in words
+    document = result(capsys, tmp_path, "runs", "show", event.run)
+    assert document["reason"].startswith("no_task: ")
+
+
+def test_the_reason_of_an_earlier_end_is_not_shown_for_a_later_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run fails, is resumed, and then its process is killed."""
+    event = started()
+
+    async def fail_and_start_again() -> None:
+        async with open_store(tmp_path) as store:
+            await store.save_run_failure(event.run, RunFailure(at=datetime.now(UTC), code="stale", message="stale"))
+            await store.save_run(event)
+
+    asyncio.run(fail_and_start_again())
+    words = output(capsys, tmp_path, "runs", "show", event.run)
+    assert "state      interrupted" in words
+    assert "why        its process ended before it could say why" in words
+    assert "stale" not in words
+
+
 @pytest.mark.slow
 def test_the_next_step_of_a_run_that_reached_its_limit_works(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = tmp_path / "a store"
     options = ["--limit", "4", "--epochs", "1", "--no-eval", "--model", "sim:novice", "--max-tokens", "2000"]
-    assert run(["learn", "math", *options, "--store", str(store)]) == 3
+    with few_math_tasks():
+        assert run(["learn", "math", *options, "--store", str(store)]) == 3
     words = output(capsys, store, "runs", "show", latest(capsys, store)["run"])
     assert "why        budget: " in words
     (command,) = [line.removeprefix("next       ") for line in words.splitlines() if line.startswith("next ")]
     program, *arguments = shlex.split(command)
     assert program == "agentlearn"
-    assert run([*arguments, "--max-tokens", "100000000"]) == 0
+    with few_math_tasks():
+        assert run([*arguments, "--max-tokens", "100000000"]) == 0
     assert latest(capsys, store)["state"] == "done"

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from agentlearn.learning.report import StageLine
+from agentlearn.views.figure import cost_words
 from agentlearn.views.terminal import print_table, stage_lines, stage_rows
 
 LARGEST = StageLine(
@@ -51,6 +52,22 @@ def test_every_figure_is_under_its_header() -> None:
         "malformed": "5",
     }
     assert len(header) == len(row)
+
+
+def test_several_stages_are_summed_and_one_unknown_price_makes_the_sum_unknown() -> None:
+    priced, unknown = StageLine(calls=2, tokens_in=10, cost_usd=1.5), StageLine(calls=3, tokens_in=5, cost_usd=None)
+    _, first, second, total = stage_lines({"compare": unknown, "rollout": priced})
+    assert (cells(first)[0], cells(second)[0]) == ("rollout", "compare"), "as a run goes through them"
+    assert cells(total)[:3] == ["all", "5", "15"]
+    assert "unknown" in total
+    _, _, _, total = stage_lines({"rollout": priced, "compare": priced})
+    assert "$3.00" in total
+
+
+def test_a_simulated_stage_costs_nothing_and_a_stage_without_calls_is_left_out() -> None:
+    _, row = stage_lines({"rollout": StageLine(calls=1), "compare": StageLine()})
+    assert "nothing" in row
+    assert [cost_words(None), cost_words(0.0), cost_words(12.5)] == ["unknown", "nothing", "$12.50"]
 
 
 @pytest.mark.parametrize("indent", [0, 2])

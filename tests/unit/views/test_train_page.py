@@ -10,7 +10,7 @@ from agentlearn.train.report import TrainedWeights, TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.ids import LibraryVersion, RunId
 from agentlearn.views.markup import shown
-from agentlearn.views.train_page import train_page
+from agentlearn.views.train_page import TrainPage
 from tests.support.hostile import HOSTILE, POISON, unseen
 from tests.support.markup import Read
 
@@ -51,7 +51,7 @@ def report_of(text: str, **changes: Any) -> TrainReport:
 
 
 def page_of(report: TrainReport) -> Read:
-    return Read(train_page(report, TrainSettings(domain="math", model="m", store=Path("s"))))
+    return Read(TrainPage(report, TrainSettings(domain="math", model="m", store=Path("s"))).html())
 
 
 def test_hostile_texts_are_shown_and_not_obeyed(subtests: pytest.Subtests) -> None:

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentlearn.errors import DataError
+from agentlearn_web import WebDomain
 from agentlearn_web.browser.acts.fields import MAX_KEYS, parse_keys
 from agentlearn_web.browser.walk_settings import ActResult
-from agentlearn_web.task_files import MAX_FILE_BYTES, FileChanged, name_files, task_files
+from agentlearn_web.task_files import MAX_FILE_BYTES, MAX_FILES, FileChanged, name_files, task_files
 
 # keys
 
@@ -84,3 +86,36 @@ def test_the_files_of_a_task_are_kept_by_name_and_hash_only(folder: Path) -> Non
     (folder / "cv.pdf").unlink()
     with pytest.raises(FileChanged, match=r"^the task's file 'cv.pdf' cannot be read: No such file or directory$"):
         files["cv.pdf"].payload()
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("../secret.txt", "is not a path below the folder of the task file; move the file there"),
+        ("/etc/passwd", "is not a path below the folder of the task file; move the file there"),
+        ("sub/../cv.pdf", "is not a path below the folder of the task file; move the file there"),
+        ("a\nb", "is not a path below the folder of the task file; move the file there"),
+        ("out", "leads out of the folder of the task file; copy the file there"),
+        ("sub", "is not a file; name a file"),
+        ("pipe", "is not a file; name a file"),
+        ("large", "is larger than 10 MB; make it smaller"),
+        ("none.txt", "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_its_line(folder: Path, name: str, why: str) -> None:
+    row = {"question": "q", "answer": "a", "root_url": "http://a.test/", "files": [name]}
+    (folder / "mine.jsonl").write_text(json.dumps(row))
+    with pytest.raises(DataError) as refused:
+        WebDomain().read(folder / "mine.jsonl")
+    assert refused.value.message == f"mine.jsonl line 1 names the file {name!r}, which {why}"
+
+
+def test_a_column_of_files_that_is_no_list_is_refused(folder: Path) -> None:
+    row = {"question": "q", "answer": "a", "root_url": "http://a.test/"}
+    for wrong in ({"a": 1}, [["cv.pdf"]]):
+        (folder / "mine.jsonl").write_text(json.dumps({**row, "files": wrong}))
+        with pytest.raises(DataError, match=r"line 1 has no list of file names in 'files'; write names such as"):
+            WebDomain().read(folder / "mine.jsonl")
+    (folder / "mine.jsonl").write_text(json.dumps({**row, "files": ["cv.pdf"] * (MAX_FILES + 1)}))
+    with pytest.raises(DataError, match="line 1 names 11 files; name at most 10"):
+        WebDomain().read(folder / "mine.jsonl")

@@ -6,16 +6,16 @@ pytest.importorskip("playwright")
 from playwright.async_api import Error
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from agentlearn_web.browser.acts.scope import failed_action
+from agentlearn_web.browser.acts.scope import ActScope
 from agentlearn_web.browser.walk_settings import load_failure_reason
 
 
 def test_an_action_that_failed_says_why() -> None:
-    covered = failed_action(PlaywrightTimeout("<div> intercepts pointer events"), "t1:e1")
+    covered = ActScope.failed(PlaywrightTimeout("<div> intercepts pointer events"), "t1:e1")
     assert (covered.status, covered.note) == ("not_actionable", "nothing was done: another element covers it")
-    assert failed_action(Error("Element is not attached"), "t1:e1").status == "stale_ref"
+    assert ActScope.failed(Error("Element is not attached"), "t1:e1").status == "stale_ref"
     with pytest.raises(Error, match="crashed"):
-        failed_action(Error("the page crashed"), "t1:e1")
+        ActScope.failed(Error("the page crashed"), "t1:e1")
 
 
 @pytest.mark.parametrize(

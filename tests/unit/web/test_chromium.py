@@ -1,16 +1,14 @@
 """Which Chromium is used, how many contexts are open at once, and what `agentlearn doctor` says about both."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn_web.browser import chromium as chromium_module
-from agentlearn_web.browser.chromium import (
-    Chromium,
-    find_chromium,
-    require_playwright,
-)
+from agentlearn_web.browser.chromium import Chromium, check_browser, find_chromium, require_playwright
+from agentlearn_web.browser.pool import default_walkers
 
 
 def program(path: Path, output: str = "Chromium 156.0.8078.79 built on Debian") -> Path:
@@ -55,7 +53,39 @@ def test_the_order_is_variable_playwright_shell_path_playwright_chromium(
     assert [one.is_shell for one in (Chromium(shell, ""), Chromium(whole, ""))] == [True, False]
 
 
+def test_a_variable_that_names_no_program_is_an_error(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTLEARN_CHROMIUM", "/no/such/program")
+    with pytest.raises(ConfigError, match=r"AGENTLEARN_CHROMIUM names '/no/such/program'"):
+        find_chromium()
+
+
 def test_without_playwright_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chromium_module, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"walking the web needs Playwright, which is not installed: pip install"):
         require_playwright()
+
+
+@pytest.mark.parametrize("bad", ["0", "-1", "many", "1.5"])
+def test_the_number_of_walkers_comes_from_the_variable(monkeypatch: pytest.MonkeyPatch, bad: str) -> None:
+    monkeypatch.delenv("AGENTLEARN_WALKERS", raising=False)
+    assert default_walkers() == min(8 * (os.cpu_count() or 1), 32)
+    monkeypatch.setenv("AGENTLEARN_WALKERS", "3")
+    assert default_walkers() == 3
+    monkeypatch.setenv("AGENTLEARN_WALKERS", bad)
+    with pytest.raises(ConfigError, match=f"AGENTLEARN_WALKERS is '{bad}'"):
+        default_walkers()
+
+
+def test_doctor_reports_what_is_missing_and_what_is_broken(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def states() -> dict[str, str]:
+        return {one.what: one.state for one in check_browser()}
+
+    assert states()["chromium"] == "missing"
+    program(machine / "bin/chromium", "")
+    assert states()["chromium"] == "broken"
+    program(machine / "bin/chromium")
+    monkeypatch.setattr(chromium_module, "has_sandbox", lambda: False)
+    assert (states()["chromium"], states()["chromium sandbox"]) == ("ok", "note")
+    monkeypatch.setattr(chromium_module, "has_sandbox", lambda: True)
+    monkeypatch.setattr(chromium_module, "find_spec", lambda _: None)
+    assert states() == {"playwright": "missing", "chromium": "ok"}

@@ -66,5 +66,18 @@ def test_a_page_in_an_endless_loop_is_hung() -> None:
     assert not asked(FakePage(30), FakeBrowser())
 
 
+def test_a_page_that_waits_for_its_turn_gets_more_time() -> None:
+    assert asked(FakePage(0.15), FakeBrowser(cpu=0.0))
+    assert not asked(FakePage(30), FakeBrowser(cpu=0.0))
+
+
+def test_time_in_which_the_browser_itself_is_slow_does_not_count() -> None:
+    assert asked(FakePage(0.9), FakeBrowser(answers_s=0.06))
+
+
 def test_a_browser_that_never_answers_ends_the_wait() -> None:
     assert not asked(FakePage(30), FakeBrowser(answers_s=0.5))
+
+
+def test_a_page_that_crashed_is_not_waited_for() -> None:
+    assert not asked(FakePage(30), FakeBrowser(answers_s=0.06), gone=True)

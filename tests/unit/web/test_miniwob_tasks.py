@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentlearn.domain.base import load_domain
 from agentlearn.errors import MissingExtra
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
@@ -18,7 +19,10 @@ from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
 from agentlearn_web import miniwob
 from agentlearn_web.miniwob import (
     EXTRA,
+    LABELLED_PAGES,
+    PAGES,
     SITE,
+    MiniwobDomain,
     domain,
     miniwob_folder,
     serve_miniwob,
@@ -32,6 +36,21 @@ def test_without_the_package_one_sentence_says_what_to_install(monkeypatch: pyte
     assert str(caught.value) == f"the miniwob domain needs the package miniwob, which is not installed: {EXTRA}"
     assert [(one.state, one.mend) for one in domain.machine_checks()] == [("missing", EXTRA)]
     assert EXTRA == "pip install 'agentlearn-lib[web]' && pip install --no-deps 'miniwob>=1.1,<2'"
+
+
+def test_the_labelled_variant_has_more_pages_and_a_name_of_its_own() -> None:
+    labelled = load_domain("miniwob:labelled")
+    assert isinstance(labelled, MiniwobDomain)
+    assert (labelled.name, labelled.labelled, domain.name, domain.labelled) == (
+        "miniwob:labelled",
+        True,
+        "miniwob",
+        False,
+    )
+    tasks = labelled.tasks("train", seed=0, limit=len(PAGES) + len(LABELLED_PAGES))
+    assert {task.family for task in tasks} == {*PAGES, *LABELLED_PAGES}
+    assert {task.domain for task in tasks} == {"miniwob:labelled"}
+    assert not {task.id for task in tasks} & {task.id for task in domain.tasks("train", seed=0, limit=90)}
 
 
 @given(st.integers(0, 50), st.integers(0, 50))

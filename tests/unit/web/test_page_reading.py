@@ -1,13 +1,14 @@
 """Marks, line breaks and search over the text of a page, without a browser."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agentlearn.types.trajectory import ToolResult
 from agentlearn_web.browser.page_reader import BadPattern, find_pattern, find_text, holds_text
-from agentlearn_web.browser.pdf import read_pdf
+from agentlearn_web.browser.pdf import UnreadablePdf, read_pdf
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.observation import (
     CONTEXT,
@@ -110,6 +111,32 @@ def test_a_match_is_shown_with_its_heading_and_neighbours() -> None:
     assert lines_of(page, "nothing") == lines_of(page, " ") == []
 
 
+APART = (
+    "version 3.1", "0 errors", "12 of 3", "400 rows", "7 220 EUR", "8\u00a0220 EUR", "state-of-the- art", "Platz 1",
+)  # fmt: skip
+
+
+def test_a_match_stands_in_one_block_and_joins_no_numbers(subtests: pytest.Subtests) -> None:
+    for query, found in [
+        *(("3.10", 0), ("3.1 0", 0), ("version3.1", 1), ("3400", 0), ("errors 12", 0), ("12of3", 1), ("123", 0)),
+        *(
+            ("1220", 1),
+            ("7220", 0),
+            ("8220", 1),
+            ("8220EUR", 1),
+            ("8 220", 1),
+            ("state-of-the-art", 1),
+            ("platz 1", 1),
+            ("Platz 1 1220", 1),
+        ),
+        *(("Platz 11220", 0), ("11220", 0), ("1220 Vienna", 1), ("Vienna EUR", 0)),
+    ]:
+        with subtests.test(repr((query, found))):
+            page = PageText((*map(block, APART), replace(block("1220 Vienna"), joined=True), block("EUR")))
+            assert len(list(find_text(ShownSnapshot.of_text(1, page, 6_000), query))) == found
+            assert holds_text(page, query) == bool(found)
+
+
 def test_hostile_patterns_are_refused() -> None:
     page = ShownSnapshot.of_text(1, PageText((block("a" * 5_000),)), 1_000)
     assert len(asyncio.run(find_pattern(page, "a{3}"))) == 1
@@ -133,3 +160,9 @@ def test_the_text_of_a_pdf_file_is_read_page_by_page() -> None:
     found = asyncio.run(read_pdf(pdf([["one", "two"], ["three"]])))
     assert [one.heading for one in found.blocks] == [True, False, True, False]
     assert [one.words for one in found.blocks] == ["Page 1 of 2", "one two", "Page 2 of 2", "three"]
+
+
+@pytest.mark.parametrize("file", [b"", b"<html>", b"%PDF-1.7 broken", b"%PDF-" + b"x" * 20_000_001])
+def test_other_files_are_refused_with_a_reason(file: bytes) -> None:
+    with pytest.raises(UnreadablePdf, match=r"the file (is|has)"):
+        asyncio.run(read_pdf(file))

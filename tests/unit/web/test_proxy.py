@@ -161,128 +161,107 @@ def codes(session: ProxySession) -> list[str]:
     return [refusal.code for refusal in session.drain()]
 
 
-def test_a_served_site_gets_its_requests_without_proxy_headers() -> None:
-    async def main() -> None:
-        async with walk() as (session, outside):
-            told = get(
-                "http://SITE.test./path?q=1#fragment",
-                "Proxy-Authorization: Basic c2VjcmV0",
-                "Proxy-Connection: keep-alive",
-                "Connection: x-hop",
-                "X-Hop: 1",
-                "TE: trailers",
-                "Upgrade-Insecure-Requests: 1",
-                "Cookie: a=1",
-            )
-            answer = (await said(session.port, told)).decode()
-            status, _, head = answer.partition("\r\n\r\n")
-            assert status.startswith("HTTP/1.1 200 OK")
-            assert head.splitlines()[:2] == ["GET /path?q=1 HTTP/1.1", "Host: site.test"]
-            assert head.count("Host:") == 1
-            assert "Cookie: a=1" in head
-            assert "Upgrade-Insecure-Requests: 1" in head
-            for word in ("proxy", "x-hop", "te:", "secret", "whatever", "fragment"):
-                assert word not in head.lower(), word
-            assert outside.dialled == [("127.0.0.1", outside.port)]
-            assert (session.requests, session.drain()) == (1, ())
-            assert session.bytes > len(head)
-            assert session.server == f"http://127.0.0.1:{session.port}"
-
-    run(main())
+async def test_a_served_site_gets_its_requests_without_proxy_headers() -> None:
+    async with walk() as (session, outside):
+        told = get(
+            "http://SITE.test./path?q=1#fragment",
+            "Proxy-Authorization: Basic c2VjcmV0",
+            "Proxy-Connection: keep-alive",
+            "Connection: x-hop",
+            "X-Hop: 1",
+            "TE: trailers",
+            "Upgrade-Insecure-Requests: 1",
+            "Cookie: a=1",
+        )
+        answer = (await said(session.port, told)).decode()
+        status, _, head = answer.partition("\r\n\r\n")
+        assert status.startswith("HTTP/1.1 200 OK")
+        assert head.splitlines()[:2] == ["GET /path?q=1 HTTP/1.1", "Host: site.test"]
+        assert head.count("Host:") == 1
+        assert "Cookie: a=1" in head
+        assert "Upgrade-Insecure-Requests: 1" in head
+        for word in ("proxy", "x-hop", "te:", "secret", "whatever", "fragment"):
+            assert word not in head.lower(), word
+        assert outside.dialled == [("127.0.0.1", outside.port)]
+        assert (session.requests, session.drain()) == (1, ())
+        assert session.bytes > len(head)
+        assert session.server == f"http://127.0.0.1:{session.port}"
 
 
-def test_each_request_of_a_kept_connection_is_checked() -> None:
-    async def main() -> None:
-        async with walk() as (session, _), connected(session.port) as (reader, writer):
-            for path in ("/a", "/b"):
-                writer.write(f"GET http://site.test{path} HTTP/1.1\r\nHost: site.test\r\n\r\n".encode())
-                status, _, body = await one_answer(reader)
-                assert (status, body.split()[1]) == (200, path.encode())
-            pipelined = ("http://site.test/c", "http://127.0.0.1:80/", "http://site.test/d")
-            writer.write(b"".join(f"GET {url} HTTP/1.1\r\nHost: site.test\r\n\r\n".encode() for url in pipelined))
-            assert (await one_answer(reader))[0] == 200
-            status, headers, body = await one_answer(reader)
-            assert (status, headers["content-type"]) == (403, "text/plain; charset=utf-8")
-            assert body == b"agentlearn: 127.0.0.1 is no site of this walk\n"
-            assert await reader.read() == b""
-            assert session.drain() == (RefusedConnection("not_served", "GET", "127.0.0.1", 80),)
-            assert session.drain() == ()
-            assert session.requests == 4
-
-    run(main())
+async def test_each_request_of_a_kept_connection_is_checked() -> None:
+    async with walk() as (session, _), connected(session.port) as (reader, writer):
+        for path in ("/a", "/b"):
+            writer.write(f"GET http://site.test{path} HTTP/1.1\r\nHost: site.test\r\n\r\n".encode())
+            status, _, body = await one_answer(reader)
+            assert (status, body.split()[1]) == (200, path.encode())
+        pipelined = ("http://site.test/c", "http://127.0.0.1:80/", "http://site.test/d")
+        writer.write(b"".join(f"GET {url} HTTP/1.1\r\nHost: site.test\r\n\r\n".encode() for url in pipelined))
+        assert (await one_answer(reader))[0] == 200
+        status, headers, body = await one_answer(reader)
+        assert (status, headers["content-type"]) == (403, "text/plain; charset=utf-8")
+        assert body == b"agentlearn: 127.0.0.1 is no site of this walk\n"
+        assert await reader.read() == b""
+        assert session.drain() == (RefusedConnection("not_served", "GET", "127.0.0.1", 80),)
+        assert session.drain() == ()
+        assert session.requests == 4
 
 
-def test_responses_are_forwarded_in_every_framing() -> None:
-    async def main() -> None:
-        async with walk() as (session, _), connected(session.port) as (reader, writer):
-            wanted = {
-                "/chunked": (200, b"one two three"),
-                "/until-close": (200, b"to the end"),
-                "/old": (200, b"an old server"),
-                "/hints": (204, b""),
-            }
-            for path, (status, body) in wanted.items():
-                writer.write(f"GET http://site.test{path} HTTP/1.1\r\nHost: site.test\r\n\r\n".encode())
-                got = await one_answer(reader)
-                assert (got[0], got[2]) == (status, body), path
-                assert not {"x-hop", "keep-alive", "proxy-authenticate"} & set(got[1]), path
-            answer = await said(session.port, get("http://site.test/chunked"))
-            assert answer.count(b"Set-Cookie") == 2
-            answer = await said(session.port, b"GET http://site.test/chunked HTTP/1.0\r\n\r\n")
-            assert answer.endswith(b"\r\n\r\none two three")
-            assert codes(session) == []
-
-    run(main())
+async def test_responses_are_forwarded_in_every_framing() -> None:
+    async with walk() as (session, _), connected(session.port) as (reader, writer):
+        wanted = {
+            "/chunked": (200, b"one two three"),
+            "/until-close": (200, b"to the end"),
+            "/old": (200, b"an old server"),
+            "/hints": (204, b""),
+        }
+        for path, (status, body) in wanted.items():
+            writer.write(f"GET http://site.test{path} HTTP/1.1\r\nHost: site.test\r\n\r\n".encode())
+            got = await one_answer(reader)
+            assert (got[0], got[2]) == (status, body), path
+            assert not {"x-hop", "keep-alive", "proxy-authenticate"} & set(got[1]), path
+        answer = await said(session.port, get("http://site.test/chunked"))
+        assert answer.count(b"Set-Cookie") == 2
+        answer = await said(session.port, b"GET http://site.test/chunked HTTP/1.0\r\n\r\n")
+        assert answer.endswith(b"\r\n\r\none two three")
+        assert codes(session) == []
 
 
 @pytest.mark.parametrize("path", ["/short", "/short-chunk"])
-def test_a_truncated_response_is_not_forwarded_as_complete(path: str) -> None:
-    async def main() -> None:
-        async with walk() as (session, _), connected(session.port) as (reader, writer):
-            writer.write(get(f"http://site.test{path}"))
-            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-                await one_answer(reader)
-            assert codes(session) == ["unreachable"]
-
-    run(main())
+async def test_a_truncated_response_is_not_forwarded_as_complete(path: str) -> None:
+    async with walk() as (session, _), connected(session.port) as (reader, writer):
+        writer.write(get(f"http://site.test{path}"))
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await one_answer(reader)
+        assert codes(session) == ["unreachable"]
 
 
 @pytest.mark.parametrize("path", ["/nonsense", "/nothing"])
-def test_a_server_without_http_gives_bad_gateway(path: str) -> None:
-    async def main() -> None:
-        async with walk() as (session, _):
-            answer = await said(session.port, get(f"http://site.test{path}"))
-            assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
-            assert codes(session) == ["unreachable"]
-
-    run(main())
+async def test_a_server_without_http_gives_bad_gateway(path: str) -> None:
+    async with walk() as (session, _):
+        answer = await said(session.port, get(f"http://site.test{path}"))
+        assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+        assert codes(session) == ["unreachable"]
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_large_bodies_are_uploaded(chunked: bool) -> None:
+async def test_large_bodies_are_uploaded(chunked: bool) -> None:
     body = bytes(3_000_000)
 
-    async def main() -> None:
-        async with walk() as (session, _):
-            framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(body)}"
-            sent = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if chunked else body
-            answer = await said(session.port, get("http://site.test/size", framing, method="POST") + sent)
-            assert answer.endswith(f"\r\n\r\n{len(body)}".encode())
-            assert session.bytes >= len(body)
-
-    run(main())
+    async with walk() as (session, _):
+        framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(body)}"
+        sent = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+        answer = await said(session.port, get("http://site.test/size", framing, method="POST") + sent)
+        assert answer.endswith(f"\r\n\r\n{len(body)}".encode())
+        assert session.bytes >= len(body)
 
 
-def test_a_response_may_arrive_before_the_upload_ends() -> None:
-    async def main() -> None:
-        async with walk() as (session, _), connected(session.port) as (reader, writer):
-            writer.write(get("http://site.test/early", "Content-Length: 1000", method="POST"))
-            status, _, body = await one_answer(reader)
-            assert (status, body) == (413, b"no\n")
-            assert await reader.read() == b""  # this connection cannot be used again
-            assert codes(session) == []
-
-    run(main())
+async def test_a_response_may_arrive_before_the_upload_ends() -> None:
+    async with walk() as (session, _), connected(session.port) as (reader, writer):
+        writer.write(get("http://site.test/early", "Content-Length: 1000", method="POST"))
+        status, _, body = await one_answer(reader)
+        assert (status, body) == (413, b"no\n")
+        assert await reader.read() == b""  # this connection cannot be used again
+        assert codes(session) == []
 
 
 def test_private_hosts_are_refused_without_a_connection(subtests: pytest.Subtests) -> None:
@@ -378,84 +357,69 @@ def test_requests_that_no_browser_sends_are_bad_requests(subtests: pytest.Subtes
             run(main())
 
 
-def test_the_proxy_frames_requests_itself_against_smuggling() -> None:
-    async def main() -> None:
-        async with walk() as (session, _):
-            hidden = b"GET http://127.0.0.1/hidden HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-            framed = get("http://site.test/size", f"Content-Length: {len(hidden)}", method="POST") + hidden
-            assert (await said(session.port, framed)).endswith(b"\r\n%d" % len(hidden))
-            assert (session.requests, codes(session)) == (1, [])
-
-    run(main())
+async def test_the_proxy_frames_requests_itself_against_smuggling() -> None:
+    async with walk() as (session, _):
+        hidden = b"GET http://127.0.0.1/hidden HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        framed = get("http://site.test/size", f"Content-Length: {len(hidden)}", method="POST") + hidden
+        assert (await said(session.port, framed)).endswith(b"\r\n%d" % len(hidden))
+        assert (session.requests, codes(session)) == (1, [])
 
 
-def test_the_public_internet_is_reached_at_the_address_that_was_checked() -> None:
-    async def main() -> None:
-        async with walk(public=True, www=[[OTHER_PUBLIC, PUBLIC]]) as (session, outside):
-            answer = await said(session.port, get("http://www.example.org:8080/x"))
-            assert b"\r\nHost: www.example.org:8080\r\n" in answer
-            assert b"\r\nHost: 8.8.8.8\r\n" not in answer
-            assert outside.dialled == [(PUBLIC, 8080)]
-            async with connected(session.port) as (reader, writer):
-                writer.write(connect("www.example.org:443") + b"GET /early-data HTTP/1.1\r\n\r\n")
-                assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
-                assert b"/early-data" in await reader.read()
-            assert outside.dialled == [(PUBLIC, 8080), (PUBLIC, 443)]
-            assert outside.asked == ["www.example.org"]
-            assert codes(session) == []
-
-    run(main())
+async def test_the_public_internet_is_reached_at_the_address_that_was_checked() -> None:
+    async with walk(public=True, www=[[OTHER_PUBLIC, PUBLIC]]) as (session, outside):
+        answer = await said(session.port, get("http://www.example.org:8080/x"))
+        assert b"\r\nHost: www.example.org:8080\r\n" in answer
+        assert b"\r\nHost: 8.8.8.8\r\n" not in answer
+        assert outside.dialled == [(PUBLIC, 8080)]
+        async with connected(session.port) as (reader, writer):
+            writer.write(connect("www.example.org:443") + b"GET /early-data HTTP/1.1\r\n\r\n")
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
+            assert b"/early-data" in await reader.read()
+        assert outside.dialled == [(PUBLIC, 8080), (PUBLIC, 443)]
+        assert outside.asked == ["www.example.org"]
+        assert codes(session) == []
 
 
-def test_a_name_is_resolved_once_per_walk() -> None:
-    async def main() -> None:
-        async with walk(public=True, rebind=[[PUBLIC], ["127.0.0.1"]]) as (session, outside):
-            for _ in range(3):
-                assert b" 200 " in await said(session.port, get("http://rebind.example.org/"))
-            assert {address for address, _ in outside.dialled} == {PUBLIC}
-        async with walk(public=True, rebind=[["127.0.0.1"], [PUBLIC]]) as (session, outside):
-            assert b" 403 " in await said(session.port, get("http://rebind.example.org/"))
-            assert outside.dialled == []
-
-    run(main())
+async def test_a_name_is_resolved_once_per_walk() -> None:
+    async with walk(public=True, rebind=[[PUBLIC], ["127.0.0.1"]]) as (session, outside):
+        for _ in range(3):
+            assert b" 200 " in await said(session.port, get("http://rebind.example.org/"))
+        assert {address for address, _ in outside.dialled} == {PUBLIC}
+    async with walk(public=True, rebind=[["127.0.0.1"], [PUBLIC]]) as (session, outside):
+        assert b" 403 " in await said(session.port, get("http://rebind.example.org/"))
+        assert outside.dialled == []
 
 
-def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
-    async def main() -> None:
-        limits = NetworkLimits(connect_s=0.4)
-        async with walk(limits, public=True, www=[[PUBLIC, OTHER_PUBLIC]], gone=[["1.2.3.4"]]) as (session, outside):
-            outside.silent = (PUBLIC, "1.2.3.4")
-            assert b" 200 " in await said(session.port, get("http://www.example.org/"))
-            assert outside.dialled == [(PUBLIC, 80), (OTHER_PUBLIC, 80)]
-            assert b" 502 " in await said(session.port, get("http://gone.example.org/"))
-            assert b" 502 " in await said(session.port, get("http://nowhere.example.org/"))
-            assert session.drain() == (
-                RefusedConnection("unreachable", "GET", "gone.example.org", 80),
-                RefusedConnection("unresolvable", "GET", "nowhere.example.org", 80),
-            )
-
-    run(main())
+async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
+    limits = NetworkLimits(connect_s=0.4)
+    async with walk(limits, public=True, www=[[PUBLIC, OTHER_PUBLIC]], gone=[["1.2.3.4"]]) as (session, outside):
+        outside.silent = (PUBLIC, "1.2.3.4")
+        assert b" 200 " in await said(session.port, get("http://www.example.org/"))
+        assert outside.dialled == [(PUBLIC, 80), (OTHER_PUBLIC, 80)]
+        assert b" 502 " in await said(session.port, get("http://gone.example.org/"))
+        assert b" 502 " in await said(session.port, get("http://nowhere.example.org/"))
+        assert session.drain() == (
+            RefusedConnection("unreachable", "GET", "gone.example.org", 80),
+            RefusedConnection("unresolvable", "GET", "nowhere.example.org", 80),
+        )
 
 
-def test_a_hanging_lookup_does_not_block_other_requests() -> None:
-    async def main() -> None:
-        async def hang(name: str, port: int) -> Sequence[str]:
-            await asyncio.sleep(3600)
-            return ()
+async def test_a_hanging_lookup_does_not_block_other_requests() -> None:
+    async def hang(name: str, port: int) -> Sequence[str]:
+        await asyncio.sleep(3600)
+        return ()
 
-        async with scripted(echo) as port:
-            policy = AccessPolicy(served={"site.test": ("127.0.0.1", port)})
-            async with (
-                open_proxy(policy, NetworkLimits(connect_s=0.3), resolve=hang) as session,
-                asyncio.TaskGroup() as tasks,
-            ):
-                slow = tasks.create_task(said(session.port, get("http://slow.example.org/")))
-                assert b" 200 " in await said(session.port, get("http://site.test/"))
-                assert not slow.done()
-                assert b" 502 " in await slow
-                assert codes(session) == ["unreachable"]
-
-    run(main())
+    async with scripted(echo) as port:
+        policy = AccessPolicy(served={"site.test": ("127.0.0.1", port)})
+        async with (
+            open_proxy(policy, NetworkLimits(connect_s=0.3), resolve=hang) as session,
+            asyncio.TaskGroup() as tasks,
+        ):
+            slow = tasks.create_task(said(session.port, get("http://slow.example.org/")))
+            assert b" 200 " in await said(session.port, get("http://site.test/"))
+            assert not slow.done()
+            assert b" 502 " in await slow
+            assert codes(session) == ["unreachable"]
 
 
 def test_a_public_address_of_this_machine_is_private() -> None:
@@ -486,82 +450,70 @@ def test_a_public_address_of_this_machine_is_private() -> None:
     run(main())
 
 
-def test_a_named_private_host_is_reached_only_at_its_port() -> None:
-    async def main() -> None:
-        def named(port: int) -> frozenset[HostPort]:
-            return frozenset({("127.0.0.1", port), ("LocalHost", port), ("::1", 9), ("wiki.example.org", port)})
+async def test_a_named_private_host_is_reached_only_at_its_port() -> None:
+    def named(port: int) -> frozenset[HostPort]:
+        return frozenset({("127.0.0.1", port), ("LocalHost", port), ("::1", 9), ("wiki.example.org", port)})
 
-        for public in (False, True):
-            async with walk(public=public, named=named, wiki=[["127.0.0.1"]]) as (session, outside):
-                for host in ("127.0.0.1", "2130706433", "localhost", "wiki.example.org"):
-                    answer = await said(session.port, get(f"http://{host}:{outside.port}/"))
-                    assert b" 200 " in answer, (host, answer)
-                assert b" 200 " in await said(
-                    session.port, connect(f"localhost:{outside.port}") + b"GET / HTTP/1.1\r\n\r\n"
-                )
-                dialled = len(outside.dialled)
-                for host in ("127.0.0.1", "localhost", "wiki.example.org", "127.0.0.2", "[::ffff:127.0.0.1]"):
-                    port = outside.port if host in {"127.0.0.2", "[::ffff:127.0.0.1]"} else 8080
-                    assert b" 403 " in await said(session.port, get(f"http://{host}:{port}/")), host
-                assert codes(session) == ["private_address" if public else "not_served"] * 5
-                assert len(outside.dialled) == dialled
-
-    run(main())
+    for public in (False, True):
+        async with walk(public=public, named=named, wiki=[["127.0.0.1"]]) as (session, outside):
+            for host in ("127.0.0.1", "2130706433", "localhost", "wiki.example.org"):
+                answer = await said(session.port, get(f"http://{host}:{outside.port}/"))
+                assert b" 200 " in answer, (host, answer)
+            assert b" 200 " in await said(
+                session.port, connect(f"localhost:{outside.port}") + b"GET / HTTP/1.1\r\n\r\n"
+            )
+            dialled = len(outside.dialled)
+            for host in ("127.0.0.1", "localhost", "wiki.example.org", "127.0.0.2", "[::ffff:127.0.0.1]"):
+                port = outside.port if host in {"127.0.0.2", "[::ffff:127.0.0.1]"} else 8080
+                assert b" 403 " in await said(session.port, get(f"http://{host}:{port}/")), host
+            assert codes(session) == ["private_address" if public else "not_served"] * 5
+            assert len(outside.dialled) == dialled
 
 
-def test_without_the_public_web_no_name_is_resolved() -> None:
-    async def main() -> None:
-        async with walk(www=[[PUBLIC]]) as (session, outside):
-            for raw in (
-                get("http://www.example.org/"),
-                connect("www.example.org:443"),
-                connect("1.1.1.1:443"),
-                connect("site.test:443"),
-                get("http://site.test:8080/"),
-                get(f"http://127.0.0.1:{outside.port}/"),
-                get(f"http://127.0.0.1:{session.port}/"),
-                get("http://other.site.test/"),
-            ):
-                assert b" 403 " in await said(session.port, raw), raw
-            assert set(codes(session)) == {"not_served"}
-            assert (outside.asked, outside.dialled) == ([], [])
-
-    run(main())
+async def test_without_the_public_web_no_name_is_resolved() -> None:
+    async with walk(www=[[PUBLIC]]) as (session, outside):
+        for raw in (
+            get("http://www.example.org/"),
+            connect("www.example.org:443"),
+            connect("1.1.1.1:443"),
+            connect("site.test:443"),
+            get("http://site.test:8080/"),
+            get(f"http://127.0.0.1:{outside.port}/"),
+            get(f"http://127.0.0.1:{session.port}/"),
+            get("http://other.site.test/"),
+        ):
+            assert b" 403 " in await said(session.port, raw), raw
+        assert set(codes(session)) == {"not_served"}
+        assert (outside.asked, outside.dialled) == ([], [])
 
 
-def test_a_tunnel_to_a_served_site_carries_bytes_both_ways_until_both_sides_end() -> None:
-    async def main() -> None:
-        async with walk() as (session, _), connected(session.port) as (reader, writer):
-            writer.write(connect("site.test:80"))
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-            writer.write(b"GET /socket HTTP/1.1\r\nHost: site.test\r\n\r\n")
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
-            assert await reader.readexactly(6) == b"ready "
-            for piece in (b"ping", b"x" * 200_000):
-                writer.write(piece)
-                assert await reader.readexactly(len(piece)) == piece
-            writer.write_eof()
-            assert await reader.read() == b""
-            assert session.requests == 1
-            assert session.bytes > 400_000
-            assert codes(session) == []
-
-    run(main())
+async def test_a_tunnel_to_a_served_site_carries_bytes_both_ways_until_both_sides_end() -> None:
+    async with walk() as (session, _), connected(session.port) as (reader, writer):
+        writer.write(connect("site.test:80"))
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.write(b"GET /socket HTTP/1.1\r\nHost: site.test\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        assert await reader.readexactly(6) == b"ready "
+        for piece in (b"ping", b"x" * 200_000):
+            writer.write(piece)
+            assert await reader.readexactly(len(piece)) == piece
+        writer.write_eof()
+        assert await reader.read() == b""
+        assert session.requests == 1
+        assert session.bytes > 400_000
+        assert codes(session) == []
 
 
-def test_an_accepted_upgrade_is_forwarded() -> None:
-    async def main() -> None:
-        async with walk() as (session, _), connected(session.port) as (reader, writer):
-            asks = b"GET http://site.test%s HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
-            writer.write(asks % b"/" + asks % b"/socket")
-            status, _, head = await one_answer(reader)
-            assert status == 200
-            assert b"Upgrade: echo" in head
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
-            writer.write(b"ping")
-            assert await reader.readexactly(10) == b"ready ping"
-
-    run(main())
+async def test_an_accepted_upgrade_is_forwarded() -> None:
+    async with walk() as (session, _), connected(session.port) as (reader, writer):
+        asks = b"GET http://site.test%s HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+        writer.write(asks % b"/" + asks % b"/socket")
+        status, _, head = await one_answer(reader)
+        assert status == 200
+        assert b"Upgrade: echo" in head
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        writer.write(b"ping")
+        assert await reader.readexactly(10) == b"ready ping"
 
 
 @pytest.mark.parametrize(
@@ -572,151 +524,121 @@ def test_an_accepted_upgrade_is_forwarded() -> None:
         ("/endless", NetworkLimits(session_bytes=300_000), b"200 OK"),
     ],
 )
-def test_a_response_that_is_too_large_is_cut(path: str, limits: NetworkLimits, status: bytes) -> None:
-    async def main() -> None:
-        async with walk(limits) as (session, _):
-            answer = await said(session.port, get(f"http://site.test{path}"))
-            assert answer.startswith(b"HTTP/1.1 " + status)
-            assert not answer.endswith(b"0\r\n\r\n")  # cut, not ended
-            assert len(answer) < 600_000
-            assert session.bytes < 600_000
-            assert session.drain() == (RefusedConnection("too_large", "GET", "site.test", 80),)
-            spent = limits.session_bytes < 1_000_000
-            again = await said(session.port, get("http://site.test/"))
-            assert again.startswith(b"HTTP/1.1 403" if spent else b"HTTP/1.1 200")
-            assert codes(session) == (["too_large"] if spent else [])
-
-    run(main())
+async def test_a_response_that_is_too_large_is_cut(path: str, limits: NetworkLimits, status: bytes) -> None:
+    async with walk(limits) as (session, _):
+        answer = await said(session.port, get(f"http://site.test{path}"))
+        assert answer.startswith(b"HTTP/1.1 " + status)
+        assert not answer.endswith(b"0\r\n\r\n")  # cut, not ended
+        assert len(answer) < 600_000
+        assert session.bytes < 600_000
+        assert session.drain() == (RefusedConnection("too_large", "GET", "site.test", 80),)
+        spent = limits.session_bytes < 1_000_000
+        again = await said(session.port, get("http://site.test/"))
+        assert again.startswith(b"HTTP/1.1 403" if spent else b"HTTP/1.1 200")
+        assert codes(session) == (["too_large"] if spent else [])
 
 
-def test_a_page_that_is_too_large_ends_at_the_limit() -> None:
-    async def main() -> None:
-        async with (
-            walk(NetworkLimits(response_bytes=300_000)) as (session, _),
-            connected(session.port) as (reader, writer),
-        ):
-            for _ in range(2):
-                writer.write(b"GET http://site.test/endless.html HTTP/1.1\r\nHost: a\r\n\r\n")
-                status, _, body = await one_answer(reader)
-                assert (status, set(body)) == (200, {ord("x")})
-                assert 200_000 < len(body) <= 300_000
-                assert codes(session) == ["too_large"]
-            old = await said(session.port, b"GET http://site.test/endless.html HTTP/1.0\r\n\r\n")
-            assert len(old) < 400_000
-
-    run(main())
-
-
-def test_a_tunnel_over_its_limit_is_cut() -> None:
-    async def main() -> None:
-        async with walk(NetworkLimits(tunnel_bytes=300_000, response_bytes=10)) as (session, _):
-            answer = await said(session.port, connect("site.test:80") + b"GET /endless HTTP/1.1\r\n\r\n")
-            assert len(answer) < 600_000
-            assert session.drain() == (RefusedConnection("too_large", "CONNECT", "site.test", 80),)
-
-    run(main())
-
-
-def test_uploads_count_towards_the_limit() -> None:
-    async def main() -> None:
-        async with walk(NetworkLimits(session_bytes=100_000)) as (session, _):
-            raw = get("http://site.test/size", "Content-Length: 3000000", method="POST")
-            answer = await said(session.port, raw + bytes(3_000_000))
-            assert answer == b"" or answer.startswith(b"HTTP/1.1 403")
+async def test_a_page_that_is_too_large_ends_at_the_limit() -> None:
+    async with walk(NetworkLimits(response_bytes=300_000)) as (session, _), connected(session.port) as (reader, writer):
+        for _ in range(2):
+            writer.write(b"GET http://site.test/endless.html HTTP/1.1\r\nHost: a\r\n\r\n")
+            status, _, body = await one_answer(reader)
+            assert (status, set(body)) == (200, {ord("x")})
+            assert 200_000 < len(body) <= 300_000
             assert codes(session) == ["too_large"]
-
-    run(main())
-
-
-def test_connections_over_the_limit_are_refused() -> None:
-    async def main() -> None:
-        async with walk(NetworkLimits(connections=2)) as (session, _):
-            async with connected(session.port) as (reader, writer), connected(session.port) as (other, other_writer):
-                for stream in (writer, other_writer):
-                    stream.write(b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
-                assert (await one_answer(reader))[0] == (await one_answer(other))[0] == 200
-                assert b" 403 " in await said(session.port, get("http://site.test/"))
-                assert session.drain() == (RefusedConnection("too_many", "GET", "site.test", 80),)
-                writer.write(b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
-                assert (await one_answer(reader))[0] == 200
-            while b" 403 " in await said(session.port, get("http://site.test/")):
-                await asyncio.sleep(0.01)
-
-    run(main())
+        old = await said(session.port, b"GET http://site.test/endless.html HTTP/1.0\r\n\r\n")
+        assert len(old) < 400_000
 
 
-def test_idle_requests_are_too_slow_and_idle_connections_are_closed() -> None:
-    async def main() -> None:
-        async with walk(NetworkLimits(idle_s=0.2)) as (session, _):
-            assert b" 504 " in await said(session.port, get("http://site.test/hang"))
-            assert (await said(session.port, get("http://site.test/half"))).endswith(b"\r\n\r\nhalf")
-            slow = (RefusedConnection("too_slow", "GET", "site.test", 80),) * 2
-            assert session.drain() == slow
-            assert await said(session.port, b"GET http://site") == b""
-            assert await said(session.port, connect("site.test:80")) == b"HTTP/1.1 200 Connection established\r\n\r\n"
-            assert session.drain() == ()
+async def test_a_tunnel_over_its_limit_is_cut() -> None:
+    async with walk(NetworkLimits(tunnel_bytes=300_000, response_bytes=10)) as (session, _):
+        answer = await said(session.port, connect("site.test:80") + b"GET /endless HTTP/1.1\r\n\r\n")
+        assert len(answer) < 600_000
+        assert session.drain() == (RefusedConnection("too_large", "CONNECT", "site.test", 80),)
 
-    run(main())
+
+async def test_uploads_count_towards_the_limit() -> None:
+    async with walk(NetworkLimits(session_bytes=100_000)) as (session, _):
+        raw = get("http://site.test/size", "Content-Length: 3000000", method="POST")
+        answer = await said(session.port, raw + bytes(3_000_000))
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 403")
+        assert codes(session) == ["too_large"]
+
+
+async def test_connections_over_the_limit_are_refused() -> None:
+    async with walk(NetworkLimits(connections=2)) as (session, _):
+        async with connected(session.port) as (reader, writer), connected(session.port) as (other, other_writer):
+            for stream in (writer, other_writer):
+                stream.write(b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert (await one_answer(reader))[0] == (await one_answer(other))[0] == 200
+            assert b" 403 " in await said(session.port, get("http://site.test/"))
+            assert session.drain() == (RefusedConnection("too_many", "GET", "site.test", 80),)
+            writer.write(b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert (await one_answer(reader))[0] == 200
+        while b" 403 " in await said(session.port, get("http://site.test/")):
+            await asyncio.sleep(0.01)
+
+
+async def test_idle_requests_are_too_slow_and_idle_connections_are_closed() -> None:
+    async with walk(NetworkLimits(idle_s=0.2)) as (session, _):
+        assert b" 504 " in await said(session.port, get("http://site.test/hang"))
+        assert (await said(session.port, get("http://site.test/half"))).endswith(b"\r\n\r\nhalf")
+        slow = (RefusedConnection("too_slow", "GET", "site.test", 80),) * 2
+        assert session.drain() == slow
+        assert await said(session.port, b"GET http://site") == b""
+        assert await said(session.port, connect("site.test:80")) == b"HTTP/1.1 200 Connection established\r\n\r\n"
+        assert session.drain() == ()
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_server_connections_close_when_the_browser_disconnects(reset: bool) -> None:
-    async def main() -> None:
-        left = asyncio.Event()
+async def test_server_connections_close_when_the_browser_disconnects(reset: bool) -> None:
+    left = asyncio.Event()
 
-        async def hang(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-            left.set()
+    async def hang(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        left.set()
 
-        async with (
-            scripted(hang) as port,
-            open_proxy(AccessPolicy(served={"site.test": ("127.0.0.1", port)})) as session,
-        ):
-            for raw in (get("http://site.test/"), connect("site.test:80") + b"GET / HTTP/1.1\r\n\r\n"):
-                left.clear()
-                async with connected(session.port) as (_, writer):
-                    writer.write(raw)
-                    await asyncio.sleep(0.05)
-                    if reset:
-                        no_linger = struct.pack("ii", 1, 0)
-                        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
-                        writer.transport.abort()
-                await left.wait()
-            assert codes(session) == []
-
-    run(main())
-
-
-def test_all_connections_are_closed_at_the_end_of_the_block() -> None:
-    async def main() -> None:
-        async with scripted(echo) as port:
-            alone, descriptors = asyncio.all_tasks(), psutil.Process().num_fds()
-            async with open_proxy(AccessPolicy(served={"site.test": ("127.0.0.1", port)})) as session:
-                streams = [await asyncio.open_connection("127.0.0.1", session.port) for _ in range(5)]
-                for (_, writer), raw in zip(
-                    streams,
-                    (
-                        get("http://site.test/hang"),
-                        get("http://site.test/endless"),
-                        connect("site.test:80") + b"GET /socket HTTP/1.1\r\n\r\n",
-                        get("http://site.test/size", "Content-Length: 5", method="POST"),
-                        b"",
-                    ),
-                    strict=True,
-                ):
-                    writer.write(raw)
+    async with scripted(hang) as port, open_proxy(AccessPolicy(served={"site.test": ("127.0.0.1", port)})) as session:
+        for raw in (get("http://site.test/"), connect("site.test:80") + b"GET / HTTP/1.1\r\n\r\n"):
+            left.clear()
+            async with connected(session.port) as (_, writer):
+                writer.write(raw)
                 await asyncio.sleep(0.05)
-            for reader, writer in streams:
-                with contextlib.suppress(ConnectionError):
-                    await reader.read()
-                writer.close()
-            with pytest.raises(ConnectionRefusedError):
-                await asyncio.open_connection("127.0.0.1", session.port)
-            await asyncio.sleep(0.05)
-            assert asyncio.all_tasks() == alone
-            assert psutil.Process().num_fds() == descriptors
+                if reset:
+                    no_linger = struct.pack("ii", 1, 0)
+                    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
+                    writer.transport.abort()
+            await left.wait()
+        assert codes(session) == []
 
-    run(main())
+
+async def test_all_connections_are_closed_at_the_end_of_the_block() -> None:
+    async with scripted(echo) as port:
+        alone, descriptors = asyncio.all_tasks(), psutil.Process().num_fds()
+        async with open_proxy(AccessPolicy(served={"site.test": ("127.0.0.1", port)})) as session:
+            streams = [await asyncio.open_connection("127.0.0.1", session.port) for _ in range(5)]
+            for (_, writer), raw in zip(
+                streams,
+                (
+                    get("http://site.test/hang"),
+                    get("http://site.test/endless"),
+                    connect("site.test:80") + b"GET /socket HTTP/1.1\r\n\r\n",
+                    get("http://site.test/size", "Content-Length: 5", method="POST"),
+                    b"",
+                ),
+                strict=True,
+            ):
+                writer.write(raw)
+            await asyncio.sleep(0.05)
+        for reader, writer in streams:
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", session.port)
+        await asyncio.sleep(0.05)
+        assert asyncio.all_tasks() == alone
+        assert psutil.Process().num_fds() == descriptors
 
 
 def test_an_error_inside_the_block_is_raised() -> None:
@@ -743,11 +665,8 @@ def test_an_error_inside_the_block_is_raised() -> None:
         ),
     ],
 )
-def test_invalid_policies_are_config_errors(policy: AccessPolicy, message: str) -> None:
-    async def main() -> None:
-        with pytest.raises(ConfigError) as told:
-            async with open_proxy(policy):
-                pass
-        assert (str(told.value), told.value.exit_status) == (message, 2)
-
-    run(main())
+async def test_invalid_policies_are_config_errors(policy: AccessPolicy, message: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        async with open_proxy(policy):
+            pass
+    assert (str(told.value), told.value.exit_status) == (message, 2)

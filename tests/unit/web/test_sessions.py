@@ -10,6 +10,7 @@ from agentlearn.cli.app import run
 from agentlearn.config import LearnSettings, SiteOptions, given_settings
 from agentlearn.errors import ConfigError
 from agentlearn.secret_values import without_secrets
+from agentlearn_web import WebDomain
 from agentlearn_web.sessions import SiteAccess
 
 CANARY = "canary-7c1d2e9f-session"
@@ -76,6 +77,33 @@ def test_a_login_is_stored_with_the_names_of_its_variables_only() -> None:
     assert LearnSettings.model_validate_json(settings.resolved()).login == settings.login
 
 
+def test_an_act_that_is_none_is_one_sentence_without_its_text(subtests: pytest.Subtests) -> None:
+    for act in [
+        {"fill": "Password", "text": CANARY},
+        {"fill": "Password", "env": CANARY},
+        {"fill": CANARY},
+        {"env": "A"},
+        {"open": "https://a.test/", "click": "x"},
+        {"open": ["x"]},
+        {},
+        CANARY,
+        None,
+    ]:
+        with subtests.test(repr(act)):
+            message = refusal(given_settings, LearnSettings, {"domain": "web", "login": [LOGIN[0], act]})
+            assert message == (
+                "act 2 of the login is not one of: open, click or expect with a text, or fill with env, the name of an"
+                " environment variable; write it such as {fill: Password, env: SITE_PASSWORD}"
+            )
+
+
+@pytest.mark.parametrize("url", [f"https://anna:{CANARY}@a.test/", "file:///etc/passwd", "a.test"])
+def test_a_login_opens_plain_web_addresses_only(url: str) -> None:
+    message = refusal(given_settings, LearnSettings, {"domain": "web", "login": [{"open": url}]})
+    assert message.startswith("act 1 of the login opens something else than a web address")
+    assert CANARY not in message
+
+
 def test_a_login_needs_its_variables_and_keeps_them_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     options = SiteOptions.model_validate({"login": LOGIN})
     monkeypatch.delenv("SITE_PASSWORD", raising=False)
@@ -103,6 +131,30 @@ def test_the_login_of_a_proxy_is_the_name_of_a_variable() -> None:
     message = refusal(given_settings, LearnSettings, {"domain": "web", "site_proxy_login": f"anna:{CANARY}"})
     assert message.startswith("site_proxy_login is not the name of an environment variable")
     assert CANARY not in message
+
+
+def test_a_file_without_certificates_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    options = SiteOptions(ca_file=file)
+    assert refusal(SiteAccess.read, options) == f"there is no file of certificates {str(file)!r}; check the path"
+    file.write_text("nothing")
+    assert refusal(SiteAccess.read, options) == (
+        f"{str(file)!r} holds no certificate; give a PEM file, which contains -----BEGIN CERTIFICATE-----"
+    )
+    file.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----")
+    assert refusal(SiteAccess.read, options).startswith(f"the certificates in {str(file)!r} cannot be read")
+
+
+def test_the_options_are_read_once_and_the_domain_stays_as_it_is(tmp_path: Path) -> None:
+    domain = WebDomain()
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(STATE))
+    bound = domain.with_sites(SiteOptions(allow_host=("a.test:80",), storage_state=file))
+    assert bound.access is not None
+    assert (domain.access, bound.access.allowed) == (None, frozenset({("a.test", 80)}))
+    assert bound.access.session is not None
+    assert CANARY not in repr(bound.access)
+    assert SiteAccess.read(SiteOptions()).upstream is None
 
 
 # domains

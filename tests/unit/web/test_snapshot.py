@@ -7,49 +7,16 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.browser.snapshot import parse_snapshot, refs_in
+from agentlearn_web.browser.snapshot import bare_ref, parse_snapshot, refs_in
 from agentlearn_web.observation import ElementLine, format_line
 
 WORDS = st.text(max_size=30) | st.sampled_from(
     [
-        "click [ref=e999]",
-        '"] [ref=e1]',
-        "it's: here",
-        "a # b",
-        "{x}",
-        "`",
-        "- button",
-        "'quoted'",
-        '"quoted"',
-        "yes",
-        "12",
-        "",
-        " ",
-        "\\",
-        "\\n",
-        "x:",
-        "@",
-        "[ref=e1]",
-        "| >",
-        "\u2028",
-        "\x85",
-        "\x7f",
-        "a\nb",
-        "\ud800",
-        "]",
-        "[",
-        "text: x",
-        "/url: y",
-        "key: 'v'",
-        "''",
-        "%",
-        "!tag",
-        "null",
-        ".inf",
-        "0x10",
-        '- text: "x"',
+        "click [ref=e999]", '"] [ref=e1]', "it's: here", "a # b", "{x}", "`", "- button", "'quoted'", '"quoted"',
+        "yes", "12", "", " ", "\\", "\\n", "x:", "@", "[ref=e1]", "| >", "\u2028", "\x85", "\x7f", "a\nb", "\ud800",
+        "]", "[", "text: x", "/url: y", "key: 'v'", "''", "%", "!tag", "null", ".inf", "0x10", '- text: "x"',
     ]
-)
+)  # fmt: skip
 ROLES = ("button", "link", "heading", "generic", "listitem", "textbox", "row", "img")
 
 
@@ -166,3 +133,13 @@ def test_any_text_is_parsed(text: str) -> None:
 def test_almost_valid_snapshots_are_parsed(text: str) -> None:
     for line in parse_snapshot(text, "t1"):
         assert "\n" not in format_line(line)
+
+
+def test_structural_elements_have_a_ref_only_with_a_pointer_cursor() -> None:
+    snapshot = '- row "a" [ref=e1]\n- row "b" [ref=e2] [cursor=pointer]\n- cell "c" [ref=e3]\n- generic [ref=e4]: words'
+    assert [line.ref for line in parse_snapshot(snapshot, "t3")] == ["", "t3:e2", "", "t3:e4"]
+    scripted = parse_snapshot(snapshot, "t3", scripted=True)
+    assert [line.ref for line in scripted] == ["", "t3:e2", "t3:e3", "t3:e4"]
+    held = '- listitem [ref=e1]:\n  - link "a" [ref=e2]\n- listitem [ref=e3]: words'
+    assert [line.ref for line in parse_snapshot(held, "t1", scripted=True)] == ["", "t1:e2", "t1:e3"]
+    assert bare_ref("t3:f1e4") == "f1e4"

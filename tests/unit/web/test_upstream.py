@@ -1,6 +1,7 @@
 """An upstream proxy: it is asked for checked addresses only, it gets its login, and its refusals are errors."""
 
 import asyncio
+import base64
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from agentlearn.errors import ConfigError
+from agentlearn.secret_values import without_secrets
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.proxy import ProxySession, open_proxy
 from agentlearn_web.boundary.upstream import UpstreamProxy
@@ -91,6 +93,13 @@ def test_it_is_never_asked_for_a_private_host() -> None:
     assert (proxy.asked, proxy.direct) == ([], [])
 
 
+def test_a_named_private_host_is_connected_directly() -> None:
+    proxy = Proxy()
+    policy = AccessPolicy(public=False, named=frozenset({("10.0.0.5", 8080)}))
+    answers("http://10.0.0.5:8080/", proxy=proxy, policy=policy)
+    assert (proxy.asked, proxy.direct) == ([], ["10.0.0.5"])
+
+
 def test_a_name_that_this_machine_cannot_resolve_is_left_to_it_only_if_the_user_says_so() -> None:
     proxy = Proxy()
     urls = ("http://unknown.example.org/", "http://unknown.internal/", "http://inner.example.org/")
@@ -99,6 +108,18 @@ def test_a_name_that_this_machine_cannot_resolve_is_left_to_it_only_if_the_user_
     looking_up = UpstreamProxy.at("http://127.0.0.1:1", looks_up=True)
     codes = [answer.split(b" ")[1] for answer in answers(*urls, proxy=proxy, upstream=looking_up)]
     assert (codes, proxy.asked) == ([b"200", b"403", b"403"], ["unknown.example.org:80"])
+
+
+def test_its_login_comes_from_the_environment_and_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SITE_PROXY_LOGIN", "anna:open-sesame-4711")
+    upstream = UpstreamProxy.at("http://127.0.0.1:1", login_variable="SITE_PROXY_LOGIN")
+    proxy = Proxy()
+    (answer,) = answers("http://site.example.org/", proxy=proxy, upstream=upstream)
+    encoded = base64.b64encode(b"anna:open-sesame-4711").decode()
+    assert f"Proxy-Authorization: Basic {encoded}\r\n" in proxy.heads[0]
+    assert encoded.encode() not in answer, "the site does not get it"
+    assert "sesame" not in repr(upstream)
+    assert without_secrets(f"open-sesame-4711 {encoded}") == "[secret] [secret]"
 
 
 @pytest.mark.parametrize("value", [None, "", "anna", ":password"])
@@ -112,6 +133,32 @@ def test_a_missing_login_is_one_sentence(value: str | None, monkeypatch: pytest.
         "site_proxy_login names the environment variable 'SITE_PROXY_LOGIN', which does not hold user:password;"
         " set it and run again"
     )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno",
+        b"nonsense\r\n\r\n",
+        b"",
+        b"HTTP/1.1 20\r\n\r\n",
+    ],
+)
+def test_a_proxy_that_refuses_or_breaks_off_is_unreachable(answer: bytes) -> None:
+    (got,) = answers("http://site.example.org/", proxy=Proxy(answer))
+    assert got.startswith(b"HTTP/1.1 502")
+
+
+async def test_bytes_after_the_answer_belong_to_the_tunnel() -> None:
+    async def script(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nX: y\r\n\r\nhello from the site")
+        await writer.drain()
+
+    async with scripted(script) as port:
+        reader, writer = await UpstreamProxy.at(f"http://127.0.0.1:{port}").dial(PUBLIC, 443)
+        assert await reader.read() == b"hello from the site"
+        writer.close()
 
 
 def test_a_proxy_that_does_not_answer_is_named_before_the_first_walk() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pytest
 from pydantic_ai import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.messages import BinaryContent, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -21,7 +22,7 @@ from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import ACTS, WalkSettings
 from agentlearn_web.miniwob import EpisodeDeps
 from agentlearn_web.miniwob import domain as miniwob
-from agentlearn_web.observation import PageObservation, TabLine
+from agentlearn_web.observation import PageObservation, TabLine, page_key
 
 HOME = "http://a.test/"
 SETTINGS = WalkSettings()
@@ -132,6 +133,28 @@ def test_a_screenshot_is_sent_as_a_picture_and_stored_as_its_hash() -> None:
     assert len(kept) < len(PICTURE)
     assert f"[image/png, {len(PICTURE)} bytes, sha256 ".encode() in kept
     assert message_bytes(next(one for one in ended.all_messages() if result in one.parts)) < 10_000
+
+
+def test_an_answer_with_a_page_that_was_not_visited_is_asked_for_again() -> None:
+    calls = [("answer", {"answer": "1", "url": "http://b.test/"}), ("answer", {"answer": "not found", "url": ""})]
+    deps = WalkDeps(cast("Walk", FakeWalk()), "n0")
+    ended = asyncio.run(web_agent().run("q", model=model(*calls), deps=deps))
+    assert ended.output == Answer(text="not found", answer="not found")
+    assert "You have not visited 'http://b.test/'" in str(ended.all_messages())
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("http://A.test:80/x/", "http://a.test/x#top", True),
+        ("https://a.test:443/%7Ex", "https://a.test/~x", True),
+        ("http://a.test/x", "https://a.test/x", False),
+        ("http://a.test/x?y=1", "http://a.test/x", False),
+        ("http://[bad", "http://[bad", True),
+    ],
+)
+def test_two_addresses_of_one_page_are_the_same(one: str, other: str, same: bool) -> None:
+    assert (page_key(one) == page_key(other)) is same
 
 
 class FakePage:

@@ -108,3 +108,9 @@ def test_without_a_judge_what_is_not_proven_is_undecided() -> None:
     assert verdict == Verdict(
         status="undecided", reason="the comparison does not decide: says it in other words, or something else"
     )
+
+
+def test_a_proven_difference_needs_no_judge() -> None:
+    judge = Judge(handing_in("right"))
+    assert judge.verdict("16 January 2025", task("15 January 2025")).status == "incorrect"
+    assert judge.questions == []

@@ -82,6 +82,14 @@ def test_a_row_without_a_valid_start_is_refused(tmp_path: Path, fields: dict[str
     assert str(caught.value).startswith(f"mine.jsonl line 1 {words}")
 
 
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://", "http://[::1", "javascript:alert(1)", "http://a b/"])
+def test_a_start_that_is_not_a_web_address_is_refused(tmp_path: Path, url: str) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps({"question": "Q?", "answer": "A", "url": url}) + "\n")
+    with pytest.raises(DataError, match=r"line 1 starts at '.*', which is not a web address"):
+        read_walk_tasks(path, split="train")
+
+
 def test_a_question_with_two_answers_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     rows = [{"question": "Q?", "answer": answer, "url": "http://a.example/"} for answer in ("1,240", "1240", "7")]
@@ -90,3 +98,13 @@ def test_a_question_with_two_answers_is_refused(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(DataError, match=r"mine.jsonl lines 1 and 3 have the same problem"):
         read_walk_tasks(path, split="train")
+
+
+def test_type_difficulty_and_language_become_tags() -> None:
+    tasks = read_walk_tasks(SMALL, split="test")
+    assert [task.tags for task in tasks] == [
+        ("type=single", "difficulty=easy", "lang=en", "type=single difficulty=easy"),
+        ("type=multi_source", "difficulty=medium", "lang=english", "type=multi_source difficulty=medium"),
+        (),
+        (),
+    ]

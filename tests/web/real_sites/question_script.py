@@ -1,6 +1,5 @@
 """Questions about the real sites, each with a script of public acts that reaches its answer."""
 
-import inspect
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,26 +16,10 @@ _CONTEXT = "context"
 QUESTIONS_FILE = Path(__file__).with_name("questions.jsonl")
 
 Kind = Literal[
-    "version",
-    "number",
-    "flag",
-    "name",
-    "date",
-    "ordered_list",
-    "table_cell",
-    "spanned_cell",
-    "deep_text",
-    "preformatted",
-    "search",
-    "keystrokes",
-    "todo",
-    "several_options",
-    "dialog",
-    "virtual_list",
-    "late_text",
-    "hover",
+    "version", "number", "flag", "name", "date", "ordered_list", "table_cell", "spanned_cell", "deep_text",
+    "preformatted", "search", "keystrokes", "todo", "several_options", "dialog", "virtual_list", "late_text", "hover",
     "widget",
-]
+]  # fmt: skip
 
 
 class ScriptError(AssertionError):
@@ -70,17 +53,6 @@ def read_questions() -> tuple[RealQuestion, ...]:
     """Return all questions, in the order of the file."""
     lines = QUESTIONS_FILE.read_text(encoding="utf-8").splitlines()
     return tuple(RealQuestion.model_validate_json(line) for line in lines)
-
-
-def missing_acts(question: RealQuestion) -> tuple[str, ...]:
-    """Return the acts and arguments of the script that `Walk` does not have."""
-    missing: list[str] = []
-    for step in question.script:
-        method = getattr(Walk, step["act"], None)
-        known = inspect.signature(method).parameters if method else {}
-        given = [name for name in step if name != "act"]
-        missing += [step["act"]] if method is None else [f"{step['act']}({one})" for one in given if one not in known]
-    return tuple(dict.fromkeys(missing))
 
 
 class ScriptResult(NamedTuple):

@@ -13,8 +13,8 @@ from tests.web.real_sites.site_pages import large_page_urls, random_page_urls, r
 
 pytestmark = REAL_SITES
 
-PAGES_A_WALK = 3
-PHRASES = 400
+PAGES_A_WALK = 2
+PHRASES = 200
 PHRASE_WORDS = 6
 PHRASES_A_PAGE = 5
 LEAST_FOUND = 0.98

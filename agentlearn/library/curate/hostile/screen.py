@@ -8,7 +8,6 @@ A command that a lesson only names, such as `git reset --soft` or `curl -I`, is 
 """
 
 import base64
-import binascii
 import re
 import unicodedata
 from collections.abc import Callable, Collection
@@ -108,17 +107,12 @@ def _spelled_out(text: str) -> str | None:
     return None
 
 
-def _letters(word: re.Match[str]) -> str:
-    """A word with its digits as letters."""
-    return word[0].translate(_DIGITS_AS_LETTERS)
-
-
 def _views(text: str) -> tuple[str, ...]:
     """The folded text, then those of its rewritings that differ: digits as letters, words split and words joined."""
     plain = fold(text)
     found = [plain]
     if _WORD_WITH_DIGIT.search(plain):
-        found.append(_WORD_WITH_DIGIT.sub(_letters, plain))
+        found.append(_WORD_WITH_DIGIT.sub(lambda word: word[0].translate(_DIGITS_AS_LETTERS), plain))
     if _CAMEL.search(text):
         found.append(fold(_CAMEL.sub(" ", text)))
     if _WORD_JOINTS.search(plain):
@@ -156,16 +150,11 @@ def _encoded_part(text: str) -> str | None:
         for found in pattern.finditer(text):
             if is_encoded(found[0]):
                 return found[0]
-    return _spelled_out(text) or _transposed(fold(text))
-
-
-def _transposed(plain: str) -> str | None:
-    """The text when it is English only after ROT13 or backwards."""
-    now = _common_words(plain)
-    for other in (plain.translate(_ROT13), plain[::-1]):
-        if _common_words(other) >= max(_LEAST_WORDS, 2 * now + 1):
-            return plain
-    return None
+    if spelled := _spelled_out(text):
+        return spelled
+    plain = fold(text)  # English only after ROT13 or backwards
+    least = max(_LEAST_WORDS, 2 * _common_words(plain) + 1)
+    return plain if any(_common_words(one) >= least for one in (plain.translate(_ROT13), plain[::-1])) else None
 
 
 def _common_words(text: str) -> int:
@@ -195,20 +184,19 @@ def _unescaped(text: str) -> bytes:
     return "".join(chr(code) for one in codes if (code := int(one, base)) < 0x110000).encode(errors="replace")
 
 
-def _based(text: str, alphabet: Literal[32, 64]) -> bytes:
+def _decoded(text: str, alphabet: Literal[16, 32, 64]) -> bytes:
     """The decoded bytes; empty for what is none. A plain English word is also base64, but its bytes are not text."""
     bare = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        if alphabet == 64:
-            return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
-        return base64.b32decode(bare + "=" * (-len(bare) % 8))
-    except (binascii.Error, ValueError):
+        match alphabet:
+            case 16:
+                return bytes.fromhex(re.sub(r"[^0-9a-fA-F]", "", text.removeprefix("0x")))
+            case 32:
+                return base64.b32decode(bare + "=" * (-len(bare) % 8))
+            case 64:
+                return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except ValueError:
         return b""
-
-
-def _is_hex_text(text: str) -> bool:
-    digits = re.sub(r"[^0-9a-fA-F]", "", text.removeprefix("0x"))
-    return len(digits) % 2 == 0 and _is_text(bytes.fromhex(digits))
 
 
 _ENCODINGS: tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...] = (
@@ -216,9 +204,9 @@ _ENCODINGS: tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...] = (
     (_ESCAPES, lambda text: _is_text(_unescaped(text))),
     (_BINARY, bool),
     (_MORSE, bool),
-    (_HEX, _is_hex_text),
-    (_BASE64, lambda text: _is_text(_based(text, 64))),
-    (_BASE32, lambda text: _is_text(_based(text, 32))),
+    (_HEX, lambda text: _is_text(_decoded(text, 16))),
+    (_BASE64, lambda text: _is_text(_decoded(text, 64))),
+    (_BASE32, lambda text: _is_text(_decoded(text, 32))),
     (_NUMBERS, _spells_words),
 )
 """What encoded text looks like, and whether such a part really is text."""
@@ -258,12 +246,6 @@ _COMMAND = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-
-
-def _command_in(text: str) -> str | None:
-    """The first command in a text; None when there is none."""
-    found = _COMMAND.search(text)
-    return found[0].strip() if found else None
 
 
 _HOSTS = (
@@ -343,7 +325,12 @@ def screened(lesson: str, answers: Collection[str] = ()) -> Rejected | None:
 
     answers: expected answers of the batch's tasks.
     """
-    return _refusal(lesson) or _stated(lesson, answers)
+    if refusal := _refusal(lesson):
+        return refusal
+    for one in _views(lesson):
+        if stated_answer(one, answers) or answer_in_other_words(one, lesson, answers):
+            return reject(RejectionCode.STATES_ANSWER, "the lesson states an answer; say how to find such answers")
+    return None
 
 
 def wrong_form(lesson: str) -> Rejected | None:
@@ -365,17 +352,9 @@ def _refusal(lesson: str) -> Rejected | None:
                 RejectionCode.NAMES_ADDRESS,
                 f"the lesson names {found[:_SHOWN]!r}; say how to find such a place instead",
             )
-        if found := _command_in(one):
-            return reject(
-                RejectionCode.HOLDS_COMMAND, f"{found[:_SHOWN]!r} is a command; say in plain words what to do"
-            )
+        if found := _COMMAND.search(one):
+            command = found[0].strip()[:_SHOWN]
+            return reject(RejectionCode.HOLDS_COMMAND, f"{command!r} is a command; say in plain words what to do")
     if found := _encoded_part(text):
         return reject(RejectionCode.ENCODED, f"{found[:_SHOWN]!r} is not plain text; a lesson is one plain sentence")
     return next((end for one in every if (end := forgery(one))), None)
-
-
-def _stated(lesson: str, answers: Collection[str]) -> Rejected | None:
-    for one in _views(lesson):
-        if stated_answer(one, answers) or answer_in_other_words(one, lesson, answers):
-            return reject(RejectionCode.STATES_ANSWER, "the lesson states an answer; say how to find such answers")
-    return None

@@ -25,32 +25,6 @@ _NO_LIST = ActResult(
 )
 
 
-async def _choose_options(element: "Locator", wanted: Sequence[str], *, limit_ms: float) -> ActResult:
-    """Choose exactly these options of a list, each by label or value. What was chosen before is no longer chosen.
-
-    Raises Playwright's error if the element is gone.
-    """
-    found: dict[str, Any] | None = await element.evaluate(_LIST, _MAX_OPTIONS, timeout=limit_ms)
-    if found is None:
-        return _NO_LIST
-    if found["disabled"]:
-        return ActResult("not_actionable", "nothing was chosen: it is disabled")
-    if not found["multiple"] and len(wanted) != 1:
-        return ActResult("no_option", f"nothing was chosen: the list takes one option, and {len(wanted)} were given")
-    options: list[tuple[str, str, bool]] = found["options"]
-    chosen: list[int] = []
-    for text in wanted:
-        index = _option_index(options, text)
-        if index is None:
-            which = f" {text[:80]!r}" if len(wanted) > 1 else " of that name"
-            return ActResult("no_option", f"the list has no option{which}; give one as the page shows it")
-        if options[index][2]:
-            return ActResult("not_actionable", f"nothing was chosen: the option {text[:80]!r} is disabled")
-        chosen.append(index)
-    await element.select_option(index=chosen, timeout=limit_ms)
-    return ActResult()
-
-
 def _option_index(options: Sequence[tuple[str, str, bool]], text: str) -> int | None:
     """Return the index of an option: exact label or value first, then the label with any case and spacing."""
     labels, wanted = [" ".join(label.split()) for label, _, _ in options], " ".join(text.split())
@@ -81,52 +55,6 @@ _SUBMIT = """(named) => {
 }"""
 
 
-async def type_text(scope: ActScope, ref: str, text: str, *, submit: bool) -> ActResult:
-    """Fill a field, or choose a list option by its name or value; then submit the form if `submit` is set."""
-
-    async def fill(element: "Locator") -> ActResult:
-        kind: dict[str, Any] = await element.evaluate(_KIND, timeout=scope.action_ms)
-        tag, type_ = kind["tag"], kind["type"]
-        is_field = tag in {"select", "textarea"} or (tag == "input" and type_ in _TEXT_TYPES)
-        if not is_field and not kind["editable"]:
-            return ActResult("not_typable", "no text can be typed into this element; click it, or choose a field")
-        try:
-            if tag == "select":
-                chosen = await _choose_options(element, [text], limit_ms=scope.action_ms)
-                if chosen.status != "ok":
-                    return chosen
-            else:
-                value = text.strip() if type_ in _VALIDATED_TYPES else text
-                if type_ == "color" and re.fullmatch(r"#?[0-9a-fA-F]{6}", text.strip()):
-                    value = f"#{text.strip().removeprefix('#').lower()}"
-                await element.fill(value, timeout=scope.action_ms)
-                dropped = type_ in _VALIDATED_TYPES and text.strip()
-                if dropped and not await element.evaluate(_VALUE, timeout=scope.action_ms):
-                    return _malformed_value(type_)
-        except browser_error() as error:
-            if any(phrase in str(error) for phrase in _MALFORMED):
-                return _malformed_value(type_)
-            if is_timeout(error):
-                return ActResult("not_actionable", f"the field could not be filled: {failure_reason(error)}")
-            raise
-        if not submit:
-            return ActResult(typed=tag != "select")
-        if not scope.tab.watch.is_static:  # Enter would choose one of the suggestions shown before
-            await scope.wait_for_lists()
-        if tag == "input" or kind["editable"]:
-            try:
-                await element.press("Enter", timeout=scope.action_ms)
-            except browser_error() as error:
-                if not is_timeout(error):
-                    raise
-            return ActResult()
-        if await element.evaluate(_SUBMIT, timeout=scope.action_ms):
-            return ActResult(effects_started=False)
-        return ActResult("not_submitted", "the text stands in the field, but there is no form to submit")
-
-    return await scope.on_element(ref, fill)
-
-
 def _malformed_value(kind: str) -> ActResult:
     forms = {
         "color": "#ff8800",
@@ -140,15 +68,6 @@ def _malformed_value(kind: str) -> ActResult:
     return ActResult("not_typable", f"a field of the type {kind} does not take that text; {form}")
 
 
-async def choose_in_list(scope: ActScope, ref: str, options: Sequence[str]) -> ActResult:
-    """Choose exactly these options of a list, each by label or value."""
-
-    async def choose(element: "Locator") -> ActResult:
-        return await _choose_options(element, options, limit_ms=scope.action_ms)
-
-    return await scope.on_element(ref, choose)
-
-
 _CHOOSER_S = 1.5
 """Longest time to wait until a click on a button opens the choice of a file."""
 _INPUT = """(named) => {
@@ -157,55 +76,6 @@ _INPUT = """(named) => {
   return { multiple: one.multiple, disabled: one.disabled, folder: one.webkitdirectory === true };
 }"""
 _TOO_MANY = ActResult("not_uploadable", "nothing was uploaded: the page takes one file here")
-
-
-async def upload_files(scope: ActScope, ref: str, files: Sequence[str]) -> ActResult:
-    """Choose files in a file field, or through the button that opens the choice of a file."""
-    unknown = [name for name in files if name not in scope.files]
-    if unknown or not files:
-        return ActResult("no_file", f"nothing was uploaded: {_named_files(scope)}", acted=False)
-    try:
-        payloads = [await asyncio.to_thread(scope.files[name].payload) for name in dict.fromkeys(files)]
-    except FileChanged as error:
-        return ActResult("no_file", f"nothing was uploaded: {error}", acted=False)
-
-    async def upload(element: "Locator") -> ActResult:
-        field = await element.evaluate(_INPUT, timeout=scope.action_ms)
-        if field is None:
-            return await _through_button(scope, element, payloads)
-        if field["disabled"] or field["folder"]:
-            why = "this field is disabled" if field["disabled"] else "this field takes folders only"
-            return ActResult("not_uploadable", f"nothing was uploaded: {why}")
-        if len(payloads) > 1 and not field["multiple"]:
-            return _TOO_MANY
-        await element.set_input_files(payloads, timeout=scope.action_ms)
-        return ActResult()
-
-    return await scope.on_element(ref, upload)
-
-
-async def _through_button(scope: ActScope, element: "Locator", payloads: "Sequence[FilePayload]") -> ActResult:
-    """Click an element that opens the choice of a file, and choose the files there."""
-    page = scope.tab.page
-    try:
-        async with page.expect_file_chooser(timeout=_CHOOSER_S * 1000) as opened:
-            await element.click(timeout=scope.action_ms)
-        chooser = await opened.value
-    except browser_error() as error:
-        if is_timeout(error) and "filechooser" in str(error):
-            note = "nothing was uploaded: this element was clicked and asked for no file; take the page's file field"
-            return ActResult("not_uploadable", note)
-        raise
-    if len(payloads) > 1 and not chooser.is_multiple():
-        return _TOO_MANY
-    await chooser.set_files(payloads, timeout=scope.action_ms)
-    return ActResult()
-
-
-def _named_files(scope: ActScope) -> str:
-    if not scope.files:
-        return "this task names no files"
-    return f"this task names only {', '.join(map(repr, scope.files))}; give one or more of these names"
 
 
 MAX_KEYS = 50
@@ -290,36 +160,163 @@ _HAS_FOCUS = """(one) => {
 }"""
 
 
-async def press_keys(scope: ActScope, keys: str, ref: str | None = None, text: str = "") -> ActResult:
-    """Type a text key by key, then press keys; on the element of a ref, or else where the page has its focus."""
-    names = parse_keys(keys)
-    if isinstance(names, ActResult):
-        return names
-    if not names and not text:
-        return ActResult("unknown_key", "nothing was pressed: give `keys`, `text`, or both", acted=False)
-    if len(text) > _MAX_TYPED_CHARS:
-        note = f"nothing was pressed: `text` has {len(text)} characters; give at most {_MAX_TYPED_CHARS}, or use type"
-        return ActResult("unknown_key", note, acted=False)
-    if ref is None:
-        return await _press(scope, names, text)
+class FieldActs(ActScope):
+    """Acts with fields, lists and keys."""
 
-    async def press(element: "Locator") -> ActResult:
-        await element.focus(timeout=scope.action_ms)
-        if not await element.evaluate(_HAS_FOCUS, timeout=scope.action_ms):
-            return _NO_FOCUS
-        return await _press(scope, names, text)
+    async def type(self, ref: str, text: str, *, submit: bool) -> ActResult:
+        """Fill a field, or choose a list option by its name or value; then submit the form if `submit` is set."""
 
-    return await scope.on_element(ref, press)
+        async def fill(element: "Locator") -> ActResult:
+            kind: dict[str, Any] = await element.evaluate(_KIND, timeout=self.action_ms)
+            tag, type_ = kind["tag"], kind["type"]
+            is_field = tag in {"select", "textarea"} or (tag == "input" and type_ in _TEXT_TYPES)
+            if not is_field and not kind["editable"]:
+                return ActResult("not_typable", "no text can be typed into this element; click it, or choose a field")
+            try:
+                if tag == "select":
+                    chosen = await self._choose_options(element, [text])
+                    if chosen.status != "ok":
+                        return chosen
+                else:
+                    value = text.strip() if type_ in _VALIDATED_TYPES else text
+                    if type_ == "color" and re.fullmatch(r"#?[0-9a-fA-F]{6}", text.strip()):
+                        value = f"#{text.strip().removeprefix('#').lower()}"
+                    await element.fill(value, timeout=self.action_ms)
+                    dropped = type_ in _VALIDATED_TYPES and text.strip()
+                    if dropped and not await element.evaluate(_VALUE, timeout=self.action_ms):
+                        return _malformed_value(type_)
+            except browser_error() as error:
+                if any(phrase in str(error) for phrase in _MALFORMED):
+                    return _malformed_value(type_)
+                if is_timeout(error):
+                    return ActResult("not_actionable", f"the field could not be filled: {failure_reason(error)}")
+                raise
+            if not submit:
+                return ActResult(typed=tag != "select")
+            if not self.tab.watch.is_static:  # Enter would choose one of the suggestions shown before
+                await self.wait_for_lists()
+            if tag == "input" or kind["editable"]:
+                try:
+                    await element.press("Enter", timeout=self.action_ms)
+                except browser_error() as error:
+                    if not is_timeout(error):
+                        raise
+                return ActResult()
+            if await element.evaluate(_SUBMIT, timeout=self.action_ms):
+                return ActResult(effects_started=False)
+            return ActResult("not_submitted", "the text stands in the field, but there is no form to submit")
 
+        return await self.on_element(ref, fill)
 
-async def _press(scope: ActScope, names: Sequence[str], text: str) -> ActResult:
-    """Type and press. Before a key that may choose from a list, wait for the list that belongs to what was typed."""
-    keyboard, typed = scope.tab.page.keyboard, bool(text)
-    await keyboard.type(text)
-    for name in names:
-        types = len(name) == 1 or name in _ERASES
-        if typed and not types:
-            await scope.wait_for_lists()
-        typed = types
-        await keyboard.press(name)
-    return ActResult(effects_started=False, typed=bool(text) or any(len(one) == 1 or one in _ERASES for one in names))
+    async def choose(self, ref: str, options: Sequence[str]) -> ActResult:
+        """Choose exactly these options of a list, each by label or value."""
+
+        return await self.on_element(ref, lambda element: self._choose_options(element, options))
+
+    async def upload(self, ref: str, files: Sequence[str]) -> ActResult:
+        """Choose files in a file field, or through the button that opens the choice of a file."""
+        unknown = [name for name in files if name not in self.files]
+        if unknown or not files:
+            known = f"this task names only {', '.join(map(repr, self.files))}; give one or more of these names"
+            note = f"nothing was uploaded: {known if self.files else 'this task names no files'}"
+            return ActResult("no_file", note, acted=False)
+        try:
+            payloads = [await asyncio.to_thread(self.files[name].payload) for name in dict.fromkeys(files)]
+        except FileChanged as error:
+            return ActResult("no_file", f"nothing was uploaded: {error}", acted=False)
+
+        async def upload(element: "Locator") -> ActResult:
+            field = await element.evaluate(_INPUT, timeout=self.action_ms)
+            if field is None:
+                return await self._through_button(element, payloads)
+            if field["disabled"] or field["folder"]:
+                why = "this field is disabled" if field["disabled"] else "this field takes folders only"
+                return ActResult("not_uploadable", f"nothing was uploaded: {why}")
+            if len(payloads) > 1 and not field["multiple"]:
+                return _TOO_MANY
+            await element.set_input_files(payloads, timeout=self.action_ms)
+            return ActResult()
+
+        return await self.on_element(ref, upload)
+
+    async def press(self, keys: str, ref: str | None = None, text: str = "") -> ActResult:
+        """Type a text key by key, then press keys; on the element of a ref, or else where the page has its focus."""
+        names = parse_keys(keys)
+        if isinstance(names, ActResult):
+            return names
+        if not names and not text:
+            return ActResult("unknown_key", "nothing was pressed: give `keys`, `text`, or both", acted=False)
+        if len(text) > _MAX_TYPED_CHARS:
+            note = (
+                f"nothing was pressed: `text` has {len(text)} characters; give at most {_MAX_TYPED_CHARS}, or use type"
+            )
+            return ActResult("unknown_key", note, acted=False)
+        if ref is None:
+            return await self._press(names, text)
+
+        async def press(element: "Locator") -> ActResult:
+            await element.focus(timeout=self.action_ms)
+            if not await element.evaluate(_HAS_FOCUS, timeout=self.action_ms):
+                return _NO_FOCUS
+            return await self._press(names, text)
+
+        return await self.on_element(ref, press)
+
+    async def _through_button(self, element: "Locator", payloads: "Sequence[FilePayload]") -> ActResult:
+        """Click an element that opens the choice of a file, and choose the files there."""
+        page = self.tab.page
+        try:
+            async with page.expect_file_chooser(timeout=_CHOOSER_S * 1000) as opened:
+                await element.click(timeout=self.action_ms)
+            chooser = await opened.value
+        except browser_error() as error:
+            if is_timeout(error) and "filechooser" in str(error):
+                note = (
+                    "nothing was uploaded: this element was clicked and asked for no file; take the page's file field"
+                )
+                return ActResult("not_uploadable", note)
+            raise
+        if len(payloads) > 1 and not chooser.is_multiple():
+            return _TOO_MANY
+        await chooser.set_files(payloads, timeout=self.action_ms)
+        return ActResult()
+
+    async def _press(self, names: Sequence[str], text: str) -> ActResult:
+        """Type and press. Before a key that may choose from a list, wait for the list of what was typed."""
+        keyboard = self.tab.page.keyboard
+        typed = ever_typed = bool(text)
+        await keyboard.type(text)
+        for name in names:
+            types = len(name) == 1 or name in _ERASES
+            if typed and not types:
+                await self.wait_for_lists()
+            typed, ever_typed = types, ever_typed or types
+            await keyboard.press(name)
+        return ActResult(effects_started=False, typed=ever_typed)
+
+    async def _choose_options(self, element: "Locator", wanted: Sequence[str]) -> ActResult:
+        """Choose exactly these options of a list, each by label or value. What was chosen before is no longer chosen.
+
+        Raises Playwright's error if the element is gone.
+        """
+        found: dict[str, Any] | None = await element.evaluate(_LIST, _MAX_OPTIONS, timeout=self.action_ms)
+        if found is None:
+            return _NO_LIST
+        if found["disabled"]:
+            return ActResult("not_actionable", "nothing was chosen: it is disabled")
+        if not found["multiple"] and len(wanted) != 1:
+            return ActResult(
+                "no_option", f"nothing was chosen: the list takes one option, and {len(wanted)} were given"
+            )
+        options: list[tuple[str, str, bool]] = found["options"]
+        chosen: list[int] = []
+        for text in wanted:
+            index = _option_index(options, text)
+            if index is None:
+                which = f" {text[:80]!r}" if len(wanted) > 1 else " of that name"
+                return ActResult("no_option", f"the list has no option{which}; give one as the page shows it")
+            if options[index][2]:
+                return ActResult("not_actionable", f"nothing was chosen: the option {text[:80]!r} is disabled")
+            chosen.append(index)
+        await element.select_option(index=chosen, timeout=self.action_ms)
+        return ActResult()

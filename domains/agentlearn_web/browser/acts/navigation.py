@@ -19,7 +19,6 @@ from agentlearn_web.browser.walk_settings import ActResult, browser_error, is_ti
 from agentlearn_web.observation import PageObservation
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
     from playwright.async_api import Response
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d+(?:[/?#]|$))", re.IGNORECASE)
@@ -62,70 +61,6 @@ def _host(url: str) -> str | None:
 BLOCKED = ActResult("blocked", "this address may not be reached in this walk")
 
 
-async def open_url(scope: ActScope, url: str) -> ActResult:
-    """Open an address in the current tab."""
-    page = scope.tab.page
-    address = resolve_url(url, page.url)
-    if address is None:
-        note = "no web address; give one that begins with http:// or https://"
-        return ActResult("bad_url", note, acted=False)
-    return await _navigate(scope, lambda limit_ms: page.goto(address, wait_until="commit", timeout=limit_ms))
-
-
-async def go_back(scope: ActScope) -> ActResult:
-    """Leave a PDF file, or go back to the last address in the history that may be shown."""
-    tab = scope.tab
-    if tab.pdf is not None:
-        tab.pdf = None
-        return ActResult()
-    history = await tab.watch.cdp.send("Page.getNavigationHistory")
-    before = history["entries"][: history["currentIndex"]]
-    shown = [one for one in before if one["url"] != BLANK and scheme_allowed(one["url"])]
-    if not shown:
-        return ActResult("no_history", "there is no page before this one in this tab", acted=False)
-    if shown[-1] is not before[-1]:
-        await tab.watch.cdp.send("Page.navigateToHistoryEntry", {"entryId": shown[-1]["id"]})
-        return ActResult(effects_started=False)
-    return await _navigate(scope, lambda limit_ms: tab.page.go_back(wait_until="commit", timeout=limit_ms))
-
-
-async def _navigate(scope: ActScope, load: "Callable[[float], Awaitable[Response | None]]") -> ActResult:
-    """Run a navigation and classify its result."""
-    tab = scope.tab
-    try:
-        await load(scope.settings.load_s * 1000)
-    except browser_error() as error:
-        if tab.page.is_closed() or not scope.tabs.is_alive():
-            raise
-        if is_timeout(error):
-            await tab.watch.stop(scope.settings)
-        if "interrupted by another navigation" in str(error):
-            return ActResult()
-        if scope.events.has_refused(tab.watch.target_url):
-            return BLOCKED
-        return ActResult("load_failed", f"the page did not load: {load_failure_reason(error)}")
-    return ActResult()
-
-
-async def show_pdf(scope: ActScope, begun: Tab, result: ActResult) -> ActResult:
-    """Read the PDF file that the act has led to, if there is one. begun: the tab in which the act began."""
-    tab = next((one for one in (begun, scope.tab) if one.pdf_link is not None), None)
-    if tab is None or tab.pdf_link is None:
-        return result
-    (url, name), tab.pdf_link = tab.pdf_link, None
-    try:
-        tab.pdf = await PdfPage.load(tab.page.context, url, name, scope.settings.load_s)
-    except UnreadablePdf as error:
-        return BLOCKED if scope.events.has_refused(url) else ActResult("bad_pdf", f"the PDF file: {error}")
-    return ActResult()
-
-
-async def answer_next_dialog(scope: ActScope, *, accept: bool, text: str | None) -> ActResult:
-    """Say how the next dialog of the current tab is answered. text: the answer to a prompt."""
-    scope.tabs.dialogs.set_next(scope.tab.page, accept=accept, text=text)
-    return ActResult(acted=False)
-
-
 _MAX_WIDTH, _MAX_HEIGHT = 1280, 900
 """Largest picture in pixels. A larger one is made smaller."""
 _MAX_PNG_BYTES = 400_000
@@ -158,15 +93,10 @@ def _draw_refs(picture: bytes, boxes: Iterable[tuple[str, _Box]]) -> bytes:
         pen.rectangle(pen.textbbox(at, ref, font=font), fill=_LINE)
         pen.text(at, ref, fill=_TEXT, font=font)
     drawn.thumbnail((_MAX_WIDTH, _MAX_HEIGHT))
-    return _encoded(drawn)
-
-
-def _encoded(drawn: "Image") -> bytes:
-    png = BytesIO()
+    png, jpeg = BytesIO(), BytesIO()
     drawn.save(png, "PNG")
     if png.tell() <= _MAX_PNG_BYTES:
         return png.getvalue()
-    jpeg = BytesIO()
     drawn.save(jpeg, "JPEG", quality=_JPEG_QUALITY)
     return jpeg.getvalue()
 
@@ -194,25 +124,87 @@ class Screenshot:
         return "image/png" if self.picture.startswith(b"\x89PNG") else "image/jpeg"
 
 
-async def take_picture(scope: ActScope) -> bytes | None:
-    """Return a picture of the current tab with the refs of its last view; None if the browser gave none."""
-    tab = scope.tab
-    if tab.shown is None:
-        return None
-    part = tab.shown.pages[tab.page_number - 1].lines
-    refs = [line.ref for line in part if line.ref]
-    boxes: dict[str, _Box] = {}
-    try:
-        snapshot = await tab.page.aria_snapshot(mode="ai", boxes=True, timeout=scope.action_ms)
-        for ref, *box in _BOX.findall(snapshot):  # elements in frames are measured from the corner of their frame
-            left, top, width, height = map(float, box)
-            boxes[f"{tab.id}:{ref}"] = (left, top, width, height)
-        for ref in [one for one in refs if _IN_FRAME.fullmatch(bare_ref(one))][:_MAX_IN_FRAMES]:
-            with suppress(browser_error()):
-                found = await tab.page.locator(f"aria-ref={bare_ref(ref)}").bounding_box(timeout=_BOX_MS)
-                if found is not None:
-                    boxes[ref] = (found["x"], found["y"], found["width"], found["height"])
-        picture = await tab.page.screenshot(scale="css", caret="initial", timeout=scope.action_ms)
-    except browser_error():
-        return None
-    return _draw_refs(picture, [(ref, boxes[ref]) for ref in refs if ref in boxes][:_MAX_REFS])
+class NavigationActs(ActScope):
+    """Acts that lead to another page, and pictures."""
+
+    async def open(self, url: str) -> ActResult:
+        """Open an address in the current tab."""
+        page = self.tab.page
+        address = resolve_url(url, page.url)
+        if address is None:
+            note = "no web address; give one that begins with http:// or https://"
+            return ActResult("bad_url", note, acted=False)
+        return await self._navigate(lambda limit_ms: page.goto(address, wait_until="commit", timeout=limit_ms))
+
+    async def back(self) -> ActResult:
+        """Leave a PDF file, or go back to the last address in the history that may be shown."""
+        tab = self.tab
+        if tab.pdf is not None:
+            tab.pdf = None
+            return ActResult()
+        history = await tab.watch.cdp.send("Page.getNavigationHistory")
+        before = history["entries"][: history["currentIndex"]]
+        shown = [one for one in before if one["url"] != BLANK and scheme_allowed(one["url"])]
+        if not shown:
+            return ActResult("no_history", "there is no page before this one in this tab", acted=False)
+        if shown[-1] is not before[-1]:
+            await tab.watch.cdp.send("Page.navigateToHistoryEntry", {"entryId": shown[-1]["id"]})
+            return ActResult(effects_started=False)
+        return await self._navigate(lambda limit_ms: tab.page.go_back(wait_until="commit", timeout=limit_ms))
+
+    async def _navigate(self, load: "Callable[[float], Awaitable[Response | None]]") -> ActResult:
+        """Run a navigation and classify its result."""
+        tab = self.tab
+        try:
+            await load(self.settings.load_s * 1000)
+        except browser_error() as error:
+            if tab.page.is_closed() or not self.tabs.is_alive():
+                raise
+            if is_timeout(error):
+                await tab.watch.stop()
+            if "interrupted by another navigation" in str(error):
+                return ActResult()
+            if self.events.has_refused(tab.watch.target_url):
+                return BLOCKED
+            return ActResult("load_failed", f"the page did not load: {load_failure_reason(error)}")
+        return ActResult()
+
+    async def show_pdf(self, begun: Tab, result: ActResult) -> ActResult:
+        """Read the PDF file that the act has led to, if there is one. begun: the tab in which the act began."""
+        tab = next((one for one in (begun, self.tab) if one.pdf_link is not None), None)
+        if tab is None or tab.pdf_link is None:
+            return result
+        (url, name), tab.pdf_link = tab.pdf_link, None
+        try:
+            tab.pdf = await PdfPage.load(tab.page.context, url, name, self.settings.load_s)
+        except UnreadablePdf as error:
+            return BLOCKED if self.events.has_refused(url) else ActResult("bad_pdf", f"the PDF file: {error}")
+        return ActResult()
+
+    async def dialog(self, *, accept: bool, text: str | None) -> ActResult:
+        """Say how the next dialog of the current tab is answered. text: the answer to a prompt."""
+        self.tabs.dialogs.set_next(self.tab.page, accept=accept, text=text)
+        return ActResult(acted=False)
+
+    async def picture(self) -> bytes | None:
+        """Return a picture of the current tab with the refs of its last view; None if the browser gave none."""
+        tab = self.tab
+        if tab.shown is None:
+            return None
+        part = tab.shown.pages[tab.page_number - 1].lines
+        refs = [line.ref for line in part if line.ref]
+        boxes: dict[str, _Box] = {}
+        try:
+            snapshot = await tab.page.aria_snapshot(mode="ai", boxes=True, timeout=self.action_ms)
+            for ref, *box in _BOX.findall(snapshot):  # elements in frames are measured from the corner of their frame
+                left, top, width, height = map(float, box)
+                boxes[f"{tab.id}:{ref}"] = (left, top, width, height)
+            for ref in [one for one in refs if _IN_FRAME.fullmatch(bare_ref(one))][:_MAX_IN_FRAMES]:
+                with suppress(browser_error()):
+                    found = await tab.page.locator(f"aria-ref={bare_ref(ref)}").bounding_box(timeout=_BOX_MS)
+                    if found is not None:
+                        boxes[ref] = (found["x"], found["y"], found["width"], found["height"])
+            picture = await tab.page.screenshot(scale="css", caret="initial", timeout=self.action_ms)
+        except browser_error():
+            return None
+        return _draw_refs(picture, [(ref, boxes[ref]) for ref in refs if ref in boxes][:_MAX_REFS])

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from agentlearn_web.browser.acts.scope import ActScope, failed_action
+from agentlearn_web.browser.acts.scope import ActScope
 from agentlearn_web.browser.walk_settings import ActResult, browser_error
 
 if TYPE_CHECKING:
@@ -69,116 +69,6 @@ _UNCOVERED = """(one) => {
 }"""
 """Returns a point of an element, measured from its corner, that no other element covers and where no other control
 stands in it, if there is one; the middle if possible."""
-
-
-async def click_element(scope: ActScope, ref: str, kind: ClickKind = "single") -> ActResult:
-    """Click an element, where no other element covers it."""
-    if kind not in get_args(ClickKind):
-        known = ", ".join(get_args(ClickKind))
-        note = f"nothing was clicked: there is no click {str(kind)[:40]!r}; give one of {known}"
-        return ActResult("bad_click", note, acted=False)
-
-    async def click(element: "Locator") -> ActResult:
-        try:
-            if not scope.tab.watch.is_static:
-                await _move_over(scope, element)
-            await element.scroll_into_view_if_needed(timeout=scope.action_ms)
-            at: Position | None = await element.evaluate(_UNCOVERED, timeout=scope.action_ms)
-            if kind == "double":
-                await element.dblclick(timeout=scope.action_ms, position=at)
-            else:
-                button = "right" if kind == "right" else "left"
-                await element.click(timeout=scope.action_ms, position=at, button=button)
-        except browser_error() as error:
-            if not any(words in str(error) for words in _CLICK_DONE):
-                raise
-        return ActResult()
-
-    return await scope.on_element(ref, click)
-
-
-async def _move_over(scope: ActScope, element: "Locator") -> None:
-    """Move the mouse over an element, and wait for the pictures that the page loads for an element under the mouse.
-
-    Until they have come, the element can have no size, and a press would hit what lies next to it.
-    """
-    since = time.monotonic()
-    with suppress(browser_error()):  # the click that follows says why the element cannot be reached
-        await element.hover(timeout=scope.action_ms, force=True)
-        await scope.tab.watch.wait_for_pictures(since, scope.settings)
-
-
-async def hover_element(scope: ActScope, ref: str) -> ActResult:
-    """Move the mouse over an element, and leave it there."""
-
-    async def hover(element: "Locator") -> ActResult:
-        await element.hover(timeout=scope.action_ms)
-        return ActResult()
-
-    return await scope.on_element(ref, hover)
-
-
-async def drag_element(scope: ActScope, ref: str, to: str) -> ActResult:
-    """Press the mouse on one element, move it to the middle of another one, and release it there."""
-    try:
-        target = await _fixed(scope, to)
-    except browser_error() as error:
-        target = failed_action(error, to)
-    if isinstance(target, ActResult):
-        return replace(target, note=f"`to`: {target.note}")
-
-    async def drag(element: "Locator") -> ActResult:
-        mouse = scope.tab.page.mouse
-        at: Position | None = await element.evaluate(_UNCOVERED, timeout=scope.action_ms)
-        await element.hover(timeout=scope.action_ms, position=at)
-        # Both are read before the press: many pages hide or move the element as soon as a drag starts.
-        dragged = await element.element_handle(timeout=scope.action_ms)
-        start, item = await dragged.bounding_box(), (await target.evaluate_handle(_ITEM, dragged)).as_element()
-        await mouse.down()
-        try:
-            await asyncio.sleep(_HOLD_S)
-            if start is not None:  # start before the page scrolls
-                x, y = _middle(start) if at is None else (start["x"] + at["x"], start["y"] + at["y"])
-                await mouse.move(x + _START_PIXELS, y + _START_PIXELS, steps=2)
-            return await _move_to(scope, target, item, start)
-        except browser_error() as error:
-            return failed_action(error, to)
-        finally:
-            await mouse.up()
-
-    return await scope.on_element(ref, drag)
-
-
-async def _fixed(scope: ActScope, ref: str) -> "ElementHandle | ActResult":
-    """Return the element of a ref as a handle, which stays valid while another ref is looked up."""
-    element = await scope.find(ref)
-    if isinstance(element, ActResult):
-        return element
-    handle = await element.element_handle(timeout=scope.action_ms)
-    # Looking up a ref makes the browser forget all other refs, until it takes a snapshot of the whole page.
-    await scope.tab.page.aria_snapshot(mode="ai", timeout=scope.settings.hung_s * 1000)
-    return handle
-
-
-async def _move_to(
-    scope: ActScope, target: "ElementHandle", item: "ElementHandle | None", start: "FloatRect | None"
-) -> ActResult:
-    """Move the mouse to the middle of the target. item: what changes places with the dragged element, if anything."""
-    mouse = scope.tab.page.mouse
-    await target.scroll_into_view_if_needed(timeout=scope.action_ms)
-    box = await target.bounding_box()
-    if box is None:
-        return ActResult("not_actionable", "nothing was dropped: the element to drag to is not visible")
-    if start is not None:
-        place = (await item.bounding_box() if item else None) or box
-        for steps in (_DRAG_STEPS, *([2] * _MORE_TRIES)):
-            await mouse.move(*_past_middle(place, start), steps=steps)
-            await asyncio.sleep(_ANIMATION_S)
-            if not item or _has_moved(place, await item.bounding_box() or place):
-                break
-            await mouse.move(*_middle(place), steps=2)
-    await mouse.move(*_middle(box), steps=2)  # an HTML drop needs a second move over its target
-    return ActResult(effects_started=False)
 
 
 def _has_moved(before: "FloatRect", after: "FloatRect") -> bool:
@@ -245,26 +135,133 @@ _SCROLL = """async (from, direction) => {
 _DIRECTIONS = ", ".join(get_args(Direction))
 
 
-async def scroll_page(scope: ActScope, direction: str, ref: str | None = None) -> ActResult:
-    """Scroll by nine tenths of what is visible, or to the start or end.
-
-    Without a ref, the page is scrolled, or the largest part that scrolls if the page itself does not.
-    """
-    if direction not in get_args(Direction):
-        note = f"nothing was scrolled: there is no direction {direction[:40]!r}; give one of {_DIRECTIONS}"
-        return ActResult("bad_direction", note, acted=False)
-    if ref is None:
-        return _result(await scope.tab.page.evaluate(f"(direction) => ({_SCROLL})(null, direction)", direction))
-
-    async def scroll(element: "Locator") -> ActResult:
-        return _result(await element.evaluate(_SCROLL, direction, timeout=scope.action_ms))
-
-    return await scope.on_element(ref, scroll)
-
-
 def _result(moved: Any) -> ActResult:
     if moved == "moved":
         return ActResult(seeks_new=True)
     if moved == "none":
         return ActResult("no_more", "nothing was scrolled: all of it is visible; `more` shows the rest of a long page")
     return ActResult("no_more", "nothing was scrolled: there is nothing further in this direction")
+
+
+class PointerActs(ActScope):
+    """Acts with the mouse."""
+
+    async def click(self, ref: str, kind: ClickKind = "single") -> ActResult:
+        """Click an element, where no other element covers it."""
+        if kind not in get_args(ClickKind):
+            known = ", ".join(get_args(ClickKind))
+            note = f"nothing was clicked: there is no click {str(kind)[:40]!r}; give one of {known}"
+            return ActResult("bad_click", note, acted=False)
+
+        async def click(element: "Locator") -> ActResult:
+            try:
+                if not self.tab.watch.is_static:
+                    await self._move_over(element)
+                await element.scroll_into_view_if_needed(timeout=self.action_ms)
+                at: Position | None = await element.evaluate(_UNCOVERED, timeout=self.action_ms)
+                if kind == "double":
+                    await element.dblclick(timeout=self.action_ms, position=at)
+                else:
+                    button = "right" if kind == "right" else "left"
+                    await element.click(timeout=self.action_ms, position=at, button=button)
+            except browser_error() as error:
+                if not any(words in str(error) for words in _CLICK_DONE):
+                    raise
+            return ActResult()
+
+        return await self.on_element(ref, click)
+
+    async def hover(self, ref: str) -> ActResult:
+        """Move the mouse over an element, and leave it there."""
+
+        async def hover(element: "Locator") -> ActResult:
+            await element.hover(timeout=self.action_ms)
+            return ActResult()
+
+        return await self.on_element(ref, hover)
+
+    async def drag(self, ref: str, to: str) -> ActResult:
+        """Press the mouse on one element, move it to the middle of another one, and release it there."""
+        try:
+            target = await self._fixed(to)
+        except browser_error() as error:
+            target = self.failed(error, to)
+        if isinstance(target, ActResult):
+            return replace(target, note=f"`to`: {target.note}")
+
+        async def drag(element: "Locator") -> ActResult:
+            mouse = self.tab.page.mouse
+            at: Position | None = await element.evaluate(_UNCOVERED, timeout=self.action_ms)
+            await element.hover(timeout=self.action_ms, position=at)
+            # Both are read before the press: many pages hide or move the element as soon as a drag starts.
+            dragged = await element.element_handle(timeout=self.action_ms)
+            start, item = await dragged.bounding_box(), (await target.evaluate_handle(_ITEM, dragged)).as_element()
+            await mouse.down()
+            try:
+                await asyncio.sleep(_HOLD_S)
+                if start is not None:  # start before the page scrolls
+                    x, y = _middle(start) if at is None else (start["x"] + at["x"], start["y"] + at["y"])
+                    await mouse.move(x + _START_PIXELS, y + _START_PIXELS, steps=2)
+                return await self._move_to(target, item, start)
+            except browser_error() as error:
+                return self.failed(error, to)
+            finally:
+                await mouse.up()
+
+        return await self.on_element(ref, drag)
+
+    async def scroll(self, direction: str, ref: str | None = None) -> ActResult:
+        """Scroll by nine tenths of what is visible, or to the start or end.
+
+        Without a ref, the page is scrolled, or the largest part that scrolls if the page itself does not.
+        """
+        if direction not in get_args(Direction):
+            note = f"nothing was scrolled: there is no direction {direction[:40]!r}; give one of {_DIRECTIONS}"
+            return ActResult("bad_direction", note, acted=False)
+        if ref is None:
+            return _result(await self.tab.page.evaluate(f"(direction) => ({_SCROLL})(null, direction)", direction))
+
+        async def scroll(element: "Locator") -> ActResult:
+            return _result(await element.evaluate(_SCROLL, direction, timeout=self.action_ms))
+
+        return await self.on_element(ref, scroll)
+
+    async def _move_over(self, element: "Locator") -> None:
+        """Move the mouse over an element, and wait for the pictures that the page loads for an element under the mouse.
+
+        Until they have come, the element can have no size, and a press would hit what lies next to it.
+        """
+        since = time.monotonic()
+        with suppress(browser_error()):  # the click that follows says why the element cannot be reached
+            await element.hover(timeout=self.action_ms, force=True)
+            await self.tab.watch.wait_for_pictures(since)
+
+    async def _fixed(self, ref: str) -> "ElementHandle | ActResult":
+        """Return the element of a ref as a handle, which stays valid while another ref is looked up."""
+        element = await self.find(ref)
+        if isinstance(element, ActResult):
+            return element
+        handle = await element.element_handle(timeout=self.action_ms)
+        # Looking up a ref makes the browser forget all other refs, until it takes a snapshot of the whole page.
+        await self.tab.page.aria_snapshot(mode="ai", timeout=self.settings.hung_s * 1000)
+        return handle
+
+    async def _move_to(
+        self, target: "ElementHandle", item: "ElementHandle | None", start: "FloatRect | None"
+    ) -> ActResult:
+        """Move the mouse to the middle of the target. item: what changes places with the dragged element, if any."""
+        mouse = self.tab.page.mouse
+        await target.scroll_into_view_if_needed(timeout=self.action_ms)
+        box = await target.bounding_box()
+        if box is None:
+            return ActResult("not_actionable", "nothing was dropped: the element to drag to is not visible")
+        if start is not None:
+            place = (await item.bounding_box() if item else None) or box
+            for steps in (_DRAG_STEPS, *([2] * _MORE_TRIES)):
+                await mouse.move(*_past_middle(place, start), steps=steps)
+                await asyncio.sleep(_ANIMATION_S)
+                if not item or _has_moved(place, await item.bounding_box() or place):
+                    break
+                await mouse.move(*_middle(place), steps=2)
+        await mouse.move(*_middle(box), steps=2)  # an HTML drop needs a second move over its target
+        return ActResult(effects_started=False)

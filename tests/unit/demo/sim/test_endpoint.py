@@ -11,8 +11,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from agentlearn.errors import ConfigError
-from agentlearn_demo.endpoints import SimService, sim_endpoint
+from agentlearn.errors import ConfigError, EndpointError
+from agentlearn.serving import child_process as child
+from agentlearn_demo.endpoints import _SimService, sim_endpoint
 from agentlearn_demo.sim.skills import installed_skills
 
 ROOT = Path(__file__).parents[4]
@@ -43,7 +44,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-async def echo(service: SimService, text: str) -> str:
+async def echo(service: _SimService, text: str) -> str:
     async with httpx2.AsyncClient(timeout=60) as client:
         body = {"model": "echo", "messages": [{"role": "user", "content": text}]}
         answer = await client.post(f"{service.base_url}/chat/completions", json=body)
@@ -51,7 +52,7 @@ async def echo(service: SimService, text: str) -> str:
 
 
 def test_it_serves_while_the_block_runs_and_is_gone_afterwards() -> None:
-    async def all_of_it() -> SimService:
+    async def all_of_it() -> _SimService:
         async with sim_endpoint("novice", seed=3) as service:
             assert (service.model, service.simulated) == ("novice", True)
             assert service.base_url.startswith("http://127.0.0.1:")
@@ -91,21 +92,59 @@ def test_an_unknown_model_is_refused_before_anything_starts() -> None:
     assert caught.value.message == expected
 
 
-def test_a_child_that_dies_answers_again_at_the_same_address() -> None:
-    async def all_of_it() -> None:
-        async with asyncio.timeout(120), sim_endpoint("novice") as service:
-            before = await echo(service, "anyone?")
-            os.kill(service.pid, signal.SIGKILL)
-            while alive(service.pid):
-                await asyncio.sleep(0.01)
-            while True:
-                try:
-                    assert await echo(service, "anyone?") == before
-                    break
-                except httpx2.HTTPError:
-                    await asyncio.sleep(0.05)
+async def _enter() -> None:
+    async with sim_endpoint("novice"):
+        raise AssertionError
 
-    asyncio.run(all_of_it())
+
+def test_a_child_that_is_too_slow_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "READY_S", 0.01)
+    with pytest.raises(EndpointError, match=r"did not get ready within 0.01 s"):
+        asyncio.run(_enter())
+
+
+async def test_a_child_that_dies_answers_again_at_the_same_address() -> None:
+    async with asyncio.timeout(120), sim_endpoint("novice") as service:
+        before = await echo(service, "anyone?")
+        os.kill(service.pid, signal.SIGKILL)
+        while alive(service.pid):
+            await asyncio.sleep(0.01)
+        while True:
+            try:
+                assert await echo(service, "anyone?") == before
+                break
+            except httpx2.HTTPError:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_child_that_dies_each_time_stays_down_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "BACK_OFF_S", 0)
+
+    service = child.ChildService(
+        module="agentlearn_demo", arguments=("sim",), called="the world", code="sim_not_started"
+    )
+    async with asyncio.timeout(120), child.running_child(service) as running:
+        seen = set[int]()
+        while len(seen) <= child.RESTARTS:
+            if running.pid not in seen and alive(running.pid):
+                os.kill(running.pid, signal.SIGKILL)
+                seen.add(running.pid)
+            await asyncio.sleep(0.01)
+        await running.process.wait()
+        await asyncio.sleep(0.1)
+        assert running.process.returncode == -signal.SIGKILL
+        assert running.pid in seen
+
+
+def test_a_child_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "GRACE_S", 0.2)
+
+    async def all_of_it() -> int:
+        async with asyncio.timeout(120), sim_endpoint("novice") as service:
+            os.kill(service.pid, signal.SIGSTOP)
+            return service.pid
+
+    assert not alive(asyncio.run(all_of_it()))
 
 
 def started() -> subprocess.Popen[str]:

@@ -11,12 +11,7 @@ import pytest
 from agentlearn.types.experience import ASKED_LESSON_WORDS, word_count
 from agentlearn_demo.sim.lessons import LessonReader, stance
 from agentlearn_demo.sim.prompts import ReflectorStage
-from agentlearn_demo.sim.reflector import (
-    FLAWLESS,
-    Reflector,
-    ReflectorParameters,
-    ReflectorRequest,
-)
+from agentlearn_demo.sim.reflector import FLAWLESS, Reflector, ReflectorParameters, ReflectorRequest
 from agentlearn_demo.sim.skills import Conversation, Skills, Trap
 from agentlearn_demo.sim.solver import Novice
 from agentlearn_demo.sim.vocabulary import Defect, Vocabulary

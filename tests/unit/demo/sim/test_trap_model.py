@@ -7,11 +7,7 @@ import pytest
 
 from agentlearn_demo.sim.lessons import LessonReader
 from agentlearn_demo.sim.skills import Conversation, FinalMessage, ToolUse
-from agentlearn_demo.sim.solver import (
-    Novice,
-    SolverInput,
-    TrapModel,
-)
+from agentlearn_demo.sim.solver import Novice, SolverInput, TrapModel
 from agentlearn_demo.sim.vocabulary import Vocabulary
 from tests.unit.demo.sim.loop import shown
 from tests.unit.demo.sim.toy import ENDPOINTS, SMALL_CASE, ToySkills
@@ -63,5 +59,5 @@ def test_irrelevant_lessons_leave_behaviour_byte_identical() -> None:
 @pytest.mark.parametrize("lessons", [[], [GOOD], [BAD], [CHECK], [GOOD, CHECK]])
 def test_the_solver_falls_as_often_as_its_probabilities_say(lessons: list[str]) -> None:
     exact = prod(1 - fall for fall in falls(lessons).values())
-    rolled = sum(not flaws(lessons, seed) for seed in range(4_000)) / 4_000
+    rolled = sum(not flaws(lessons, seed) for seed in range(2_000)) / 2_000
     assert rolled == pytest.approx(exact, abs=0.03)

@@ -1,0 +1,129 @@
+"""What a model is asked about a library: which lessons contradict each other, and how to describe it as a skill."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentlearn.errors import LibraryError
+from agentlearn.library.curate.hostile import screened
+from agentlearn.library.formats.markdown import AgentSkill
+from agentlearn.prompts import load_prompt
+from agentlearn.text import visible_line
+from agentlearn.types.experience import Library
+from agentlearn.types.rendering import TAG
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import KnownModelName, Model
+
+_MOST_LESSONS = 200
+"""Largest number of lessons that one question holds. A pair in two questions is not compared."""
+_REASON_CHARACTERS = 300
+_DESCRIPTION_WORDS = 100
+_Reply = TypeVar("_Reply", bound=BaseModel)
+
+
+class _LabelledPair(BaseModel):
+    """Two lessons that an agent cannot both follow."""
+
+    model_config = ConfigDict(frozen=True)
+
+    first: str = Field(description="Label of a lesson, such as L3.")
+    second: str = Field(description="Label of another lesson.")
+    reason: str = Field(description="The situation in which both hold, and what each demands there.")
+
+
+class _ContradictionsReply(BaseModel):
+    """What the model submits."""
+
+    model_config = ConfigDict(frozen=True)
+
+    contradictions: list[_LabelledPair] = Field(default_factory=list[_LabelledPair])
+
+
+class _SkillReply(BaseModel):
+    """What the model submits."""
+
+    description: str
+
+
+async def contradictions(
+    lessons: Sequence[str], model: "Model | KnownModelName | str"
+) -> tuple[tuple[int, int, str], ...]:
+    """Return the pairs of lessons that the model says contradict each other, by number and with why, sorted.
+
+    One call per 200 lessons. Labels that name no lesson, and pairs of a lesson with itself, are left out. Raises
+    LibraryError when the model gives no usable reply.
+    """
+    found: dict[tuple[int, int], str] = {}
+    for start in range(0, len(lessons), _MOST_LESSONS):
+        part = lessons[start : start + _MOST_LESSONS]
+        if len(part) < 2:
+            continue
+        places = {str(number): start + number - 1 for number in range(1, len(part) + 1)}
+        failed = "the model gave no usable list of contradictions: {}; name another --model, or leave it out"
+        question, instructions = _question(part), load_prompt("contradictions", 1).text
+        reply = await _submitted(model, _ContradictionsReply, instructions, question, failed)
+        for one in reply.contradictions:
+            first, second = (
+                places.get(label.strip().lower().removeprefix("l"), -1) for label in (one.first, one.second)
+            )
+            if min(first, second) >= 0 and first != second:
+                reason = visible_line(one.reason, _REASON_CHARACTERS)
+                found.setdefault((min(first, second), max(first, second)), reason)
+    return tuple((first, second, reason) for (first, second), reason in sorted(found.items()))
+
+
+async def written_description(library: Library, model: "Model | KnownModelName | str") -> str:
+    """Return a description of the library as a skill, in the model's words: what it is for and when to load it.
+
+    The model reads the first 200 lessons and the tags. What is too long, or would be refused as a lesson for what it
+    looks like, is asked for again, twice. Raises LibraryError when no reply can be used.
+    """
+    from pydantic_ai import ModelRetry
+
+    def checked(reply: _SkillReply) -> _SkillReply:
+        text = " ".join(reply.description.split())
+        end = None if AgentSkill.description_fault(text) else screened(text)
+        if fault := AgentSkill.description_fault(text) or (end.reason if end else ""):
+            raise ModelRetry(f"this cannot describe a skill: {fault}")
+        return _SkillReply(description=text)
+
+    tags = ", ".join(dict.fromkeys(tag for one in library.experiences for tag in one.tags if TAG.fullmatch(tag)))
+    question = f"{_question([one.lesson for one in library.experiences])}\nTags of the lessons: {tags or 'none'}."
+    instructions = load_prompt("skill", 1).fill({"max_words": str(_DESCRIPTION_WORDS)})
+    failed = "the model gave no usable description: {}; give --description, or leave --model out"
+    return (await _submitted(model, _SkillReply, instructions, question, failed, checked)).description
+
+
+async def _submitted(
+    model: "Model | KnownModelName | str",
+    kind: type[_Reply],
+    instructions: str,
+    question: str,
+    failed: str,
+    check: Callable[[_Reply], _Reply] | None = None,
+) -> _Reply:
+    """What the model hands in. Raises LibraryError with the words of `failed` when it gives nothing usable."""
+    from pydantic_ai import Agent, ToolOutput
+    from pydantic_ai.exceptions import UnexpectedModelBehavior
+
+    output = ToolOutput(kind, name="submit", description="Hand in your result.")
+    agent = Agent(model, output_type=output, instructions=instructions, retries=2)
+    if check is not None:
+        agent.output_validator(check)
+    try:
+        return (await agent.run(question)).output
+    except UnexpectedModelBehavior as error:
+        raise LibraryError(failed.format(error), code="no_reply") from error
+
+
+def _question(lessons: Sequence[str]) -> str:
+    """The first lessons with their labels, between two marks that none of them can contain."""
+    numbered = enumerate(lessons[:_MOST_LESSONS], 1)
+    listed = "\n".join(f"L{number}: {visible_line(lesson)}" for number, lesson in numbered)
+    code = secrets.token_hex(6)
+    while code in listed:
+        code = secrets.token_hex(6)
+    return f"The code is {code}.\n<lessons {code}>\n{listed}\n</lessons {code}>"

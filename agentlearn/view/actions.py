@@ -1,0 +1,93 @@
+"""What the forms of the web app do. Each is what a command or `Recorder` does, under the account's name."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agentlearn.errors import ConfigError
+from agentlearn.learning.lessons.pending_versions import Decider
+from agentlearn.library import LibraryStore
+from agentlearn.library.history.change_log import account_name
+from agentlearn.recorder import Recorder
+from agentlearn.store import open_store, read_store
+from agentlearn.store.queries import Query
+
+Fields = Mapping[str, str]
+"""What a form sent."""
+MAX_NOTE = 2_000
+
+
+def done(store: Path, fields: Fields) -> str:
+    """Do what a form asks, and say in a sentence what was done. Raises AgentlearnError. Blocks."""
+    match fields.get("act", ""):
+        case "approve" | "reject":
+            return asyncio.run(_decide(store, fields))
+        case "thumb" | "demonstrate":
+            return _feedback(store, fields)
+        case "add" | "edit" | "park" | "unpark" | "approve-held" | "reject-held" as act:
+            return _change(store, fields, act)
+        case act:
+            raise ConfigError(f"{act[:40]!r} is no action of a form", code="bad_form")
+
+
+def _note(fields: Fields) -> str:
+    return fields.get("note", "").strip()[:MAX_NOTE]
+
+
+def _change(store: Path, fields: Fields, act: str) -> str:
+    """Change one lesson of a library, or add one."""
+    history = LibraryStore(store / "libraries").history(fields.get("library", ""))
+    lesson, note = fields.get("lesson", "").strip(), _note(fields)
+    match act:
+        case "add":
+            change = history.add(lesson, note=note)
+            return f"The lesson was added; the library is at version {change.version[:12]}."
+        case "edit":
+            version = history.edit(lesson, fields.get("words", "").strip(), note=note).version[:12]
+            return f"The lesson was edited; the library is at version {version}, and the old words stay in older ones."
+        case "park":
+            history.park(lesson, reason=note)
+            return "The lesson was parked. It stays in the library, and no agent sees it."
+        case "unpark":
+            history.unpark(lesson, note=note)
+            return "The lesson is shown to agents again."
+        case "approve-held":
+            history.approve(lesson, note=note)
+            return "The lesson was approved. Agents see it from now on."
+        case _:
+            history.reject(lesson, note=note)
+            return "The lesson was refused. Later runs refuse the same words."
+
+
+async def _decide(store: Path, fields: Fields) -> str:
+    """Approve or refuse a version or a quarantined lesson. It needs the store, so no run may have it open."""
+    waiting = fields.get("waiting", "")
+    if not waiting:
+        raise ConfigError("the form names nothing that waits; load the page again", code="bad_form")
+    async with open_store(store, create=False) as opened:
+        libraries, at = LibraryStore(store / "libraries"), datetime.now(UTC)
+        person = Decider(opened, libraries, account_name(), _note(fields), at)
+        if fields["act"] == "approve":
+            approved = await person.approve(waiting)
+            return f"Published as {approved.decision.library}@{approved.library.version[:12]}."
+        if (await person.reject(waiting)).of_version:
+            return f"Version {waiting} was refused. It stays in the store."
+        return "The lesson was refused. Later runs refuse the same words."
+
+
+def _feedback(store: Path, fields: Fields) -> str:
+    """Say whether a recorded answer was right, or what the right one is."""
+    rollout = fields.get("rollout", "")
+    with read_store(store) as reader:
+        found = reader.rows(Query.RECORDER_OF, rollout)
+    if not found:
+        raise ConfigError(f"{rollout[:40]!r} is no answer of live traffic", code="unknown_rollout")
+    right, reward = fields.get("demonstration", "").strip(), fields.get("reward")
+    with Recorder(found[0]["name"], store) as recorder:
+        if fields["act"] == "demonstrate":
+            recorder.feedback_sync(rollout, demonstration=right, by=account_name())
+            return "The right answer was saved. It becomes an attempt of the same task with reward 1."
+        given = (1.0 if reward == "1" else 0.0, fields.get("why", "").strip()[:MAX_NOTE])
+        recorder.feedback_sync(rollout, reward=given, by=account_name())
+        return f"Saved: the answer was {'right' if reward == '1' else 'wrong'}."

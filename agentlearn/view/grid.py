@@ -1,0 +1,225 @@
+"""Attempts as coloured cells: the grid of a run, the flips of a comparison, two runs and two attempts side by side."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentlearn.store import RunRow
+from agentlearn.store.queries import Query
+from agentlearn.view.conversation import answer_parts, steps_of
+from agentlearn.view.page import Body, Page, View, box, choices, keys, legend, link, row_of, sheet
+from agentlearn.view.runs import mark_of, phase_names, report_of, run_tabs, run_trail
+from agentlearn.views.figure import count_words, decimal, score_words, signed
+from agentlearn.views.markup import Html, clipped, element
+from agentlearn.views.page import Details
+from agentlearn.views.table import Paragraph, Statement, number_cells
+
+TASKS, CELLS, FLIPS = 60, 32, 60
+"""Tasks on one page, attempts of a task in one part of the run, flips on one page."""
+_OPENS = "A task opens both conversations side by side."
+FILTERS = {"all": "all", "wrong": "any wrong", "all-wrong": "all wrong", "undecided": "undecided", "flipped": "changed"}
+
+
+def grid_page(view: View, run_id: str) -> Page:
+    """The tasks of a run and their attempts, in one part of the run or before and after."""
+    run, reader = view.reader.run(run_id), view.reader
+    found = reader.rows(Query.PHASES, run.run)
+    phases, names = [one["phase"] for one in found], phase_names(report_of(run), found)
+    if not phases:
+        empty = Paragraph(text="The run has no attempts yet.")
+        return Page("Attempts", (run_tabs(view, run, "Attempts"), empty), run_trail(view, run), mark_of(run))
+    two = ("before", "after") if {"before", "after"} <= set(phases) else None
+    arms = [one for one in phases if one.startswith("compare")]
+    if two is None and run.kind == "eval" and len(arms) > 1:
+        base = report_of(run).get("baseline", "")
+        arms.sort(key=lambda one: names[one] != base)
+        two = arms[0], arms[1]
+    parts = [*(["both"] if two else []), *phases]
+    part = view.choice("phase", parts)
+    left, right = two if part == "both" and two else (part, None)
+    wanted, family = view.choice("show", tuple(FILTERS)), view.query.get("family", "")[:200]
+    code, only, first = view.query.get("code", "")[:80], view.query.get("task", "")[:64], view.number("first")
+    shown = (run.run, left, right, wanted, family or None, code)
+    rows: list[dict[str, Any]]
+    if only:
+        rows = [
+            {"task": only, "before": None, "after": None, "problem": _problem(view, only), "family": "", "total": 1}
+        ]
+    else:
+        rows = reader.rows(Query.GRID_TASKS, *shown, TASKS, first)
+    members = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
+    for one in reader.rows(Query.GRID_CELLS, run.run, left, right, [one["task"] for one in rows], CELLS):
+        members[one["task"], one["phase"]].append(one)
+    families = [
+        (one["name"], f"{one['name'] or 'no family'} ({one['n']})") for one in reader.rows(Query.FAMILIES, run.run)
+    ]
+    codes = [(one["name"], f"{one['name']} ({one['n']})") for one in reader.rows(Query.UNDECIDED_CODES, run.run)]
+    fields = [choices("phase", "Part", [(one, _part_words(one, two, names)) for one in parts], part)]
+    filters = [item for item in FILTERS.items() if right or item[0] != "flipped"]
+    fields.append(choices("show", "Tasks", filters, wanted))
+    if len(families) > 1:
+        fields.append(choices("family", "Family", [("", "any"), *families], family))
+    if codes:
+        fields.append(choices("code", "Undecided because", [("", "any cause"), *codes], code))
+    sides = [left, right] if right else [left]
+    table = _grid(view, run, rows, members, {side: names[side] for side in sides})
+    total = rows[0]["total"] if rows else 0
+    body: tuple[Body | None, ...] = (
+        run_tabs(view, run, "Attempts"),
+        view.question(*fields),
+        legend(),
+        table if rows else Paragraph(text="No task fits. Choose other tasks above."),
+        view.pager(rows, total, size=TASKS),
+    )
+    watched = run.state == "running" and not first
+    title = f"Attempts: {count_words(total, 'task')}"
+    return Page(title, body, run_trail(view, run), mark_of(run), watched=watched)
+
+
+def _problem(view: View, task: str) -> str:
+    known = view.reader.tasks([view.reader.task(task).id])
+    return next((one.problem for one in known.values()), "")
+
+
+def _part_words(part: str, two: tuple[str, str] | None, names: Mapping[str, str]) -> str:
+    if part == "both" and two:
+        return f"{names[two[0]][:30]} and {names[two[1]][:30]}"
+    part = names[part]
+    return f"{part} (learned from)" if part.startswith("epoch") else part
+
+
+def _grid(
+    view: View,
+    run: RunRow,
+    rows: Sequence[Mapping[str, Any]],
+    members: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
+    sides: Mapping[str, str],
+) -> Html:
+    head = [element("th", "Task", scope="col")]
+    for name in sides.values():
+        head += [element("th", clipped(name, 40), scope="col"), element("th", "mean", scope="col", class_="num")]
+    lines: list[Html] = []
+    for row in rows:
+        means = [row["before"], row["after"]]
+        cells: list[Html] = []
+        for side, mean in zip(sides, means, strict=False):
+            found = members.get((row["task"], side), ())
+            drawn = [view.cell(one) for one in found]
+            more = found[0]["attempts"] - len(found) if found else 0
+            rest = element("span", f"and {more:,} more", class_="quiet") if more > 0 else None
+            cells.append(element("td", row_of(*drawn, rest, kind="cells")))
+            known = [one["reward"] for one in found if one["reward"] is not None]
+            value = mean if mean is not None else sum(known) / len(known) if known else None
+            cells.append(element("td", score_words(value), class_="num"))
+        task = view.to("run", run.run, "grid", phase=view.query.get("phase", ""), task=row["task"])
+        name = element("th", link(clipped(row["problem"] or row["task"], 160), task), scope="row")
+        lines.append(element("tr", name, *cells))
+    content = element("table", element("thead", element("tr", *head)), element("tbody", *lines), class_="grid")
+    return element("div", content, class_="scroll", role="region", aria_label="Tasks and attempts", tabindex=0)
+
+
+def flips_page(view: View, run_id: str) -> Page:
+    """The tasks on which the arms of a comparison differ, each with both conversations."""
+    run, first = view.reader.run(run_id), view.number("first")
+    side = view.choice("show", ("all", "lost", "won"))
+    rows = view.reader.rows(Query.FLIPS, run.run, side, FLIPS, first)
+    lines = tuple(
+        (
+            box(
+                clipped(one["problem"] or one["task"], 160),
+                sub=f"{one['arm']} against {one['baseline']}",
+                href=_pair(view, one["baseline_rollout"], one["rollout"]),
+            ),
+            box(
+                signed(one["score"] - one["baseline_score"]),
+                value=one["score"] - one["baseline_score"],
+                tone="good" if one["score"] > one["baseline_score"] else "bad",
+            ),
+            *number_cells(decimal, one["baseline_score"], one["score"]),
+        )
+        for one in rows
+    )
+    options = [("all", "lost and won"), ("lost", "lost"), ("won", "won")]
+    body: list[Body | None] = [
+        run_tabs(view, run, "Flips"),
+        view.question(choices("show", "Tasks", options, side)),
+        sheet("Tasks with different scores, the lost ones first", "Task, #Difference, #Baseline, #Arm", lines, _OPENS)
+        if rows
+        else Paragraph(text="No task has different scores here."),
+        view.pager(rows, rows[0]["total"] if rows else 0, size=FLIPS),
+    ]
+    return Page("Flips", tuple(body), run_trail(view, run), mark_of(run))
+
+
+def _pair(view: View, one: str, other: str) -> str:
+    return view.to("pair", one, other) if one and other else ""
+
+
+def pair_page(view: View, one: str, other: str) -> Page:
+    """Two conversations next to each other."""
+    columns = [element("div", *_column(view, rollout), class_="column") for rollout in (one, other)]
+    return Page("Two attempts side by side", (row_of(*columns, kind="columns"),))
+
+
+def _column(view: View, rollout: str) -> list[Html]:
+    head = view.reader.head(rollout)
+    run = view.reader.run(head.run)
+    words = f"{run.kind} {run.domain}, {head.phase}, attempt {head.g + 1}"
+    name = element("h2", link(clipped(words, 80), view.to("rollout", head.id)))
+    return [name, answer_parts(view, head), steps_of(view, head.id, 0, side=True)]
+
+
+def two_runs_page(view: View) -> Page:
+    """Two runs side by side: settings that differ, scores on the tasks that both have, and the tasks that changed."""
+    reader = view.reader
+    runs = [reader.run(view.query.get(name, "")[:64] or reader.runs(1)[0].run) for name in ("a", "b")]
+    named = [phase_names(report_of(run), reader.rows(Query.PHASES, run.run)) or {"": "nothing"} for run in runs]
+    usual = ["after" if "after" in phases else [*phases][-1] for phases in named]
+    wanted = [view.query.get(f"phase_{side}", "")[:200] or usual[n] for n, side in enumerate("ab")]
+    first = view.number("first")
+    asked = (runs[0].run, wanted[0], runs[1].run, wanted[1])
+    rows = reader.rows(Query.SHARED_TASKS, *asked, TASKS, first)
+    fields = [
+        choices(f"phase_{side}", f"Part of {run.run[:12]}", list(phases.items()), wanted[n])
+        for n, (side, run, phases) in enumerate(zip("ab", runs, named, strict=True))
+    ]
+    body: list[Body | None] = [view.question(*fields, a=runs[0].run, b=runs[1].run)]
+    if rows:
+        change = (rows[0]["after_mean"] or 0) - (rows[0]["before_mean"] or 0)
+        words = f"{count_words(rows[0]['flips'], 'task')} of {rows[0]['total']:,} that both runs have changed."
+        note = "This is a plain difference of means. For a verdict with an interval, use agentlearn compare."
+        means = [decimal(rows[0][f"{side}_mean"]) for side in ("before", "after")]
+        sides = ("First run", means[0], runs[0].run[:12]), ("Second run", means[1], runs[1].run[:12])
+        figures = keys("On shared tasks", *sides, ("Difference", signed(change), ""))
+        body += [Statement(text=words), figures, Paragraph(text=note, quiet=True)]
+        lines = tuple(
+            (
+                box(
+                    clipped(one["problem"] or one["task"], 160),
+                    sub=one["task"][:8],
+                    href=_pair(view, one["before_rollout"], one["after_rollout"]),
+                ),
+                *number_cells(decimal, one["before"], one["after"]),
+            )
+            for one in rows
+        )
+        body.append(sheet("Shared tasks, the most changed first", "Task, #First run, #Second run", lines, _OPENS))
+        body.append(view.pager(rows, rows[0]["total"], size=TASKS))
+    else:
+        body.append(Statement(text="The two runs share no task in these parts."))
+    if differ := _settings_that_differ(runs):
+        cells = tuple(tuple(box(clipped(text, 300)) for text in row) for row in differ)
+        table = sheet("Settings", "Setting, First run, Second run", cells)
+        summary = f"What was set differently: {count_words(len(differ), 'setting')}"
+        body.append(Details(summary=summary, parts=(table,), unfolded=len(differ) < 10))
+    title = f"{runs[0].run[:12]} and {runs[1].run[:12]}"
+    return Page(title, tuple(body), (("Runs", view.to("runs")),))
+
+
+def _settings_that_differ(runs: Sequence[RunRow]) -> list[tuple[str, str, str]]:
+    settings: list[dict[str, Any]] = [json.loads(run.settings or "{}") for run in runs]
+    settings = [{"kind": run.kind, "model": run.model, **given} for run, given in zip(runs, settings, strict=True)]
+    names = dict.fromkeys((*settings[0], *settings[1]))
+    pairs = [(name, *(json.dumps(one.get(name), ensure_ascii=False) for one in settings)) for name in names]
+    return [(name, one, other) for name, one, other in pairs if one != other]

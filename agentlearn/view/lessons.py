@@ -1,0 +1,396 @@
+"""Pages about lessons: libraries, their history, differences, audit and card; one lesson; what waits for a person."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agentlearn.config.command_words import command_words
+from agentlearn.errors import LibraryError
+from agentlearn.learning.evidence import LessonEvidence, LibraryEvidence, evidence_of
+from agentlearn.learning.lessons.pending_versions import PendingVersion, pending_lessons, pending_versions
+from agentlearn.learning.lessons.trust import shaped_lessons
+from agentlearn.library.audit import DEFAULT_THRESHOLD, AuditedLesson, LibraryAudit
+from agentlearn.library.history import MAIN, Change
+from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
+from agentlearn.store.queries import Query
+from agentlearn.types.experience import MAX_LESSON_CHARACTERS, Experience, Library
+from agentlearn.types.ids import ExperienceId
+from agentlearn.view.page import Body, Page, View, box, choices, field_of, keys, link, row_of, sheet, tabs, text_block
+from agentlearn.views.charts import Forest, ForestRow
+from agentlearn.views.figure import Tone, count, count_words, decimal, fold
+from agentlearn.views.learn_record import library_card
+from agentlearn.views.lesson_origins import find_library, origins_in
+from agentlearn.views.markup import Html, clipped, element, joined
+from agentlearn.views.records import operation_words
+from agentlearn.views.table import Paragraph, Statement, Table, TableCell, number_cells
+
+SHOWN = 40
+"""Attempts on one part of a lesson's page."""
+_QUOTED, _SOURCES = 400, 6
+_LABELS: dict[str, Tone] = {"proven": "good", "harmful": "bad", "unknown": "open"}
+_KINDS = {"person": "written by a person", "import": "imported from another program"}
+
+
+def libraries_page(view: View) -> Page:
+    """All libraries with their current versions."""
+    rows = [
+        (
+            box(one.name, one.version[:12], view.to("library", one.name)),
+            *number_cells(count, one.lessons, one.tokens),
+            box(f"{one.at:%Y-%m-%d %H:%M}", "pinned" if view.libraries.history(one.name).state.pinned else ""),
+        )
+        for one in view.libraries.list()
+    ]
+    empty = Paragraph(text="There are no libraries in this store yet. Start with: agentlearn learn math")
+    return Page("Libraries", (sheet("Libraries", "Library, #Lessons, #Tokens, Changed", rows) if rows else empty,))
+
+
+def library_page(view: View, name: str) -> Page:
+    """One version of a library: its lessons, and the versions, branches and tags around it."""
+    at, found = _chosen(view, name)
+    library, history = found.library, view.libraries.history(name)
+    newest = history.exists and history.load(MAIN).version == library.version
+    state = "" if found.published else "It is not published. "
+    size = f"{count_words(len(library), 'lesson')}, {library.tokens:,} tokens, version {library.version[:12]}."
+    body: list[Body | None] = [_library_tabs(view, name, at, "Lessons"), Paragraph(text=f"{state}{size}")]
+    body.append(_lessons_table(view, library))
+    if library.withheld:
+        held = [(one.experience, one.status, one.reason or "no reason is stored") for one in library.withheld]
+        rows = [(_lesson_cell(view, lesson), box(status), box(why)) for lesson, status, why in held]
+        body.append(sheet("Kept, and shown to no agent", "Lesson, *State, Why", rows))
+    if newest:
+        words = field_of("lesson", "A lesson of your own", limit=MAX_LESSON_CHARACTERS)
+        body.append(view.form("add", words, field_of("note", "Remark"), submit="Add it", library=name))
+    return Page(f"Library {name}{f' at {at[:12]}' if at else ''}", tuple(body), _trail(view))
+
+
+def _trail(view: View, name: str = "") -> tuple[tuple[str, str], ...]:
+    """The pages above a page about a library or a lesson."""
+    return ("Libraries", view.to("libraries")), *(((name, view.to("library", name)),) if name else ())
+
+
+def _chosen(view: View, name: str) -> tuple[str, Any]:
+    """The version that the address names, and its library. It never names a file."""
+    view.libraries.history(name)  # refuses what is no name of a library
+    at = view.query.get("at", "")
+    if at and (not re.fullmatch(r"[\w.-]{1,100}", at) or at.endswith(".json")):
+        raise LibraryError(f"{at[:60]!r} is no version, branch or tag of a library", code="unknown_version")
+    return at, find_library(view.reader.directory, f"{name}@{at}" if at else name, view.reader)
+
+
+def _library_tabs(view: View, name: str, at: str, current: str) -> Html:
+    pages = {"Lessons": {"at": at}, "History": {}, "Diff": {"after": at}, "Audit": {"at": at}, "Card": {"at": at}}
+    steps = {"Lessons": ()}
+    entries = [
+        (one, view.to("library", name, *steps.get(one, (one.lower(),)), **asked)) for one, asked in pages.items()
+    ]
+    return tabs(*entries, current=current)
+
+
+def _lessons_table(view: View, library: Library) -> Table:
+    kinds = {**_KINDS, "add": "learned", "modify": "learned, edited", "merge": "learned, merged"}
+    rows = [
+        (box(one.lesson, " ".join(one.tags), view.to("lesson", one.id)), box(kinds[one.origin.kind]), box(one.id[:12]))
+        for one in library.experiences
+    ]
+    return sheet("Lessons in the order in which agents read them", "Lesson, *Author, Id", rows)
+
+
+def history_page(view: View, name: str) -> Page:
+    """Every change of a library, newest first, with its branches and tags."""
+    history = view.libraries.history(name)
+    history.resolve()
+    state, first = history.state, view.number("first")
+    marks = [f"pinned to version {state.pinned[:12]}"] if state.pinned else []
+    marks += [f"branch {branch}: version {version[:12]}" for branch, version in state.branches.items()]
+    marks += [f"tag {tag}: version {version[:12]}" for tag, version in state.tags.items()]
+    changes = list(reversed(history.changes))
+    rows = [_change_row(view, name, change) for change in changes[first : first + SHOWN]]
+    body = (
+        _library_tabs(view, name, "", "History"),
+        element("ul", *(element("li", element("bdi", one)) for one in marks), class_="plain") if marks else None,
+        sheet("Changes, newest first", "Change, When, *By, *Branch, What it did, Remark", rows),
+        view.pager(rows, len(changes), size=SHOWN),
+    )
+    return Page(f"History of {name}", body, _trail(view, name))
+
+
+def _change_row(view: View, name: str, change: Change) -> tuple[TableCell, ...]:
+    address = view.to("library", name, "diff", before=change.before or "", after=change.version)
+    run = (f"run {change.run[:12]}", view.to("run", change.run)) if change.run else ("", "")
+    what = "; ".join(_done(one) for one in change.operations[:4])
+    words = (change.branch, clipped(what, 300), clipped(change.note, 300))
+    return (
+        box(f"{change.kind} {change.label}".strip(), change.version[:12], address),
+        box(f"{change.at:%Y-%m-%d %H:%M}"),
+        box(change.who or "a program", *run),
+        *(box(one) for one in words),
+    )
+
+
+def _done(operation: Any) -> str:
+    target = str(getattr(operation, "target", ""))[:12]
+    return f"{operation.op} {getattr(operation, 'lesson', '') or target}".strip()
+
+
+def diff_page(view: View, name: str) -> Page:
+    """What changed between two versions of a library, lesson by lesson."""
+    history = view.libraries.history(name)
+    before, after = (view.query.get(side, "")[:200] for side in ("before", "after"))
+    found = history.diff(before or None, after or None)
+    versions = [one.version for one in reversed(history.changes) if one.moves]
+    known = [(one, f"version {one[:12]}") for one in dict.fromkeys(versions)]
+    sides = (("before", "From", found.before), ("after", "To", found.after))
+    fields = [choices(side, words, known, chosen) for side, words, chosen in sides]
+    groups: list[tuple[str, Tone, Sequence[Experience]]]
+    groups = [("added", "good", found.added), ("removed", "bad", found.removed), ("moved", "plain", found.moved)]
+    rows = [(box(words, tone=tone), _lesson_cell(view, one), box("")) for words, tone, of in groups for one in of]
+    for edit in found.edited:
+        was = "; ".join(one.lesson for one in edit.before)
+        rows.append((box("edited", tone="held"), _lesson_cell(view, edit.after), box(was)))
+    moved = [(f"{one.before} → {one.after}", one.experience) for one in found.status]
+    rows += [(box(words, tone="open"), _lesson_cell(view, lesson), box("")) for words, lesson in moved]
+    title = f"From version {found.before[:12]} to {found.after[:12]}"
+    same = Paragraph(text="Both hold the same lessons.")
+    table = sheet(title, "*Change, Lesson, Before", rows) if rows else same
+    body = (_library_tabs(view, name, "", "Diff"), view.question(*fields), table)
+    return Page(f"Difference in {name}", body, _trail(view, name))
+
+
+def _lesson_cell(view: View, one: Experience) -> TableCell:
+    return box(one.lesson, one.id[:12], view.to("lesson", one.id))
+
+
+def audit_page(view: View, name: str) -> Page:
+    """What is wrong with the lessons of a version."""
+    at, found = _chosen(view, name)
+    audit = LibraryAudit.of(AuditedLesson.all_of(found.library))
+    rows = [
+        (
+            box(str(one.score), value=one.score, tone="bad" if one.score < DEFAULT_THRESHOLD else "plain"),
+            box(one.lesson.text, one.lesson.status, view.to("lesson", one.lesson.name)),
+            box("\n".join(f"{found.sentence}; {found.fix}" for found in one.findings) or "nothing found"),
+        )
+        for one in sorted(audit.lessons, key=lambda one: one.score)
+    ]
+    table = sheet(f"Score {audit.score} of 100", "#Score, Lesson, Findings", rows)
+    return Page(f"Audit of {name}", (_library_tabs(view, name, at, "Audit"), table), _trail(view, name))
+
+
+def card_of(view: View, name: str) -> Page:
+    """The card of a version: what it gains, what it was learned from, its lessons and their costs."""
+    at, found = _chosen(view, name)
+    library, reference = found.library, f"{name}@{at}" if at else name
+    audit = LibraryAudit.of(AuditedLesson.all_of(library))
+    card = library_card(view.reader.directory, reference, library, audit, view.reader)
+    body = (_library_tabs(view, name, at, "Card"), text_block(card.page(), "said"))
+    return Page(f"Card of {name}", body, _trail(view, name))
+
+
+def lesson_page(view: View, identity: str) -> Page:
+    """One lesson: words, author, sources with quotations, versions, where it was shown and cited, and its effect."""
+    reader = view.reader
+    name, held, lesson = _find(view, identity)
+    address = view.to("library", name) if name else ""
+    kind = _KINDS.get(lesson.origin.kind, f"learned ({lesson.origin.kind})")
+    strangers = ", ".join(one.words for one in lesson.origin.strangers)
+    facts = {"Author": kind, "Id": lesson.id, "Tags": ", ".join(lesson.tags), "Written after reading": strangers}
+    facts |= {"Library": name or "no published library", "State": held or "not held now"}
+    items = [
+        joined(element("dt", words), element("dd", link(text, address if words == "Library" else "")))
+        for words, text in facts.items()
+        if text
+    ]
+    totals, first = reader.rows(Query.SHOWN_TOTALS, lesson.id)[0], view.number("first")
+    shown = reader.rows(Query.SHOWN_PAGE, lesson.id, SHOWN, first)
+    cited = {one["id"] for one in reader.rows(Query.CITED_BY, lesson.id, 200)}
+    shown_to = count_words(totals["n"], "attempt"), f"mean reward {decimal(totals['mean'])}"
+    use = keys("Use", ("Shown to", *shown_to), ("Cited in", count_words(len(cited), "attempt"), ""))
+    rows = [
+        (
+            box(clipped(one["problem"] or one["task"], 160), "", view.to("rollout", one["id"])),
+            box(one["phase"], one["run"][:12]),
+            *number_cells(decimal, one["reward"]),
+            box("cited" if one["id"] in cited else ""),
+        )
+        for one in shown
+    ]
+    body: tuple[Body | None, ...] = (
+        Statement(text=lesson.lesson),
+        element("dl", *items, class_="facts"),
+        *_hand(view, name, held, lesson),
+        element("h2", "Where it comes from"),
+        *_sources(view, lesson),
+        element("h2", "Shown and cited"),
+        use,
+        _effect(view, name, lesson),
+        sheet("Attempts that were shown it, newest first", "Task, Part, #Reward, *Cited", rows) if rows else None,
+        view.pager(rows, totals["n"], size=SHOWN),
+        element("h2", "Versions and changes"),
+        *_blame(view, name, lesson),
+    )
+    return Page("A lesson", body, _trail(view, name))
+
+
+def _find(view: View, identity: str) -> tuple[str, LessonStatus | None, Experience]:
+    """The library that holds a lesson, how it does, and the lesson. Raises LibraryError."""
+    lesson = ExperienceId(identity)
+    names = view.libraries.names()
+    for name in names:
+        if (held := held_lessons(view.libraries.load(f"{name}@{MAIN}")).get(lesson)) is not None:
+            return name, held[1], held[0]
+    for name, version in ((of, one) for of in names for one in view.libraries.versions(of)):
+        if (held := held_lessons(view.libraries.load(f"{name}@{version}")).get(lesson)) is not None:
+            return name, None, held[0]
+    for stored in view.reader.experiences([lesson]):
+        return "", None, stored
+    raise LibraryError(
+        f"the store has no lesson {identity[:40]!r}; a page of a library lists them", code="unknown_lesson"
+    )
+
+
+def _decide(view: View, words: str, acts: tuple[str, str], **sent: str) -> Html:
+    """The forms to approve and to reject what waits. acts: what the two forms do."""
+    approve = view.form(acts[0], field_of("note", "Remark"), submit=words, kind="good", **sent)
+    reject = view.form(acts[1], field_of("note", "Reason"), submit="Reject", kind="bad", **sent)
+    return row_of(approve, reject, kind="hand")
+
+
+def _hand(view: View, name: str, held: LessonStatus | None, lesson: Experience) -> Iterator[Html]:
+    """Forms to approve, refuse, edit, park or show the lesson, as its state allows."""
+    sent = {"library": name, "lesson": lesson.id}
+    if not name or held is None or not view.links.token:
+        return
+    why = field_of("note", "Reason")
+    if held == "pending":
+        yield _decide(view, "Approve", ("approve-held", "reject-held"), **sent)
+    elif held == "parked":
+        yield row_of(view.form("unpark", submit="Show it again", **sent), kind="hand")
+    else:
+        words = field_of("words", "New words", value=lesson.lesson, rows=2, limit=MAX_LESSON_CHARACTERS)
+        edit = view.form("edit", words, why, submit="Save the edit", **sent)
+        yield row_of(edit, view.form("park", why, submit="Park it", **sent), kind="hand")
+
+
+def _sources(view: View, lesson: Experience) -> Iterator[Body]:
+    """The attempts that it was learned from, with what was said about them, and the proposals on the way."""
+    reader, asked = view.reader, ""
+    rollouts = reader.made_by(lesson.id)
+    for origin in origins_in(reader, Library(experiences=(lesson,))).get(lesson.id, [])[:5]:
+        size = f", {origin.phase}, batch {origin.batch}, from {count_words(origin.rollouts, 'attempt')}."
+        yield element("p", "Made in ", link(f"run {origin.run[:12]}", view.to("run", origin.run)), size)
+    for parent in reader.experiences(lesson.origin.parents):
+        yield element("p", "It replaces: ", link(parent.lesson, view.to("lesson", parent.id)))
+    if not rollouts:
+        yield Paragraph(text="No attempt is known that it was learned from.", quiet=True)
+    for head in map(reader.head, rollouts[:_SOURCES]):
+        task = reader.tasks([head.task]).get(head.task)
+        reward = "undecided" if head.reward is None else f"reward {head.reward:g}"
+        name = link(f"{head.phase}, attempt {head.g + 1}, {reward}", view.to("rollout", head.id))
+        quoted = [task.problem] if task and task.id != asked else []
+        asked = head.task
+        quoted += [f"answered: {head.answer}"] if head.answer else []
+        quoted += [head.verdict.reason] if head.verdict and head.verdict.reason else []
+        quoted += [step.text for made in reader.summaries_of(head.id)[:1] for step in made.steps[:3]]
+        yield element("div", element("p", name), *map(_quote, quoted), class_="source")
+    if more := rollouts[_SOURCES:60]:
+        links = [element("li", link(one[:12], view.to("rollout", one))) for one in more]
+        yield fold(f"{len(more)} more attempts", element("ul", *links, class_="plain"))
+
+
+def _quote(text: str) -> Html:
+    return element("p", element("bdi", clipped(text, _QUOTED)), class_="quote")
+
+
+def _effect(view: View, name: str, lesson: Experience) -> Body:
+    """What the lesson does to the reward, with its interval."""
+    found: Sequence[LessonEvidence] = ()
+    if name:
+        found = evidence_of(LibraryEvidence.of(view.reader, view.libraries, name).evidence, None).get(lesson.id, ())
+    if not found:
+        words = ("learn", "DOMAIN", "--from", name or "NAME", "--hidden-rollouts", "1")
+        command = command_words(*words, store=view.reader.directory)
+        unknown = "Its effect is unknown: it was never hidden from an attempt."
+        return Paragraph(text=f"{unknown} Measure it with: {command}", quiet=True)
+    rows = [
+        ForestRow(
+            label=one.model, sub=f"{one.shown:,} with, {one.hidden:,} without", words=one.label,
+            mean=one.points / 100, low=one.low / 100, high=one.high / 100, tone=_LABELS.get(one.label, "open"),
+        )
+        for one in found
+    ]  # fmt: skip
+    notes = dict.fromkeys(filter(None, (one.withheld or one.holds_for_words for one in found)))
+    caption, note = "Difference in reward with the lesson", "; ".join(notes)
+    return Forest(caption=caption, rows=tuple(rows), row_name="model", left="harms", right="helps", note=note)
+
+
+def _blame(view: View, name: str, lesson: Experience) -> Iterator[Body]:
+    """The lesson and those before it, with the changes that brought and removed each."""
+    items: list[Html] = []
+    for one in view.libraries.history(name).blame(lesson.id) if name else ():
+        said: list[str] = [f"{one.status or 'not in the current version'}"]
+        for words, change in (("brought by", one.brought), ("left with", one.left)):
+            if change is not None:
+                who = f" by {change.who}" if change.who else f" in run {change.run[:12]}" if change.run else ""
+                note = f": {change.note}" if change.note else ""
+                said.append(f"{words} {change.kind}{who} on {change.at:%Y-%m-%d %H:%M}{note}")
+        text = element("span", element("bdi", f" {'; '.join(said)}"), class_="quiet")
+        items.append(element("li", link(one.experience.lesson, view.to("lesson", one.experience.id)), text))
+    yield element("ol", *items) if items else Paragraph(text="No published version holds it.", quiet=True)
+    if versions := view.reader.rows(Query.VERSIONS_WITH, lesson.id, 40):
+        links = [
+            link(one["version"][:12], view.to("library", name, at=one["version"]) if name else "") for one in versions
+        ]
+        held = element("ul", *(element("li", one) for one in links), class_="plain")
+        yield fold(f"{len(versions)} stored versions hold it", held)
+
+
+def waiting_page(view: View) -> Page:
+    """Everything that waits for a person: versions, quarantined lessons, pending lessons of libraries."""
+    reader, libraries = view.reader, view.libraries
+    versions, lessons = pending_versions(reader, libraries), pending_lessons(reader)
+    shown = libraries.shown_lessons() if versions else {}
+    words = "Versions that a run did not publish, and lessons that need a person's decision, are listed here."
+    body: list[Body] = [Paragraph(text=words, quiet=True), *(_version(view, one, shown) for one in versions[:50])]
+    for one in lessons[:200]:
+        proposal, run = one.row.ended.proposal, one.row.run
+        asked = operation_words(one.operation, proposal.raw, {})
+        sources = [link(f" attempt {source[:12]} ", view.to("rollout", source)) for source in proposal.evidence[:3]]
+        parts = (
+            element("p", element("b", element("bdi", asked))),
+            Paragraph(text=f"For library {one.library}. It waits because of {one.end.code}: {one.end.reason}"),
+            element("p", "Learned in ", link(f"run {run[:12]}", view.to("run", run)), " from", *sources),
+            _decide(view, "Approve", ("approve", "reject"), waiting=proposal.id),
+        )
+        body.append(_article(*parts))
+    histories = [libraries.history(name) for name in libraries.names()]
+    held = [(of.name, one) for of in histories for one in of.load(MAIN).withheld if one.status == "pending"]
+    for name, one in held[:200]:
+        words = link(one.experience.lesson, view.to("lesson", one.experience.id))
+        why = Paragraph(text=f"In library {name}: {one.reason or 'no reason is stored'}")
+        body.append(_article(element("p", element("b", words)), why, *_hand(view, name, "pending", one.experience)))
+    total = len(versions) + len(lessons) + len(held)
+    return Page(f"{count_words(total, 'thing')} waiting for you" if total else "Nothing waits for you", tuple(body))
+
+
+def _article(*parts: Body | None) -> Html:
+    drawn = [one if isinstance(one, Html) else one.html("") for one in parts if one is not None]
+    return element("article", *drawn, class_="waits")
+
+
+def _version(view: View, one: PendingVersion, shown: Any) -> Html:
+    """A version that waits: why, what strangers could have shaped in it, and the forms to decide."""
+    name = link(f"version {one.reference}", view.to("library", one.library, at=one.version))
+    items: list[Html] = []
+    for found in shaped_lessons(view.reader, view.reader.library(one.version), shown)[:40]:
+        lesson = found.lesson
+        authors = f" after reading {', '.join(author.words for author in lesson.origin.strangers)}"
+        quoted = _quote(found.sentence) if found.sentence else None
+        items.append(element("li", link(lesson.lesson, view.to("lesson", lesson.id)), element("bdi", authors), quoted))
+    return _article(
+        element("p", element("b", name), f", {count_words(one.lessons, 'lesson')}"),
+        Paragraph(text=one.reason),
+        element("p", link(f"run {one.run[:12]}", view.to("run", one.run))),
+        element("ul", *items, class_="plain") if items else None,
+        _decide(view, "Publish it", ("approve", "reject"), waiting=one.reference),
+    )

@@ -1,0 +1,29 @@
+"""The simulated world in the process of a test: to start it in a process of its own takes more than a second of CPU."""
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import agentlearn_demo.endpoints
+from agentlearn.serving.child_process import ChildService, running_child
+from agentlearn_demo.sim.server import World
+from agentlearn_demo.sim.skills import installed_skills
+
+
+@asynccontextmanager
+async def served_here(child: ChildService) -> AsyncGenerator[Any]:
+    """Serve a simulated world in this event loop, and anything else in a child process."""
+    match child.arguments:
+        case ("sim", "--seed", seed):
+            async with World(installed_skills(), seed=int(seed)).serve() as url:
+                yield SimpleNamespace(base_url=url, pid=os.getpid())
+        case _:
+            async with running_child(child) as running:
+                yield running
+
+
+def serve_worlds_here(here: bool) -> None:
+    """Choose where `sim:` models of runs in this process are served."""
+    agentlearn_demo.endpoints.running_child = served_here if here else running_child  # type: ignore[assignment]
