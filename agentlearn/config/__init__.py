@@ -27,6 +27,7 @@ from agentlearn.config.options import (
     TaskOptions,
     TaskSource,
     Temperature,
+    WorkerOptions,
 )
 from agentlearn.config.recipes import default_recipe, packaged_recipe, read_recipe
 from agentlearn.config.settings import LearnSettings, RunSettings, SolveSettings, given_settings, learn_settings
@@ -57,6 +58,7 @@ __all__ = [
     "TaskOptions",
     "TaskSource",
     "Temperature",
+    "WorkerOptions",
     "default_model",
     "default_recipe",
     "given_settings",

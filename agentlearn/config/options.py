@@ -316,8 +316,6 @@ class RolloutOptions(SiteOptions):
     history_tokens: int | None = Field(default=None, ge=500)
     """Largest size of a request in tokens (estimated). Above it, the oldest tool results are replaced by short notes.
     Default: no limit."""
-    workers: int = Field(default=0, ge=0, le=1024)
-    """Processes that make the rollouts, so that agents, sandboxes and browsers use several cores. 0: this process."""
     record: Path | None = None
     """Folder for recordings of rollouts, such as screenshots; each rollout gets a folder of its own in it."""
 
@@ -373,6 +371,16 @@ class EvidenceOptions(OptionGroup):
 
     hidden_rollouts: int = Field(default=0, ge=0, le=255)
     """Rollouts of each group that a lesson is hidden from, to measure its effect; 0: hide none."""
+
+
+class WorkerOptions(RolloutOptions):
+    """Where rollouts are made."""
+
+    workers: int = Field(default=0, ge=0, le=1024)
+    """Processes that make the rollouts, so that agents, sandboxes and browsers use several cores. 0: this process."""
+    ray: str | None = Field(default=None, min_length=1)
+    """Address of the Ray cluster on which the workers run, or `auto` for that of this machine. Default: this machine,
+    without Ray."""
 
 
 class StoredRolloutOptions(OptionGroup):

@@ -30,6 +30,7 @@ from agentlearn.config.options import (
     StoreOptions,
     TaskOptions,
     Temperature,
+    WorkerOptions,
 )
 from agentlearn.errors import ConfigError
 from agentlearn.text import meant_or_known
@@ -100,6 +101,7 @@ class LearnSettings(
     SelectionOptions,
     EvidenceOptions,
     StoredRolloutOptions,
+    WorkerOptions,
 ):
     """Settings of `learn`."""
 
@@ -146,7 +148,7 @@ def _without_login(start: str) -> str:
     return start
 
 
-class SolveSettings(ModelOptions, RequestOptions, RolloutOptions, RetrievalOptions, SeedOptions, StoreOptions):
+class SolveSettings(ModelOptions, RequestOptions, WorkerOptions, RetrievalOptions, SeedOptions, StoreOptions):
     """Settings of `solve`."""
 
     domain: str

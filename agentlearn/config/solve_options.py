@@ -22,6 +22,8 @@ class RolloutKeywords(TypedDict, total=False):
     sandbox: str | None
     history_tokens: int | None
     record: Path | str | None
+    workers: int
+    ray: str | None
     allow_host: str | Sequence[str]
     storage_state: Path | str | None
     login: Sequence[LoginAct | Mapping[str, str]]

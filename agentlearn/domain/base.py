@@ -61,6 +61,8 @@ _SETTINGS: dict[str, type] = {
     "uses_judge": bool,
     "rewards": tuple,
     "replayable": bool,
+    "worker_cpus": Real,
+    "worker_memory_mib": int,
     "explains": bool,
     "reasons_by": str,
 }
@@ -362,6 +364,12 @@ class Domain(ABC):
 
     replayable: bool = True
     """Whether tool calls can be repeated. If so, an interrupted rollout resumes by replaying them; else it restarts."""
+
+    worker_cpus: float = 1.0
+    """Cores that a worker of this domain needs, with its sandboxes and browsers. A Ray cluster gives it so many."""
+
+    worker_memory_mib: int = 1000
+    """Memory that a worker may take, in MiB. A Ray cluster gives it so much; above it, the worker is replaced."""
 
     def max_open_rollouts(self) -> int | None:
         """Return how many rollouts may be open at once, at least 1; None: no limit. Waiting rollouts use no time."""

@@ -12,7 +12,7 @@ from functools import partial
 from inspect import isawaitable, isroutine, signature
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Union, cast, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeVar, Union, cast, get_origin
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError
@@ -54,6 +54,8 @@ class OutputTasks(Domain, ABC):
     """Reads the tasks and judges texts."""
     text_of: AnswerOf | None = None
     """Returns the answer in an output; None: the output itself as text or as JSON."""
+    made_by: "Callable[[], OutputTasks] | None" = None
+    """Makes it again in another process, where its tasks are not read; None: it is pickled as it is."""
 
     errors_are_failures = True
     replayable = False  # tools of a user's own may do something a second time
@@ -62,6 +64,10 @@ class OutputTasks(Domain, ABC):
         for name in ("name", "threshold", "uses_judge", "reasons_by"):
             object.__setattr__(self, name, getattr(self.judged, name))
         object.__setattr__(self, "description", f"judged by {self.judged.reward.name}")
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Send what makes it, if that is known: most agents cannot be pickled."""
+        return super().__reduce_ex__(protocol) if self.made_by is None else (self.made_by, ())
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
         """Raise ConfigError: all tasks are given."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import iscoroutine, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -181,7 +182,16 @@ def named_agent(
         )
     found = None if deps is None else load_object(deps, what="deps")
     unnamed = agent.replace(".", "-").replace(":", "-")
-    return subject_of(what, tasks, reward=reward, deps=found, unnamed=unnamed, **for_sources)
+    subject = subject_of(what, tasks, reward=reward, deps=found, unnamed=unnamed, **for_sources)
+    assert isinstance(subject.domain, OutputTasks)
+    again = partial(_named_domain, agent, tasks, reward, deps, for_sources)
+    return replace(subject, domain=replace(subject.domain, made_by=again))
+
+
+def _named_domain(
+    agent: str, tasks: str | None, reward: Any, deps: str | None, for_sources: Mapping[str, Any]
+) -> Domain:
+    return named_agent(agent, tasks, reward=reward, deps=deps, **for_sources).domain
 
 
 def agent_of(settings: OwnAgentOptions, source: str | None) -> Subject | None:

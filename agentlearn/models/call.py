@@ -459,7 +459,7 @@ class ModelCall:
             at=datetime.now(UTC),
         )
         try:
-            await unit.call_context.journal.record(written)
+            await unit.journal.record(written)
         except StoreError as error:
             unit.call_context.stop(error)  # further responses could not be recorded either
             raise

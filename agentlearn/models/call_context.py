@@ -103,6 +103,8 @@ class CallContext:
     """Calls that wait for a silent service."""
     stopped: AgentlearnError | None = None
     """Why the run was stopped; None while it goes on."""
+    lost_workers: list[str] = field(default_factory=list[str])
+    """Why workers were lost, one text for each."""
     watchers: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     """Called when `silent` or `stopped` has changed."""
     _cancels: bool = False
@@ -357,6 +359,13 @@ class WorkUnit:
     """Whether a call was made that the journal does not hold. From then on nothing is replayed."""
     deadline: asyncio.Timeout | None = None
     """Time limit of the unit; None: it has none."""
+    own_journal: Journal | None = None
+    """Where its calls are recorded; None: in the journal of the run."""
+
+    @property
+    def journal(self) -> Journal:
+        """Where its calls are recorded."""
+        return self.own_journal or self.call_context.journal
 
     @contextmanager
     def clock_stopped(self) -> Generator[None]:
@@ -387,9 +396,9 @@ class WorkUnit:
         """Return the id of a call; a resumed run gets the same id for the same call."""
         return CallId(content_hash("call", self.call_context.run, self.stage, self.name, kind, ordinal, request_hash))
 
-    def recorded(self, identity: CallId) -> CallRecord | None:
+    async def recorded(self, identity: CallId) -> CallRecord | None:
         """Return the record with that id from an interrupted run; None from the first call that has none."""
-        past = None if self.live else self.call_context.journal.recorded(identity)
+        past = None if self.live else await self.journal.recorded(identity)
         self.live = past is None
         return past
 

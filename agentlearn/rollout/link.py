@@ -1,28 +1,67 @@
 """Messages between the driver of a run and the workers that make its rollouts.
 
-A message is one of the values below. Over a socket it is pickled, after its length; both ends are the same program, and
-nobody else can reach the socket.
+A message is one of the values below, pickled. Both ends are the same program, and nobody else can write to the link.
 """
 
-import asyncio
-import pickle
-import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 
+from agentlearn.config import RolloutOptions
+from agentlearn.domain.base import Domain
 from agentlearn.models.call_context import CallRecord, Stage
 from agentlearn.types.experience import Library
-from agentlearn.types.ids import CallId, ExperienceId
+from agentlearn.types.ids import CallId, ExperienceId, RunId
 from agentlearn.types.ranking import ChosenLessons
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Treatment
 
-_LENGTH = struct.Struct(">Q")
+
+@dataclass(frozen=True, slots=True)
+class ModelDescription:
+    """What an agent has to know about a model that another process asks."""
+
+    endpoint: str
+    name: str
+    system: str
+    url: str
+    profile: ModelProfile
+    simulated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """What a worker is started with."""
+
+    run: RunId
+    options: RolloutOptions
+    otel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Open the rollouts of a domain on a model. From the driver."""
+
+    opened: int
+    """Number of these rollouts, in other messages."""
+    domain: Domain
+    models: Mapping[str, ModelDescription]
+    """By role: `model`, `judge`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The rollouts are open, or could not be opened. From the worker."""
+
+    opened: int
+    isolation: str = ""
+    notes: tuple[str, ...] = ()
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +70,7 @@ class Make:
 
     number: int
     """Of the rollout, in the answers to this message."""
+    opened: int
     task: Task
     slot: Any
     """A `RolloutSlot`."""
@@ -44,12 +84,19 @@ class Make:
 
 
 @dataclass(frozen=True, slots=True)
+class Drop:
+    """Give up a rollout: the run was stopped. From the driver."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """A finished rollout, or the error that it raised. From the worker."""
 
     number: int
     finished: Any
-    """A `Finished` without its output; None after an error."""
+    """A `Finished`; None after an error."""
     error: Exception | None = None
     peak_mib: float = 0.0
     """Largest memory of the worker so far."""
@@ -63,7 +110,7 @@ class Ask:
     call: int
     """Number of this message, in its answer."""
     role: str
-    """Which endpoint: `model` or `judge`."""
+    """Which model: `model` or `judge`."""
     stage: Stage
     unit: str
     seed: int
@@ -112,16 +159,7 @@ class Answered:
     """Seconds that the rollout has left."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The worker is ready, or could not be opened. From the worker."""
-
-    isolation: str = ""
-    notes: tuple[str, ...] = ()
-    error: Exception | None = None
-
-
-Message = Make | Made | Ask | Keep | Recall | Answered | Opened
+Message = WorkerPlan | Open | Opened | Make | Drop | Made | Ask | Keep | Recall | Answered
 
 
 class Link(Protocol):
@@ -134,25 +172,3 @@ class Link(Protocol):
     async def receive(self) -> Message:
         """Return the next message. Raises EOFError when the other end is gone."""
         ...
-
-
-@dataclass(slots=True)
-class StreamLink:
-    """A link over a socket."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    async def send(self, message: Message) -> None:
-        """Send a message. Raises OSError when the other end is gone."""
-        written = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-        self.writer.write(_LENGTH.pack(len(written)) + written)
-        await self.writer.drain()
-
-    async def receive(self) -> Message:
-        """Return the next message. Raises EOFError when the other end is gone."""
-        try:
-            (length,) = _LENGTH.unpack(await self.reader.readexactly(_LENGTH.size))
-            return pickle.loads(await self.reader.readexactly(length))  # noqa: S301  from a process of our own
-        except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise EOFError("the other end is gone") from error

@@ -18,8 +18,9 @@ from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.call_settings import call_settings, local_answer_limit
 from agentlearn.models.endpoint import check_endpoint, open_endpoint
 from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
+from agentlearn.rollout.executor import open_executor
 from agentlearn.rollout.recorded_run import recorded_run, started_event
-from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
+from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
 from agentlearn.store import Store, open_store
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import derive_seed, new_run_id
@@ -81,7 +82,8 @@ async def run_solving(settings: SolveSettings, given: SolveGiven = _NOTHING_GIVE
             open_endpoint(settings.model, settings, seed=settings.seed, call_settings=sent, model=given.model)
         )
         call_context = CallContext(new_run_id(), store, Budget(BudgetOptions()), tracing=tracing)
-        rollouts = await stack.enter_async_context(open_rollouts(domain, endpoint, settings, call_context=call_context))
+        executor = await stack.enter_async_context(open_executor(settings, (domain,), call_context, otel=settings.otel))
+        rollouts = await stack.enter_async_context(executor.open(domain, endpoint))
         finished = await _recorded(settings, store, rollouts, task, experiences)
         own = _own_task_note(store, settings.store, task, finished.trajectory, experiences.library)
         services = service_records([endpoint.endpoint_state])

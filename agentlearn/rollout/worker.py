@@ -8,57 +8,41 @@ import asyncio
 import itertools
 import pickle
 import resource
-import signal
-import socket
-from collections.abc import Callable
+from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 
 from agentlearn.config import BudgetOptions, RolloutOptions
-from agentlearn.domain.base import Domain
-from agentlearn.errors import AgentlearnError
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext, CallRecord
+from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit, open_tracing
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
-from agentlearn.models.work_unit import WorkUnit
-from agentlearn.rollout.link import Answered, Ask, Keep, Link, Made, Make, Opened, Recall, StreamLink
+from agentlearn.rollout.link import (
+    Answered,
+    Ask,
+    Drop,
+    Keep,
+    Link,
+    Made,
+    Make,
+    ModelDescription,
+    Open,
+    Opened,
+    Recall,
+    WorkerPlan,
+)
 from agentlearn.rollout.runner import Rollouts, open_rollouts
-from agentlearn.types.ids import CallId, RunId
+from agentlearn.types.ids import CallId
 
 _MAKING: ContextVar[Make] = ContextVar("making")
 """The rollout that the current asyncio task belongs to."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelDescription:
-    """What an agent has to know about a model that another process asks."""
-
-    endpoint: str
-    name: str
-    system: str
-    url: str
-    profile: ModelProfile
-    simulated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerPlan:
-    """Everything that a worker is opened with."""
-
-    run: RunId
-    domain: Callable[[], Domain]
-    options: RolloutOptions
-    model: ModelDescription
-    judge: ModelDescription
 
 
 @dataclass(slots=True)
@@ -68,6 +52,8 @@ class _Worker:
     link: Link
     waiting: dict[int, "asyncio.Future[Answered]"] = field(default_factory=dict[int, "asyncio.Future[Answered]"])
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    rollouts: dict[int, Rollouts] = field(default_factory=dict[int, Rollouts])
+    """By the number of what was opened."""
 
     async def asked(self, message: Ask | Keep | Recall) -> Answered:
         """Return the driver's answer to a message. Raises the error that it met."""
@@ -96,27 +82,47 @@ class _Worker:
         """Return False: the driver has chosen the attempt."""
         return False
 
-    async def serve(self, rollouts: Rollouts) -> None:
-        """Make rollouts until the driver is gone."""
-        making = set[asyncio.Task[None]]()
-        try:
-            while True:
-                message = await self.link.receive()
-                if isinstance(message, Make):
-                    task = asyncio.create_task(self._make(message, rollouts))
-                    making.add(task)
-                    task.add_done_callback(making.discard)
-                elif isinstance(message, Answered) and (waiting := self.waiting.get(message.call)) is not None:
-                    waiting.set_result(message)
-        except EOFError:
-            pass
-        finally:
-            for task in list(making):
-                task.cancel()
-            await asyncio.gather(*making, return_exceptions=True)
+    async def serve(self, plan: WorkerPlan) -> None:
+        """Open rollouts and make them until the driver is gone."""
+        making = dict[int, asyncio.Task[None]]()
+        async with AsyncExitStack() as stack:
+            tracing = await stack.enter_async_context(open_tracing(wanted=plan.otel))
+            context = CallContext(plan.run, self, Budget(BudgetOptions()), tracing=tracing)
+            try:
+                while True:
+                    message = await self.link.receive()
+                    if isinstance(message, Open):
+                        await self.link.send(await self._open(message, plan.options, context, stack))
+                    elif isinstance(message, Make):
+                        making[message.number] = asyncio.create_task(self._make(message))
+                    elif isinstance(message, Drop) and message.number in making:
+                        making.pop(message.number).cancel()
+                    elif isinstance(message, Answered) and (waiting := self.waiting.pop(message.call, None)):
+                        waiting.set_result(message)
+                    making = {number: task for number, task in making.items() if not task.done()}
+            except EOFError:
+                pass
+            finally:
+                for task in making.values():
+                    task.cancel()
+                await asyncio.gather(*making.values(), return_exceptions=True)
 
-    async def _make(self, message: Make, rollouts: Rollouts) -> None:
+    async def _open(
+        self, message: Open, options: RolloutOptions, context: CallContext, stack: AsyncExitStack
+    ) -> Opened:
+        endpoints = {role: _endpoint(self, role, known, context) for role, known in message.models.items()}
+        opening = open_rollouts(
+            message.domain, endpoints["model"], options, call_context=context, judge=endpoints["judge"]
+        )
+        try:
+            rollouts = self.rollouts[message.opened] = await stack.enter_async_context(opening)
+        except Exception as error:  # noqa: BLE001  the driver raises it
+            return Opened(message.opened, error=_sendable(error))
+        return Opened(message.opened, rollouts.isolation, rollouts.notes)
+
+    async def _make(self, message: Make) -> None:
         _MAKING.set(message)
+        rollouts = self.rollouts[message.opened]
         if message.instructions:
             rollouts = rollouts.with_instructions(message.instructions)
         lessons = Experiences(message.library, masked=message.masked).with_choice(message.choice)
@@ -126,16 +132,22 @@ class _Worker:
         except Exception as raised:  # noqa: BLE001  the driver raises it
             error = _sendable(raised)
         peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        kept = None if finished is None else replace(finished, output=None)
-        await self.link.send(Made(message.number, kept, error, peak_mib))
+        if finished is not None and not _can_be_sent(finished.output):
+            finished = replace(finished, output=None)
+        await self.link.send(Made(message.number, finished, error, peak_mib))
+
+
+def _can_be_sent(value: object) -> bool:
+    try:
+        pickle.loads(pickle.dumps(value))  # noqa: S301  our own bytes
+    except Exception:  # noqa: BLE001  any class may fail in its own way
+        return False
+    return True
 
 
 def _sendable(error: Exception) -> Exception:
     """The error, or one with its words where it cannot be pickled."""
-    try:
-        return pickle.loads(pickle.dumps(error))  # noqa: S301  our own bytes
-    except Exception:  # noqa: BLE001  any class may fail in its own way
-        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error if _can_be_sent(error) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class _AskedModel(Model):
@@ -220,30 +232,8 @@ def _endpoint(worker: _Worker, role: str, known: ModelDescription, context: Call
     return _AskedEndpoint(*shown, worker=worker, role=role, known=known)
 
 
-async def work(link: Link, plan: WorkerPlan) -> None:
-    """Open what rollouts need, say so, and make rollouts until the driver is gone."""
-    worker = _Worker(link)
-    context = CallContext(plan.run, worker, Budget(BudgetOptions()))
-    model, judge = (
-        _endpoint(worker, role, known, context) for role, known in (("model", plan.model), ("judge", plan.judge))
-    )
-    try:
-        opening = open_rollouts(plan.domain(), model, plan.options, call_context=context, judge=judge)
-        async with opening as rollouts:
-            await link.send(Opened(rollouts.isolation, rollouts.notes))
-            await worker.serve(rollouts)
-    except AgentlearnError as error:
-        await link.send(Opened(error=error))
-
-
-async def _main(number: int) -> None:
-    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=number))
-    link = StreamLink(reader, writer)
-    plan: Any = await link.receive()
-    await work(link, plan)
-
-
-def main(number: int) -> None:
-    """Serve the driver at the other end of the socket with this number."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides what Ctrl-C means
-    asyncio.run(_main(number))
+async def work(link: Link) -> None:
+    """Make rollouts until the driver is gone."""
+    plan = await link.receive()
+    assert isinstance(plan, WorkerPlan)
+    await _Worker(link).serve(plan)

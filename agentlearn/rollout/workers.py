@@ -1,4 +1,4 @@
-"""Rollouts in worker processes. The driver, this process, owns the store, the journal, the limits and the budget.
+"""Rollouts in workers. The driver, this process, owns the store, the journal, the limits and the budget.
 
 A worker makes rollouts and nothing else. A worker that dies takes no result with it: each rollout that it had begun is
 made again by another one, from the records of its calls, and no recorded call is repeated.
@@ -6,32 +6,38 @@ made again by another one, from the records of its calls, and no recorded call i
 
 import asyncio
 import itertools
-import os
 import pickle
-import signal
-import socket
-import sys
-from asyncio.subprocess import Process
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Protocol
 
 from pydantic_ai.messages import ModelMessage
 
-from agentlearn.config import RolloutOptions
+from agentlearn.config import RolloutOptions, WorkerOptions
 from agentlearn.domain.base import Domain
 from agentlearn.errors import ConfigError, ToolLost
 from agentlearn.library.capability import Experiences
 from agentlearn.log import get_log
-from agentlearn.models.call_context import CallContext, CallRecord
+from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.rollout.first_rollouts import cause_of
-from agentlearn.rollout.link import Answered, Ask, Keep, Link, Made, Make, Opened, Recall, StreamLink
+from agentlearn.rollout.link import (
+    Answered,
+    Ask,
+    Drop,
+    Keep,
+    Link,
+    Made,
+    Make,
+    ModelDescription,
+    Open,
+    Opened,
+    Recall,
+    WorkerPlan,
+)
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, stored_messages
-from agentlearn.rollout.worker import ModelDescription, WorkerPlan
 from agentlearn.types.ids import CallId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Treatment
@@ -40,14 +46,50 @@ LOST_WORKERS = 3
 """How many workers a rollout may lose before it counts as failed."""
 RECYCLED_AFTER = 1_000
 """Rollouts after which a worker is replaced, so that what their code leaves behind cannot grow for ever."""
-_STOP_S = 10.0
-"""Seconds that a worker has to end by itself."""
 
 
 class WorkerLost(ToolLost):
     """A worker is gone. What it had begun is made again."""
 
     code = "worker_lost"
+
+
+class NoRoom(WorkerLost):
+    """No machine is free for another worker."""
+
+    code = "no_room"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerNeeds:
+    """What one worker needs of its machine."""
+
+    cpus: float
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A process that serves the other end of a link."""
+
+    link: Link
+    cause: Callable[[], Awaitable[str]]
+    """Returns why it is gone, once it is."""
+
+
+class Cluster(Protocol):
+    """Where workers run."""
+
+    async def check(self, count: int, needs: WorkerNeeds) -> None:
+        """Raise ConfigError when there is no room for so many workers, however long one waits."""
+        ...
+
+    def start(self, needs: WorkerNeeds) -> AbstractAsyncContextManager[Started]:
+        """Start a worker, and end it with the block.
+
+        Raises WorkerLost when it ends at once, and NoRoom when no machine is free.
+        """
+        ...
 
 
 @dataclass(slots=True)
@@ -57,75 +99,119 @@ class _Kept:
     made: "asyncio.Future[Finished]"
     records: dict[CallId, CallRecord]
     """Its committed calls and results of tools, by id. They outlive the worker."""
+    models: Mapping[str, Endpoint]
+    """By role."""
     units: dict[str, WorkUnit] = field(default_factory=dict[str, WorkUnit])
     messages: dict[str, list[ModelMessage]] = field(default_factory=dict[str, list[ModelMessage]])
     """The last request of each unit."""
 
-    async def recorded(self, identity: CallId, call_context: CallContext) -> CallRecord | None:
-        """Return the record with that id: of a worker that was lost, or of an interrupted run."""
-        return self.records.get(identity) or await call_context.journal.recorded(identity)
 
+@dataclass(slots=True)
+class _Records:
+    """The journal of a run, and the records of a rollout whose worker was lost."""
 
-class _Unit(WorkUnit):
-    """A unit of work whose records include those of a worker that was lost."""
+    call_context: CallContext
+    kept: _Kept
 
-    __slots__ = ("kept",)
+    async def record(self, record: CallRecord) -> None:
+        """Store the record."""
+        await self.call_context.journal.record(record)
+        self.kept.records[record.id] = record
 
     async def recorded(self, identity: CallId) -> CallRecord | None:
-        """Return the record with that id; None from the first call that has none."""
-        past = None if self.live else await self.kept.recorded(identity, self.call_context)
-        self.live = past is None
-        return past
+        """Return the record with that id: of a worker that was lost, or of an interrupted run."""
+        return self.kept.records.get(identity) or await self.call_context.journal.recorded(identity)
+
+    def began(self, unit: str) -> bool:
+        """Whether an interrupted run has begun that unit."""
+        return self.call_context.journal.began(unit)
 
 
 @dataclass(slots=True, eq=False)
 class _Worker:
     """The driver's end of the link to one worker."""
 
-    link: Link
-    cause: Callable[[], Any]
-    """Return why it is gone, when it is. May be awaited."""
-    endpoints: dict[str, Endpoint]
     call_context: CallContext
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """Ends the worker."""
     in_flight: dict[int, _Kept] = field(default_factory=dict[int, _Kept])
+    opening: "dict[int, asyncio.Future[Opened]]" = field(default_factory=dict[int, "asyncio.Future[Opened]"])
+    found: dict[int, Opened] = field(default_factory=dict[int, Opened])
+    """What is open, by its number."""
     begun: int = 0
     peak_mib: float = 0.0
     gone: WorkerLost | None = None
-    answering: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
+    started: Started = field(init=False)
+    tasks: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
+
+    async def start(self, cluster: Cluster, needs: WorkerNeeds, plan: WorkerPlan) -> None:
+        """Start the process. Raises WorkerLost."""
+        self.started = await self.stack.enter_async_context(cluster.start(needs))
+        self._do(self._listen())
+        await self._send(plan)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def close(self) -> None:
+        """End the worker."""
+        self.gone = self.gone or WorkerLost("the run has ended")
+        tasks = list(self.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.stack.aclose()
+
+    async def open(self, message: Open) -> None:
+        """Open rollouts in the worker. Raises WorkerLost, and what the worker raised."""
+        opened = self.opening[message.opened] = asyncio.get_running_loop().create_future()
+        await self._send(message)
+        found = self.found[message.opened] = await opened
+        if found.error is not None:
+            raise found.error
 
     async def make(self, message: Make, kept: _Kept) -> Finished:
         """Return the rollout. Raises WorkerLost, and what the rollout raised."""
-        if self.gone is not None:
-            raise self.gone
         self.in_flight[message.number] = kept
         self.begun += 1
         try:
-            await self.link.send(message)
+            await self._send(message)
             return await kept.made
-        except OSError:
-            raise await self._lost() from None
+        except asyncio.CancelledError:
+            if self.gone is None:
+                self._do(self._send(Drop(message.number)))
+            raise
         finally:
             self.in_flight.pop(message.number, None)
 
-    async def listen(self) -> None:
+    async def _send(self, message: WorkerPlan | Open | Make | Drop | Answered) -> None:
+        if self.gone is not None:
+            raise self.gone
+        try:
+            await self.started.link.send(message)
+        except OSError:
+            raise await self._lost() from None
+
+    async def _listen(self) -> None:
         """Take the worker's messages until it is gone."""
         try:
             while True:
-                message = await self.link.receive()
-                if isinstance(message, Made):
-                    self._finish(message)
-                elif isinstance(message, Ask | Keep | Recall):
-                    task = asyncio.create_task(self._answer(message))
-                    self.answering.add(task)
-                    task.add_done_callback(self.answering.discard)
+                match await self.started.link.receive():
+                    case Made() as message:
+                        self._finish(message)
+                    case Opened() as message:
+                        self.opening.pop(message.opened).set_result(message)
+                    case Ask() | Keep() | Recall() as message:
+                        self._do(self._answer(message))
+                    case message:
+                        raise AssertionError(message)
         except EOFError:
             lost = await self._lost()
-            for kept in self.in_flight.values():
-                if not kept.made.done():
-                    kept.made.set_exception(lost)
-        finally:
-            for task in list(self.answering):
-                task.cancel()
+            for waiting in [*self.opening.values(), *(kept.made for kept in self.in_flight.values())]:
+                if not waiting.done():
+                    waiting.set_exception(lost)
 
     def _finish(self, message: Made) -> None:
         self.peak_mib = max(self.peak_mib, message.peak_mib)
@@ -138,49 +224,47 @@ class _Worker:
             kept.made.set_result(message.finished)
 
     async def _lost(self) -> WorkerLost:
+        """Find out why the worker is gone, and say it once."""
+        cause = await self.started.cause()
         if self.gone is None:
-            self.gone = WorkerLost(f"a worker process is gone: {await self.cause()}")
-            get_log().warning("rollout.worker_lost", rollouts=len(self.in_flight), reason=self.gone.message)
+            self.gone = WorkerLost(f"a worker is gone: {cause}")
+            self.call_context.lost_workers.append(cause)
+            get_log().warning("rollout.worker_lost", rollouts=len(self.in_flight), reason=cause)
         return self.gone
 
     async def _answer(self, message: Ask | Keep | Recall) -> None:
         kept = self.in_flight.get(message.number)
         if kept is None:
             return
+        records = _Records(self.call_context, kept)
         try:
             if isinstance(message, Ask):
-                answer = await self._asked(message, kept)
+                answer = await self._asked(message, kept, records)
             elif isinstance(message, Recall):
-                answer = Answered(message.call, record=await kept.recorded(message.id, self.call_context))
+                answer = Answered(message.call, record=await records.recorded(message.id))
             else:
-                answer = await self._kept(message, kept)
+                await records.record(message.record)
+                answer = Answered(message.call)
         except Exception as error:  # noqa: BLE001  the worker raises it
             answer = Answered(message.call, error=error)
-        with suppress(OSError):
-            await self.link.send(answer)
+        with suppress(WorkerLost):
+            await self._send(answer)
 
-    async def _kept(self, message: Keep, kept: _Kept) -> Answered:
-        await self.call_context.journal.record(message.record)
-        kept.records[message.record.id] = message.record
-        return Answered(message.call)
-
-    async def _asked(self, message: Ask, kept: _Kept) -> Answered:
+    async def _asked(self, message: Ask, kept: _Kept, records: _Records) -> Answered:
         """Make a call for the worker, in the driver's own unit of work."""
         key = f"{message.role} {message.stage} {message.unit}"
         if (unit := kept.units.get(key)) is None:
-            unit = _Unit(self.call_context, message.stage, message.unit, message.seed)
-            unit.kept = kept  # pyright: ignore[reportAttributeAccessIssue]
+            unit = WorkUnit(self.call_context, message.stage, message.unit, message.seed, own_journal=records)
             kept.units[key] = unit
         unit.live = unit.live or message.live
         messages = [*kept.messages.get(key, [])[: message.kept], *message.messages]
         kept.messages[key] = messages
-        client = self.endpoints[message.role].client(unit, history_tokens=message.history_tokens)
+        client = kept.models[message.role].client(unit, history_tokens=message.history_tokens)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(message.seconds) as deadline:
             unit.deadline = deadline
             response = await client.request(list(messages), message.settings, message.parameters)
         until, record = deadline.when(), unit.calls[-1]
-        kept.records[record.id] = record
         return Answered(
             message.call,
             response=response,
@@ -191,26 +275,22 @@ class _Worker:
 
 
 @dataclass(slots=True)
-class SpreadRollouts(Rollouts):
-    """Runs rollouts of one domain on one endpoint, in workers. It is used like `Rollouts`."""
+class _SpreadRollouts(Rollouts):
+    """Runs rollouts of one domain on one endpoint, in workers."""
 
-    workers: list[_Worker] = field(default_factory=list[_Worker])
-    start: Any = None
-    """Starts a worker and returns it."""
-    lost: int = 0
-    """Workers that were lost."""
-    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
-    """Numbers of rollouts, for all that share these workers."""
-    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while workers are replaced."""
+    workers: "Workers | None" = None
+    opened: int = 0
+    models: Mapping[str, Endpoint] = field(default_factory=dict[str, Endpoint])
 
     async def attempts(self, task: Task, slot: RolloutSlot, treatment: Treatment, experiences: Experiences) -> Finished:
         """Let a worker make the rollout, and another one when that is lost."""
+        assert self.workers is not None
         loop, records, lost = asyncio.get_running_loop(), dict[CallId, CallRecord](), WorkerLost("no worker")
         slot = replace(slot, attempt=self._attempt(task, slot))
         for _ in range(LOST_WORKERS):
             message = Make(
-                number=next(self.numbers),
+                number=next(self.workers.numbers),
+                opened=self.opened,
                 task=task,
                 slot=slot,
                 treatment=treatment,
@@ -221,22 +301,14 @@ class SpreadRollouts(Rollouts):
                 begun=bool(records) or self.call_context.journal.began(self._identity(task, slot)),
             )
             try:
-                return await (await self._free_worker()).make(message, _Kept(loop.create_future(), records))
+                worker = await self.workers.free()
+                return await worker.make(message, _Kept(loop.create_future(), records, self.models))
             except WorkerLost as error:
                 await self.call_context.wait_if_stopped()
                 lost = error
             if not self.domain.replayable:
                 slot, records = replace(slot, attempt=slot.attempt + 1), {}
         return self._failed(task, slot, treatment, experiences, lost)
-
-    async def _free_worker(self) -> _Worker:
-        """Return the worker with the fewest rollouts in flight. Those that are lost or worn out are replaced first."""
-        async with self.starting:
-            for at, one in enumerate(self.workers):
-                if one.gone is not None or one.begun >= RECYCLED_AFTER:
-                    self.lost += one.gone is not None
-                    self.workers[at], _ = await self.start()
-        return min(self.workers, key=lambda one: len(one.in_flight))
 
     def _failed(
         self, task: Task, slot: RolloutSlot, treatment: Treatment, experiences: Experiences, lost: WorkerLost
@@ -261,52 +333,126 @@ class SpreadRollouts(Rollouts):
         return Finished(trajectory, stored_messages([]), cause=cause_of(lost))
 
 
-@asynccontextmanager
-async def open_spread_rollouts(
-    make_domain: Callable[[], Domain],
-    endpoint: Endpoint,
-    options: RolloutOptions,
-    *,
-    call_context: CallContext,
-    judge: Endpoint | None = None,
-) -> AsyncGenerator[SpreadRollouts]:
-    """Open rollouts in `options.workers` processes.
+@dataclass(slots=True)
+class Workers:
+    """The workers of one run. Opens rollouts in all of them."""
 
-    make_domain: returns the domain; it is called in every worker, so it must be a function or an object that can be
-    pickled. Raises ConfigError when it cannot, and what a worker raises that cannot be opened.
-    """
-    endpoints = {"model": endpoint, "judge": judge or endpoint}
-    described = [_described(one) for one in endpoints.values()]
-    limits = RolloutOptions(**{name: getattr(options, name) for name in RolloutOptions.model_fields})
-    plan = WorkerPlan(call_context.run, make_domain, limits, *described)
-    try:
-        pickle.dumps(plan)
-    except Exception as error:
-        raise ConfigError(
-            f"--workers {options.workers} cannot send what was given to another process ({error}); give the agent,"
-            " the reward and the deps as MODULE:NAME, or leave out --workers",
-            code="not_sendable",
-        ) from error
-    async with AsyncExitStack() as stack:
+    cluster: Cluster
+    needs: WorkerNeeds
+    plan: WorkerPlan
+    call_context: CallContext
+    alive: list[_Worker] = field(default_factory=list[_Worker])
+    every: set[_Worker] = field(default_factory=set[_Worker])
+    """Those of `alive`, and those that make their last rollouts."""
+    opened: dict[int, Open] = field(default_factory=dict[int, Open])
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while workers are replaced."""
+    retiring: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
 
-        async def start() -> tuple[_Worker, Opened]:
-            for _ in range(LOST_WORKERS - 1):
-                with suppress(WorkerLost):
-                    return await stack.enter_async_context(_process(plan, endpoints, call_context))
-            return await stack.enter_async_context(_process(plan, endpoints, call_context))
+    async def start(self, count: int) -> None:
+        """Start so many workers. Raises ConfigError when there is no room for them."""
+        await self.cluster.check(count, self.needs)
+        try:
+            self.alive[:] = await asyncio.gather(*(self._started() for _ in range(count)))
+        except NoRoom as error:
+            raise ConfigError(f"{error.message}; give fewer --workers, or wait", code=error.code) from error
 
-        found = await asyncio.gather(*(start() for _ in range(options.workers)))
-        opened = found[0][1]
-        yield SpreadRollouts(
-            call_context=call_context,
-            domain=make_domain(),
-            endpoint=endpoint,
-            options=options,
-            isolation=opened.isolation,
-            notes=opened.notes,
-            workers=[worker for worker, _ in found],
-            start=start,
-        )
+    async def close(self) -> None:
+        """End all workers."""
+        for task in list(self.retiring):
+            task.cancel()
+        await asyncio.gather(*(worker.close() for worker in self.every))
+
+    @asynccontextmanager
+    async def open(
+        self, domain: Domain, endpoint: Endpoint, *, judge: Endpoint | None = None
+    ) -> AsyncGenerator[Rollouts]:
+        """Open rollouts in all workers. Raises what a worker raises, and ConfigError when the domain cannot be sent."""
+        models = {"model": endpoint, "judge": judge or endpoint}
+        message = Open(next(self.numbers), domain, {role: _described(one) for role, one in models.items()})
+        try:
+            pickle.dumps(message)
+        except Exception as error:
+            raise ConfigError(
+                f"{domain.name!r} cannot be sent to another process ({error}); give the agent, the reward and the deps"
+                " as MODULE:NAME, or leave out --workers and --ray",
+                code="not_sendable",
+            ) from error
+        notes = endpoint.check_chat(tools=domain.runs_code)
+        self.opened[message.opened] = message
+        try:
+            self.alive[:] = await asyncio.gather(*(self._opened(worker, message) for worker in self.alive))
+            first = self.alive[0].found[message.opened]
+            yield _SpreadRollouts(
+                call_context=self.call_context,
+                domain=domain,
+                endpoint=endpoint,
+                options=self.plan.options,
+                isolation=first.isolation,
+                notes=notes or first.notes,
+                workers=self,
+                opened=message.opened,
+                models=models,
+            )
+        finally:
+            del self.opened[message.opened]
+
+    async def _opened(self, worker: _Worker, message: Open) -> _Worker:
+        """Return the worker with these rollouts open, or another one where it is lost."""
+        try:
+            await worker.open(message)
+        except WorkerLost:
+            return await self._started()
+        return worker
+
+    async def _started(self) -> _Worker:
+        """Start a worker that has opened everything. Raises WorkerLost when workers end at once, time after time."""
+        for last in (False, False, True):
+            worker = _Worker(self.call_context)
+            self.every.add(worker)
+            try:
+                await worker.start(self.cluster, self.needs, self.plan)
+                for message in self.opened.values():
+                    await worker.open(message)
+            except WorkerLost as lost:
+                await self._end(worker)
+                if last or isinstance(lost, NoRoom):
+                    raise
+            else:
+                return worker
+        raise AssertionError
+
+    async def _end(self, worker: _Worker) -> None:
+        await worker.close()
+        self.every.discard(worker)
+
+    async def free(self) -> _Worker:
+        """Return the worker with the fewest rollouts in flight. Those that are lost or worn out are replaced first.
+
+        Raises WorkerLost when none is left and none can be started.
+        """
+        async with self.starting:
+            for one in list(self.alive):
+                worn = one.begun >= RECYCLED_AFTER or one.peak_mib > self.needs.memory_mib
+                if one.gone is None and not worn:
+                    continue
+                try:
+                    self.alive.append(await self._started())
+                except WorkerLost:
+                    if len(self.alive) == 1:
+                        raise
+                self.alive.remove(one)
+                task = asyncio.create_task(self._retire(one))
+                self.retiring.add(task)
+                task.add_done_callback(self.retiring.discard)
+        return min(self.alive, key=lambda one: len(one.in_flight))
+
+    async def _retire(self, worker: _Worker) -> None:
+        """End a worker after its last rollout."""
+        await asyncio.gather(*(kept.made for kept in worker.in_flight.values()), return_exceptions=True)
+        await asyncio.sleep(0)  # its rollouts take what was made
+        await self._end(worker)
 
 
 def _described(endpoint: Endpoint) -> ModelDescription:
@@ -317,57 +463,21 @@ def _described(endpoint: Endpoint) -> ModelDescription:
 
 
 @asynccontextmanager
-async def _process(
-    plan: WorkerPlan, endpoints: dict[str, Endpoint], call_context: CallContext
-) -> AsyncGenerator[tuple[_Worker, Opened]]:
-    """Start a worker process, and end it with the block."""
-    own, other = socket.socketpair()
-    program = f"from agentlearn.rollout.worker import main; main({other.fileno()})"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, pass_fds=[other.fileno()], start_new_session=True
-    )
-    other.close()
-    reader, writer = await asyncio.open_connection(sock=own)
-    link = StreamLink(reader, writer)
-
-    async def cause() -> str:
-        return _ended(await process.wait())
-
-    worker = _Worker(link, cause, endpoints, call_context)
-    listening = None
-    try:
+async def open_workers(
+    cluster: AbstractAsyncContextManager[Cluster],
+    options: WorkerOptions,
+    domains: Sequence[Domain],
+    call_context: CallContext,
+    *,
+    otel: bool,
+) -> AsyncGenerator[Workers]:
+    """Start workers that can make the rollouts of these domains, and end them with the block. Raises ConfigError."""
+    needs = WorkerNeeds(max(one.worker_cpus for one in domains), max(one.worker_memory_mib for one in domains))
+    limits = RolloutOptions(**{name: getattr(options, name) for name in RolloutOptions.model_fields})
+    async with cluster as opened:
+        workers = Workers(opened, needs, WorkerPlan(call_context.run, limits, otel), call_context)
         try:
-            await link.send(cast("Any", plan))
-            opened = cast("Opened", await link.receive())
-        except (EOFError, OSError):
-            raise WorkerLost(f"a worker process ended as it started: {await cause()}") from None
-        if opened.error is not None:
-            raise opened.error
-        listening = asyncio.create_task(worker.listen())
-        yield worker, opened
-    finally:
-        writer.close()
-        if listening is not None:
-            listening.cancel()
-            with suppress(asyncio.CancelledError):
-                await listening
-        await _stop(process)
-
-
-async def _stop(process: Process) -> None:
-    """Wait for a process whose link is closed, and kill it when it does not end."""
-    try:
-        await asyncio.wait_for(process.wait(), _STOP_S)
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-
-
-def _ended(status: int) -> str:
-    """Why a process ended, in words."""
-    if status >= 0:
-        return f"it ended with status {status}"
-    name = signal.Signals(-status).name
-    memory = "; the system may have been out of memory" if -status == signal.SIGKILL else ""
-    return f"it was ended by {name}{memory}"
+            await workers.start(options.workers)
+            yield workers
+        finally:
+            await workers.close()

@@ -12,8 +12,9 @@ from agentlearn.measure.observation import Observation
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.endpoint import Endpoint, open_endpoint
+from agentlearn.rollout.executor import open_executor
 from agentlearn.rollout.first_rollouts import FirstRollouts
-from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
+from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
 from agentlearn.store import EvaluatedRow, Store
 from agentlearn.types.ids import derive_seed, new_run_id
 from agentlearn.types.task import Task
@@ -188,17 +189,14 @@ async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCall
             )
             endpoints[name] = await stack.enter_async_context(opened)
             endpoints[name].endpoint_state.outage.tell = callbacks.service_changed
+        domains = [task_set.domain for task_set in plan.task_sets]
+        executor = await stack.enter_async_context(open_executor(settings, domains, call_context, otel=settings.otel))
         by_arm: dict[_Key, Rollouts] = {}
         for task_set in plan.task_sets:
             for model in dict.fromkeys(arm.model for arm in plan.arms):
-                opened = open_rollouts(
-                    task_set.domain,
-                    endpoints[model],
-                    settings,
-                    call_context=call_context,
-                    judge=endpoints.get(plan.judge),
+                rollouts = await stack.enter_async_context(
+                    executor.open(task_set.domain, endpoints[model], judge=endpoints.get(plan.judge))
                 )
-                rollouts = await stack.enter_async_context(opened)
                 for arm in plan.arms:  # an arm with other instructions gets another agent
                     if arm.model == model:
                         own = rollouts.with_instructions(arm.instructions) if arm.instructions else rollouts

@@ -14,12 +14,12 @@ from agentlearn.config import (
     OwnAgentOptions,
     RequestOptions,
     RetrievalOptions,
-    RolloutOptions,
     SeedOptions,
     StoreOptions,
     TaskFileOptions,
     TaskSource,
     Temperature,
+    WorkerOptions,
 )
 from agentlearn.config.endpoint_address import endpoint_name
 from agentlearn.config.options import ModelName, as_tuple
@@ -75,7 +75,7 @@ class CompareSettings(
     CallOptions,
     RequestOptions,
     RetrievalOptions,
-    RolloutOptions,
+    WorkerOptions,
     BudgetOptions,
     SeedOptions,
     StoreOptions,

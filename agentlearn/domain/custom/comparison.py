@@ -72,12 +72,20 @@ def _same_number(answer: str, gold: str) -> bool:
     return value is not None and expected is not None and same_number(value, expected)
 
 
+def _same_text(answer: str, gold: str) -> bool:
+    return normalised(answer) == normalised(gold)
+
+
+def _same_choice(answer: str, gold: str) -> bool:
+    return single_choice(answer) == single_choice(gold)
+
+
 EXACT = ComparisonReward(
     name="exact",
     form="The answer is given in as few words as possible.",
     wants="text",
     key=_text_key,
-    equal=lambda answer, gold: normalised(answer) == normalised(gold),
+    equal=_same_text,
 )
 NUMBER = ComparisonReward(
     name="number",
@@ -91,7 +99,7 @@ CHOICE = ComparisonReward(
     form="The answer is the letter of one of the given choices.",
     wants="single choice letter from A to J",
     key=single_choice,
-    equal=lambda answer, gold: single_choice(answer) == single_choice(gold),
+    equal=_same_choice,
 )
 CONTAINS = ComparisonReward(
     name="contains",

@@ -1,9 +1,8 @@
 """Running training-free GRPO from settings to a report, or resuming an interrupted run."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 
 import structlog
 
@@ -25,7 +24,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
 from agentlearn.models.endpoint import check_endpoint, open_endpoint
-from agentlearn.rollout.runner import open_rollouts
+from agentlearn.rollout.executor import open_executor
 from agentlearn.store import Store, open_store, read_store
 from agentlearn.types.ids import RunId, new_run_id
 
@@ -44,23 +43,13 @@ class _Resolved:
     """Groups to learn from; None: make rollouts."""
     model_calls: CallSettings
     reflector_calls: CallSettings
-    named: bool
-    """Whether the settings name everything, so that another process can make the domain of them."""
     own_reflector: bool
     """Whether the lessons are written by another model than the one that solves the tasks."""
-
-    @property
-    def domain_maker(self) -> Callable[[], Domain]:
-        """Return the domain, in any process."""
-        if self.named:
-            return partial(domain_of, self.settings.model_copy(update={"api_key": None}))
-        return partial(_itself, self.domain)
 
     @classmethod
     def of(cls, settings: LearnSettings, given: Given) -> "_Resolved":
         """Resolve settings. Nothing is sent or stored. Raises ConfigError or DataError."""
-        named = given.domain is None
-        subject = agent_of(settings, settings.data) if named else None
+        subject = agent_of(settings, settings.data) if given.domain is None else None
         if subject is not None:
             domain = with_chosen_columns(subject.domain, settings)
             given = replace(given, domain=domain, model=given.model or subject.model_named(settings.model))
@@ -109,13 +98,8 @@ class _Resolved:
             stored=stored,
             model_calls=model_calls,
             reflector_calls=reflector_calls,
-            named=named,
             own_reflector=own,
         )
-
-
-def _itself(domain: Domain) -> Domain:
-    return domain
 
 
 async def run_learning(
@@ -178,14 +162,9 @@ async def _open(
             )
         elif resolved.reflector_calls != resolved.model_calls:
             reflector = replace(model, call_settings=resolved.reflector_calls)
-        if settings.workers:
-            from agentlearn.rollout.workers import open_spread_rollouts
-
-            opening = open_spread_rollouts(
-                resolved.domain_maker, model, settings, call_context=call_context, judge=reflector
-            )
-        else:
-            opening = open_rollouts(resolved.domain, model, settings, call_context=call_context, judge=reflector)
-        rollouts = await stack.enter_async_context(opening)
+        executor = await stack.enter_async_context(
+            open_executor(settings, (resolved.domain,), call_context, otel=settings.otel)
+        )
+        rollouts = await stack.enter_async_context(executor.open(resolved.domain, model, judge=reflector))
         resumed = resume is not None
         yield LessonRun(settings, call_context, store, rollouts, callbacks, resumed, resolved.stored, stages=reflector)

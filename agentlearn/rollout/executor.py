@@ -1,0 +1,71 @@
+"""Where the rollouts of a run are made: in this process, in several processes, or on the machines of a Ray cluster.
+
+All of them give the same results: what a rollout does depends only on its run, its task and its place in the run.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from agentlearn.config import RolloutOptions, WorkerOptions
+from agentlearn.domain.base import Domain
+from agentlearn.errors import ConfigError
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.rollout.runner import Rollouts, open_rollouts
+
+
+class Executor(Protocol):
+    """Opens the rollouts of a run."""
+
+    def open(
+        self, domain: Domain, endpoint: Endpoint, *, judge: Endpoint | None = None
+    ) -> AbstractAsyncContextManager[Rollouts]:
+        """Open rollouts of a domain on an endpoint. Raises as `open_rollouts` does.
+
+        judge: endpoint of a verifier that asks a model; None: the same endpoint.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _ThisProcess:
+    options: RolloutOptions
+    call_context: CallContext
+
+    def open(
+        self, domain: Domain, endpoint: Endpoint, *, judge: Endpoint | None = None
+    ) -> AbstractAsyncContextManager[Rollouts]:
+        return open_rollouts(domain, endpoint, self.options, call_context=self.call_context, judge=judge)
+
+
+@asynccontextmanager
+async def open_executor(
+    options: WorkerOptions, domains: Sequence[Domain], call_context: CallContext, *, otel: bool = False
+) -> AsyncGenerator[Executor]:
+    """Open what `--workers` and `--ray` name; without them, rollouts are made in this process.
+
+    domains: all whose rollouts it will open. otel: whether workers export OpenTelemetry spans of their own.
+
+    Raises ConfigError when the workers cannot be started: the extra `ray` is missing, the cluster cannot be reached, or
+    it has no room for them.
+    """
+    if options.ray is None and not options.workers:
+        yield _ThisProcess(options, call_context)
+        return
+    if not options.workers:
+        raise ConfigError(
+            f"--ray {options.ray} needs --workers N, the number of workers to start there", code="no_workers"
+        )
+    from agentlearn.rollout.workers import open_workers
+
+    if options.ray is None:
+        from agentlearn.rollout.processes import open_processes as open_cluster
+    else:
+        from agentlearn.rollout.ray_cluster import open_ray_cluster
+
+        open_cluster = partial(open_ray_cluster, options.ray)
+    async with open_workers(open_cluster(), options, domains, call_context, otel=otel) as workers:
+        yield workers

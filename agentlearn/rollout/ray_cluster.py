@@ -1,0 +1,212 @@
+"""Workers as actors of a Ray cluster (`--ray ADDRESS`). Only this module imports Ray.
+
+Ray starts a worker and says why it ended. It repeats nothing: the journal does.
+"""
+
+import asyncio
+import pickle
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+from agentlearn.errors import ConfigError, MissingExtra
+from agentlearn.installed import version
+from agentlearn.rollout.link import Message
+from agentlearn.rollout.workers import NoRoom, Started, WorkerLost, WorkerNeeds
+
+try:
+    import ray
+    from ray.exceptions import RayError
+except ImportError as error:
+    raise MissingExtra("--ray", "ray") from error
+
+_START_S = 60.0
+"""Seconds that a cluster has to place a worker."""
+_MIB = 1024 * 1024
+_CONCURRENCY = 10_000
+"""Messages that an actor may be taking at once."""
+_END = b""
+"""In place of a message: the worker has ended."""
+
+
+class _Actor:
+    """A worker. What driver and worker send each other waits here for the other one."""
+
+    def __init__(self) -> None:
+        self.inbox, self.outbox = asyncio.Queue[bytes](), asyncio.Queue[bytes]()
+
+    async def version(self) -> str:
+        """Return the version of agentlearn on this machine."""
+        return version()
+
+    async def work(self) -> None:
+        """Make rollouts until the driver ends the actor."""
+        from agentlearn.rollout.worker import work  # the driver needs none of it
+
+        try:
+            await work(self)
+        finally:
+            self.outbox.put_nowait(_END)
+
+    async def put(self, message: bytes) -> None:
+        """Take a message for the worker."""
+        self.inbox.put_nowait(message)
+
+    async def take(self) -> list[bytes]:
+        """Return what the worker has sent, at least one message."""
+        taken = [await self.outbox.get()]
+        while not self.outbox.empty():
+            taken.append(self.outbox.get_nowait())
+        return taken
+
+    async def send(self, message: Message) -> None:
+        """Send a message to the driver."""
+        self.outbox.put_nowait(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+
+    async def receive(self) -> Message:
+        """Return the next message of the driver."""
+        return pickle.loads(await self.inbox.get())  # noqa: S301  from the driver
+
+
+@dataclass(slots=True)
+class _ActorLink:
+    """The driver's end."""
+
+    actor: Any
+    work: Any
+    """Refers to the actor's work."""
+    taken: deque[bytes] = field(default_factory=deque[bytes])
+    why: str = ""
+    """Why the actor is gone; empty before."""
+
+    async def send(self, message: Message) -> None:
+        """Send a message. Raises OSError when the actor is gone."""
+        try:
+            await self.actor.put.remote(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+        except RayError as error:
+            self.why = self.why or _why(error)
+            raise OSError("the actor is gone") from error
+
+    async def receive(self) -> Message:
+        """Return the next message. Raises EOFError when the actor is gone."""
+        try:
+            while not self.taken:
+                self.taken.extend(await self.actor.take.remote())
+            if self.taken[0] == _END:
+                await self.work
+                raise EOFError("the worker has ended")
+        except RayError as error:
+            self.why = self.why or _why(error)
+            raise EOFError("the actor is gone") from error
+        return pickle.loads(self.taken.popleft())  # noqa: S301  from an actor of our own
+
+    async def cause(self) -> str:
+        """Return why the actor is gone."""
+        return self.why or "its work has ended"
+
+
+@dataclass(frozen=True, slots=True)
+class RayCluster:
+    """Starts workers as actors."""
+
+    address: str
+
+    async def check(self, count: int, needs: WorkerNeeds) -> None:
+        """Raise ConfigError when the machines of the cluster cannot hold so many workers, however long one waits."""
+        nodes: list[dict[str, Any]] = [one["Resources"] for one in ray.nodes() if one["Alive"]]
+        room = sum(
+            min(int(node.get("CPU", 0) / needs.cpus), int(node.get("memory", 0) / (needs.memory_mib * _MIB)))
+            for node in nodes
+        )
+        if room >= count:
+            return
+        machines = ", ".join(
+            f"{node.get('CPU', 0):g} CPUs and {node.get('memory', 0) / _MIB:,.0f} MiB" for node in nodes
+        )
+        raise ConfigError(
+            f"the Ray cluster has room for {room} of {count} workers: each takes {needs.cpus:g} CPUs and"
+            f" {needs.memory_mib:,} MiB of one machine, and the machines have {machines or 'nothing'}; give --workers"
+            f" {room or 1} or add machines",
+            code="no_room",
+        )
+
+    @asynccontextmanager
+    async def start(self, needs: WorkerNeeds) -> AsyncGenerator[Started]:
+        """Start a worker, and end it with the block. Raises WorkerLost, also when no machine is free for it."""
+        options = {"num_cpus": needs.cpus, "memory": needs.memory_mib * _MIB, "max_concurrency": _CONCURRENCY}
+        actor = ray.remote(max_restarts=0, max_task_retries=0)(_Actor).options(**options).remote()
+        try:
+            try:
+                found = await asyncio.wait_for(actor.version.remote(), _START_S)
+            except TimeoutError:
+                raise NoRoom(
+                    f"the Ray cluster has not started a worker within {_START_S:g} s; its machines are busy"
+                    f" ({ray.available_resources().get('CPU', 0):g} CPUs are free)"
+                ) from None
+            except RayError as error:
+                raise WorkerLost(_why(error)) from error
+            if found != version():
+                raise ConfigError(
+                    f"the machines of the Ray cluster have agentlearn {found}, and this one has {version()}; install"
+                    " the same version everywhere",
+                    code="other_version",
+                )
+            link = _ActorLink(actor, actor.work.remote())
+            yield Started(link, link.cause)
+        finally:
+            with suppress(RayError):
+                ray.kill(actor)
+
+
+def _why(error: Exception) -> str:
+    """Why an actor is gone, in Ray's words and without its advice."""
+    lines = [line for line in str(error).splitlines() if line and not line.startswith("\t")]
+    place = " ".join(line.strip() for line in str(error).splitlines() if line.startswith(("\tpid:", "\tip:")))
+    cause = lines[-1].partition(" Some common causes include")[0] if lines else type(error).__name__
+    return f"{cause} ({place})" if place else cause
+
+
+def _own_modules() -> list[str]:
+    """Files and folders of the modules that were imported from the working directory and belong to no package."""
+    here, packaged, found = Path.cwd().resolve(), packages_distributions(), dict[str, None]()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if "." in name or name == "__main__" or name in packaged or not file:
+            continue
+        path = Path(file).resolve()
+        path = path.parent if path.name == "__init__.py" else path
+        if path.parent == here:
+            found[str(path)] = None
+    return list(found)
+
+
+@asynccontextmanager
+async def open_ray_cluster(address: str) -> AsyncGenerator[RayCluster]:
+    """Connect to a cluster, if this program is not connected yet. Raises ConfigError when that fails.
+
+    address: `HOST:PORT`, `ray://HOST:PORT`, or `auto` for the one of this machine.
+    """
+    own = not ray.is_initialized()
+    if own:
+        try:
+            ray.init(address, log_to_driver=False, runtime_env={"py_modules": _own_modules()}, logging_level="error")
+        except (ConnectionError, RayError, ValueError, RuntimeError, AssertionError) as error:
+            raise ConfigError(
+                f"no Ray cluster answers at {address!r} ({_first_line(error)}); start one with `ray start --head`, give"
+                " its address, and RAY_AUTH_TOKEN where it asks for one",
+                code="no_cluster",
+            ) from error
+    try:
+        yield RayCluster(address)
+    finally:
+        if own:
+            ray.shutdown()
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
