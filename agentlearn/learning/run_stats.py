@@ -1,7 +1,7 @@
 """Counts of a run while it goes on, and its warnings: each names a problem, its cause, and what the user can change."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +16,7 @@ from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
+from agentlearn.rollout.executor import lost_workers_note
 from agentlearn.stats import sign_flip_p
 from agentlearn.store import StageTotals
 from agentlearn.text import number_text, visible
@@ -96,6 +97,8 @@ class RunStats:
     epochs: dict[int, _EpochStats] = field(default_factory=dict[int, _EpochStats])
     outcomes: Counter[str] = field(default_factory=Counter[str])
     """Rollouts by outcome."""
+    lost_workers: Sequence[str] = ()
+    """Why workers were lost, one text for each."""
     failures: Counter[str] = field(default_factory=Counter[str])
     """Failures by error code, of the agent and of what is around it."""
     undecided: Counter[str] = field(default_factory=Counter[str])
@@ -242,8 +245,10 @@ class RunStats:
     def resumption_notes(self, replayed: int) -> list[str]:
         """Return notes on what a resumed run took from the journal and what it had to repeat."""
         notes: list[str] = []
+        notes.extend(lost_workers_note(self.lost_workers))
         if replayed:
-            notes.append(f"resumed: {replayed:,} calls were in the journal and were not made again")
+            lead = "" if self.lost_workers else "resumed: "
+            notes.append(f"{lead}{replayed:,} calls were in the journal and were not made again")
         if self.diverged:
             notes.append(f"{self.diverged} tool results differed when repeated; the recorded ones were used")
         if self.restarted:

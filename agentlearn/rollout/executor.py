@@ -3,6 +3,7 @@
 All of them give the same results: what a rollout does depends only on its run, its task and its place in the run.
 """
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -69,3 +70,13 @@ async def open_executor(
         open_cluster = partial(open_ray_cluster, options.ray)
     async with open_workers(open_cluster(), options, domains, call_context, otel=otel) as workers:
         yield workers
+
+
+def lost_workers_note(causes: Sequence[str]) -> tuple[str, ...]:
+    """Return how many workers were lost, and why. causes: one text for each."""
+    if not causes:
+        return ()
+    counted = Counter(causes)
+    listed = "; ".join(f"{cause} ({count})" if count > 1 else cause for cause, count in counted.most_common())
+    number = "one worker was" if len(causes) == 1 else f"{len(causes)} workers were"
+    return (f"{number} lost, and what was begun there was made again by another: {listed}",)

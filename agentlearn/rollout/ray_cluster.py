@@ -6,6 +6,7 @@ Ray starts a worker and says why it ended. It repeats nothing: the journal does.
 import asyncio
 import pickle
 import sys
+import threading
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -25,6 +26,8 @@ try:
 except ImportError as error:
     raise MissingExtra("--ray", "ray") from error
 
+_CONNECT_S = 30.0
+"""Seconds that a cluster has to answer."""
 _START_S = 60.0
 """Seconds that a cluster has to place a worker."""
 _MIB = 1024 * 1024
@@ -192,15 +195,12 @@ async def open_ray_cluster(address: str) -> AsyncGenerator[RayCluster]:
     address: `HOST:PORT`, `ray://HOST:PORT`, or `auto` for the one of this machine.
     """
     own = not ray.is_initialized()
-    if own:
-        try:
-            ray.init(address, log_to_driver=False, runtime_env={"py_modules": _own_modules()}, logging_level="error")
-        except (ConnectionError, RayError, ValueError, RuntimeError, AssertionError) as error:
-            raise ConfigError(
-                f"no Ray cluster answers at {address!r} ({_first_line(error)}); start one with `ray start --head`, give"
-                " its address, and RAY_AUTH_TOKEN where it asks for one",
-                code="no_cluster",
-            ) from error
+    if own and (why := await _connected(address)):
+        raise ConfigError(
+            f"no Ray cluster answers at {address!r} ({why}); start one with `ray start --head`, give its address, and"
+            " RAY_AUTH_TOKEN where it asks for one",
+            code="no_cluster",
+        )
     try:
         yield RayCluster(address)
     finally:
@@ -208,5 +208,21 @@ async def open_ray_cluster(address: str) -> AsyncGenerator[RayCluster]:
             ray.shutdown()
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+async def _connected(address: str) -> str:
+    """Connect, and return why that failed; empty when it did not. Ray itself waits for ever for some clusters."""
+    answer, loop = asyncio.get_running_loop().create_future(), asyncio.get_running_loop()
+
+    def connect() -> None:
+        why = ""
+        try:
+            ray.init(address, log_to_driver=False, runtime_env={"py_modules": _own_modules()}, logging_level="error")
+        except Exception as error:  # noqa: BLE001  Ray raises many kinds
+            why = next(iter(str(error).splitlines()), "") or type(error).__name__
+        with suppress(RuntimeError):  # nobody waits any more
+            loop.call_soon_threadsafe(answer.set_result, why)
+
+    threading.Thread(target=connect, name="ray", daemon=True).start()
+    try:
+        return await asyncio.wait_for(asyncio.shield(answer), _CONNECT_S)
+    except TimeoutError:
+        return f"it was silent for {_CONNECT_S:g} s"

@@ -18,7 +18,7 @@ from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.call_settings import call_settings, local_answer_limit
 from agentlearn.models.endpoint import check_endpoint, open_endpoint
 from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
-from agentlearn.rollout.executor import open_executor
+from agentlearn.rollout.executor import lost_workers_note, open_executor
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
 from agentlearn.store import Store, open_store
@@ -88,7 +88,12 @@ async def run_solving(settings: SolveSettings, given: SolveGiven = _NOTHING_GIVE
         own = _own_task_note(store, settings.store, task, finished.trajectory, experiences.library)
         services = service_records([endpoint.endpoint_state])
     fields = {name: getattr(finished.trajectory, name) for name in Trajectory.model_fields}
-    return Solved(**fields, output=finished.output, services=services, notes=(*own, *service_notes(services)))
+    return Solved(
+        **fields,
+        output=finished.output,
+        services=services,
+        notes=(*own, *lost_workers_note(call_context.lost_workers), *service_notes(services)),
+    )
 
 
 def _own_task_note(store: Store, directory: Path, task: Task, solved: Trajectory, library: Library) -> tuple[str, ...]:

@@ -104,6 +104,8 @@ class _Kept:
     units: dict[str, WorkUnit] = field(default_factory=dict[str, WorkUnit])
     messages: dict[str, list[ModelMessage]] = field(default_factory=dict[str, list[ModelMessage]])
     """The last request of each unit."""
+    answering: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
+    """Calls in flight. They are recorded, also when the worker is lost."""
 
 
 @dataclass(slots=True)
@@ -150,10 +152,11 @@ class _Worker:
         self._do(self._listen())
         await self._send(plan)
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+    def _do(self, work: Coroutine[Any, Any, None], among: "set[asyncio.Task[None]] | None" = None) -> None:
         task = asyncio.create_task(work)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        for tasks in (self.tasks, *([] if among is None else [among])):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
     async def close(self) -> None:
         """End the worker."""
@@ -179,6 +182,9 @@ class _Worker:
         try:
             await self._send(message)
             return await kept.made
+        except WorkerLost:
+            await asyncio.gather(*kept.answering, return_exceptions=True)
+            raise
         except asyncio.CancelledError:
             if self.gone is None:
                 self._do(self._send(Drop(message.number)))
@@ -203,10 +209,10 @@ class _Worker:
                         self._finish(message)
                     case Opened() as message:
                         self.opening.pop(message.opened).set_result(message)
-                    case Ask() | Keep() | Recall() as message:
-                        self._do(self._answer(message))
-                    case message:
-                        raise AssertionError(message)
+                    case Ask() | Keep() | Recall() as message if kept := self.in_flight.get(message.number):
+                        self._do(self._answer(message, kept), kept.answering)
+                    case _:  # of a rollout that was given up
+                        pass
         except EOFError:
             lost = await self._lost()
             for waiting in [*self.opening.values(), *(kept.made for kept in self.in_flight.values())]:
@@ -232,10 +238,7 @@ class _Worker:
             get_log().warning("rollout.worker_lost", rollouts=len(self.in_flight), reason=cause)
         return self.gone
 
-    async def _answer(self, message: Ask | Keep | Recall) -> None:
-        kept = self.in_flight.get(message.number)
-        if kept is None:
-            return
+    async def _answer(self, message: Ask | Keep | Recall, kept: _Kept) -> None:
         records = _Records(self.call_context, kept)
         try:
             if isinstance(message, Ask):

@@ -18,6 +18,7 @@ from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdict
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, comparable, in_score_range, tabulate
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
+from agentlearn.rollout.executor import lost_workers_note
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.stats import two_way_mean
 from agentlearn.store import RunRow, Store, open_store
@@ -198,6 +199,7 @@ class _Session:
             notes=(
                 *self.notes,
                 *self._made_again(),
+                *lost_workers_note(self.collector.call_context.lost_workers),
                 *(note for one in endpoints.values() if (note := one.function_note)),
                 *(task_set.note for task_set in plan.task_sets if task_set.note),
                 *service_notes(services)[len(beside) :],

@@ -22,10 +22,13 @@ def rewards(folder: Path) -> dict[tuple[str, str, int], tuple[str, float | None]
 def test_learn_gives_the_same_library_when_processes_are_killed(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """The processes of the sandbox, no more than a rollout survives, which is started again twice; and the service."""
     kills = {"none": (), "sandbox": ("session", "zygote"), "service": ("service", "service")}
+    kills["workers"] = ("rollouts",) * 5
     found = {}
     for name, kill in kills.items():
         (tmp_path / name).mkdir()
-        found[name] = run_and_kill(*LEARN, cwd=tmp_path / name, kill=kill, seed=1, first_s=2.5, gap_s=0.3)
+        spread = ("--workers", "2") if name == "workers" else ()
+        start, gap = (6.0, 4.0) if spread else (2.5, 0.3)
+        found[name] = run_and_kill(*LEARN, *spread, cwd=tmp_path / name, kill=kill, seed=1, first_s=start, gap_s=gap)
     plain = found["none"].report
     for name, one in found.items():
         with subtests.test(name):

@@ -38,13 +38,15 @@ def descendants(pid: int) -> Iterator[tuple[int, int, str]]:
 
 
 def kinds(pid: int) -> dict[str, list[int]]:
-    """The helper processes of a run: `zygote` and its `session`s, `verifier` and its `worker`s, and `service`."""
+    """The helper processes of a run: `zygote`, its `session`s, `verifier`, its `worker`s, `rollouts` and `service`."""
     found: dict[str, list[int]] = {}
     names = {"inside/boot.py": ("zygote", "session"), "answers.verifier": ("verifier", "worker")}
     for child, parent, line in descendants(pid):
         for text, (top, below) in names.items():
             if text in line:
                 found.setdefault(top if parent == pid else below, []).append(child)
+        if "agentlearn.rollout.processes" in line and parent == pid:
+            found.setdefault("rollouts", []).append(child)
         if "-m agentlearn_demo" in line:
             found.setdefault("service", []).append(child)
     return found
