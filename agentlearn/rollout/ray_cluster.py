@@ -4,6 +4,7 @@ Ray starts a worker and says why it ended. It repeats nothing: the journal does.
 """
 
 import asyncio
+import logging
 import pickle
 import sys
 import threading
@@ -11,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,10 @@ from agentlearn.rollout.link import Message
 from agentlearn.rollout.workers import NoRoom, Started, WorkerLost, WorkerNeeds
 
 try:
-    import ray
-    from ray.exceptions import RayError
+    ray: Any = import_module("ray")  # not installed where types are checked
+    RayError: Any = ray.exceptions.RayError
 except ImportError as error:
-    raise MissingExtra("--ray", "ray") from error
+    raise MissingExtra("--ray needs Ray; install it with `pip install 'agentlearn-lib[ray]'`") from error
 
 _CONNECT_S = 30.0
 """Seconds that a cluster has to answer."""
@@ -210,12 +212,15 @@ async def open_ray_cluster(address: str) -> AsyncGenerator[RayCluster]:
 
 async def _connected(address: str) -> str:
     """Connect, and return why that failed; empty when it did not. Ray itself waits for ever for some clusters."""
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    modules = _own_modules()
+    carried = {"py_modules": modules} if modules else None
     answer, loop = asyncio.get_running_loop().create_future(), asyncio.get_running_loop()
 
     def connect() -> None:
         why = ""
         try:
-            ray.init(address, log_to_driver=False, runtime_env={"py_modules": _own_modules()}, logging_level="error")
+            ray.init(address, log_to_driver=False, configure_logging=False, runtime_env=carried)
         except Exception as error:  # noqa: BLE001  Ray raises many kinds
             why = next(iter(str(error).splitlines()), "") or type(error).__name__
         with suppress(RuntimeError):  # nobody waits any more
