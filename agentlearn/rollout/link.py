@@ -44,7 +44,7 @@ class WorkerPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenRollouts:
     """Open the rollouts of a domain on a model. From the driver."""
 
     opened: int
@@ -55,7 +55,7 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedRollouts:
     """The rollouts are open, or could not be opened. From the worker."""
 
     opened: int
@@ -159,16 +159,16 @@ class Answered:
     """Seconds that the rollout has left."""
 
 
-Message = WorkerPlan | Open | Opened | Make | Drop | Made | Ask | Keep | Recall | Answered
+LinkMessage = WorkerPlan | OpenRollouts | OpenedRollouts | Make | Drop | Made | Ask | Keep | Recall | Answered
 
 
 class Link(Protocol):
     """One end of a connection between the driver and a worker."""
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: LinkMessage) -> None:
         """Send a message. Raises OSError when the other end is gone."""
         ...
 
-    async def receive(self) -> Message:
+    async def receive(self) -> LinkMessage:
         """Return the next message. Raises EOFError when the other end is gone."""
         ...

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from agentlearn.rollout.link import Message
+from agentlearn.rollout.link import LinkMessage
 from agentlearn.rollout.workers import Started, WorkerNeeds
 
 _LENGTH = struct.Struct(">Q")
@@ -27,13 +27,13 @@ class StreamLink:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: LinkMessage) -> None:
         """Send a message. Raises OSError when the other end is gone."""
         written = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
         self.writer.write(_LENGTH.pack(len(written)) + written)
         await self.writer.drain()
 
-    async def receive(self) -> Message:
+    async def receive(self) -> LinkMessage:
         """Return the next message. Raises EOFError when the other end is gone."""
         try:
             (length,) = _LENGTH.unpack(await self.reader.readexactly(_LENGTH.size))

@@ -19,7 +19,7 @@ from typing import Any
 
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.installed import version
-from agentlearn.rollout.link import Message
+from agentlearn.rollout.link import LinkMessage
 from agentlearn.rollout.workers import NoRoom, Started, WorkerLost, WorkerNeeds
 
 try:
@@ -69,11 +69,11 @@ class _Actor:
             taken.append(self.outbox.get_nowait())
         return taken
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: LinkMessage) -> None:
         """Send a message to the driver."""
         self.outbox.put_nowait(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
-    async def receive(self) -> Message:
+    async def receive(self) -> LinkMessage:
         """Return the next message of the driver."""
         return pickle.loads(await self.inbox.get())  # noqa: S301  from the driver
 
@@ -89,7 +89,7 @@ class _ActorLink:
     why: str = ""
     """Why the actor is gone; empty before."""
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: LinkMessage) -> None:
         """Send a message. Raises OSError when the actor is gone."""
         try:
             await self.actor.put.remote(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
@@ -97,7 +97,7 @@ class _ActorLink:
             self.why = self.why or _why(error)
             raise OSError("the actor is gone") from error
 
-    async def receive(self) -> Message:
+    async def receive(self) -> LinkMessage:
         """Return the next message. Raises EOFError when the actor is gone."""
         try:
             while not self.taken:

@@ -33,8 +33,8 @@ from agentlearn.rollout.link import (
     Made,
     Make,
     ModelDescription,
-    Open,
-    Opened,
+    OpenedRollouts,
+    OpenRollouts,
     Recall,
     WorkerPlan,
 )
@@ -91,7 +91,7 @@ class _Worker:
             try:
                 while True:
                     message = await self.link.receive()
-                    if isinstance(message, Open):
+                    if isinstance(message, OpenRollouts):
                         await self.link.send(await self._open(message, plan.options, context, stack))
                     elif isinstance(message, Make):
                         making[message.number] = asyncio.create_task(self._make(message))
@@ -100,7 +100,7 @@ class _Worker:
                     elif isinstance(message, Answered) and (waiting := self.waiting.pop(message.call, None)):
                         waiting.set_result(message)
                     making = {number: task for number, task in making.items() if not task.done()}
-            except EOFError:
+            except (EOFError, ConnectionError):
                 pass
             finally:
                 for task in making.values():
@@ -108,8 +108,8 @@ class _Worker:
                 await asyncio.gather(*making.values(), return_exceptions=True)
 
     async def _open(
-        self, message: Open, options: RolloutOptions, context: CallContext, stack: AsyncExitStack
-    ) -> Opened:
+        self, message: OpenRollouts, options: RolloutOptions, context: CallContext, stack: AsyncExitStack
+    ) -> OpenedRollouts:
         endpoints = {role: _endpoint(self, role, known, context) for role, known in message.models.items()}
         opening = open_rollouts(
             message.domain, endpoints["model"], options, call_context=context, judge=endpoints["judge"]
@@ -117,8 +117,8 @@ class _Worker:
         try:
             rollouts = self.rollouts[message.opened] = await stack.enter_async_context(opening)
         except Exception as error:  # noqa: BLE001  the driver raises it
-            return Opened(message.opened, error=_sendable(error))
-        return Opened(message.opened, rollouts.isolation, rollouts.notes)
+            return OpenedRollouts(message.opened, error=_sendable(error))
+        return OpenedRollouts(message.opened, rollouts.isolation, rollouts.notes)
 
     async def _make(self, message: Make) -> None:
         _MAKING.set(message)

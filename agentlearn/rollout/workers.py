@@ -32,8 +32,8 @@ from agentlearn.rollout.link import (
     Made,
     Make,
     ModelDescription,
-    Open,
-    Opened,
+    OpenedRollouts,
+    OpenRollouts,
     Recall,
     WorkerPlan,
 )
@@ -137,8 +137,10 @@ class _Worker:
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Ends the worker."""
     in_flight: dict[int, _Kept] = field(default_factory=dict[int, _Kept])
-    opening: "dict[int, asyncio.Future[Opened]]" = field(default_factory=dict[int, "asyncio.Future[Opened]"])
-    found: dict[int, Opened] = field(default_factory=dict[int, Opened])
+    opening: "dict[int, asyncio.Future[OpenedRollouts]]" = field(
+        default_factory=dict[int, "asyncio.Future[OpenedRollouts]"]
+    )
+    found: dict[int, OpenedRollouts] = field(default_factory=dict[int, OpenedRollouts])
     """What is open, by its number."""
     begun: int = 0
     peak_mib: float = 0.0
@@ -167,7 +169,7 @@ class _Worker:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.stack.aclose()
 
-    async def open(self, message: Open) -> None:
+    async def open(self, message: OpenRollouts) -> None:
         """Open rollouts in the worker. Raises WorkerLost, and what the worker raised."""
         opened = self.opening[message.opened] = asyncio.get_running_loop().create_future()
         await self._send(message)
@@ -192,7 +194,7 @@ class _Worker:
         finally:
             self.in_flight.pop(message.number, None)
 
-    async def _send(self, message: WorkerPlan | Open | Make | Drop | Answered) -> None:
+    async def _send(self, message: WorkerPlan | OpenRollouts | Make | Drop | Answered) -> None:
         if self.gone is not None:
             raise self.gone
         try:
@@ -207,7 +209,7 @@ class _Worker:
                 match await self.started.link.receive():
                     case Made() as message:
                         self._finish(message)
-                    case Opened() as message:
+                    case OpenedRollouts() as message:
                         self.opening.pop(message.opened).set_result(message)
                     case Ask() | Keep() | Recall() as message if kept := self.in_flight.get(message.number):
                         self._do(self._answer(message, kept), kept.answering)
@@ -347,7 +349,7 @@ class Workers:
     alive: list[_Worker] = field(default_factory=list[_Worker])
     every: set[_Worker] = field(default_factory=set[_Worker])
     """Those of `alive`, and those that make their last rollouts."""
-    opened: dict[int, Open] = field(default_factory=dict[int, Open])
+    opened: dict[int, OpenRollouts] = field(default_factory=dict[int, OpenRollouts])
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while workers are replaced."""
@@ -373,7 +375,7 @@ class Workers:
     ) -> AsyncGenerator[Rollouts]:
         """Open rollouts in all workers. Raises what a worker raises, and ConfigError when the domain cannot be sent."""
         models = {"model": endpoint, "judge": judge or endpoint}
-        message = Open(next(self.numbers), domain, {role: _described(one) for role, one in models.items()})
+        message = OpenRollouts(next(self.numbers), domain, {role: _described(one) for role, one in models.items()})
         try:
             pickle.dumps(message)
         except Exception as error:
@@ -401,7 +403,7 @@ class Workers:
         finally:
             del self.opened[message.opened]
 
-    async def _opened(self, worker: _Worker, message: Open) -> _Worker:
+    async def _opened(self, worker: _Worker, message: OpenRollouts) -> _Worker:
         """Return the worker with these rollouts open, or another one where it is lost."""
         try:
             await worker.open(message)

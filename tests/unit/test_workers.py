@@ -25,7 +25,7 @@ from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.rollout.executor import open_executor
-from agentlearn.rollout.link import Message
+from agentlearn.rollout.link import LinkMessage
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
 from agentlearn.rollout.worker import work
 from agentlearn.rollout.workers import NoRoom, Started, WorkerNeeds, open_workers
@@ -47,12 +47,12 @@ class QueueLink:
     left: list[int]
     """Messages until the worker is gone, shared by both ends; empty: it stays."""
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: LinkMessage) -> None:
         if self.left == [0]:
             raise BrokenPipeError
         self.into.put_nowait(pickle.dumps(message))
 
-    async def receive(self) -> Message:
+    async def receive(self) -> LinkMessage:
         message = await self.out_of.get()
         if message and self.left:
             self.left[0] = max(0, self.left[0] - 1)
