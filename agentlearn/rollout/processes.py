@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from agentlearn.rollout.link import LinkMessage
-from agentlearn.rollout.workers import Started, WorkerNeeds
+from agentlearn.rollout.workers import Cluster, Started, WorkerNeeds
 
 _LENGTH = struct.Struct(">Q")
 _STOP_S = 10.0
@@ -21,7 +21,7 @@ _STOP_S = 10.0
 
 
 @dataclass(slots=True)
-class StreamLink:
+class _StreamLink:
     """A link over a socket: each message after its length."""
 
     reader: asyncio.StreamReader
@@ -42,7 +42,7 @@ class StreamLink:
             raise EOFError("the other end is gone") from error
 
 
-class Processes:
+class _Processes:
     """Starts workers as processes."""
 
     async def check(self, count: int, needs: WorkerNeeds) -> None:
@@ -63,16 +63,16 @@ class Processes:
             return _ended(await process.wait())
 
         try:
-            yield Started(StreamLink(reader, writer), cause)
+            yield Started(_StreamLink(reader, writer), cause)
         finally:
             writer.close()
             await _stop(process)
 
 
 @asynccontextmanager
-async def open_processes() -> AsyncGenerator[Processes]:
+async def open_processes() -> AsyncGenerator[Cluster]:
     """Open this machine as a place for workers."""
-    yield Processes()
+    yield _Processes()
 
 
 async def _stop(process: Process) -> None:
@@ -99,7 +99,7 @@ def main(number: int) -> None:
 
     async def serve() -> None:
         reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=number))
-        await work(StreamLink(reader, writer))
+        await work(_StreamLink(reader, writer))
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides what Ctrl-C means
     asyncio.run(serve())

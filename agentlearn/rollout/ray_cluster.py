@@ -20,7 +20,7 @@ from typing import Any
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.installed import version
 from agentlearn.rollout.link import LinkMessage
-from agentlearn.rollout.workers import NoRoom, Started, WorkerLost, WorkerNeeds
+from agentlearn.rollout.workers import Cluster, NoRoom, Started, WorkerLost, WorkerNeeds
 
 try:
     ray: Any = import_module("ray")  # not installed where types are checked
@@ -116,7 +116,7 @@ class _ActorLink:
 
 
 @dataclass(frozen=True, slots=True)
-class RayCluster:
+class _RayCluster:
     """Starts workers as actors."""
 
     address: str
@@ -191,7 +191,7 @@ def _own_modules() -> list[str]:
 
 
 @asynccontextmanager
-async def open_ray_cluster(address: str) -> AsyncGenerator[RayCluster]:
+async def open_ray_cluster(address: str) -> AsyncGenerator[Cluster]:
     """Connect to a cluster, if this program is not connected yet. Raises ConfigError when that fails.
 
     address: `HOST:PORT`, `ray://HOST:PORT`, or `auto` for the one of this machine.
@@ -204,7 +204,7 @@ async def open_ray_cluster(address: str) -> AsyncGenerator[RayCluster]:
             code="no_cluster",
         )
     try:
-        yield RayCluster(address)
+        yield _RayCluster(address)
     finally:
         if own:
             ray.shutdown()
