@@ -454,8 +454,10 @@ class Workers:
         return min(self.alive, key=lambda one: len(one.in_flight))
 
     async def _retire(self, worker: _Worker) -> None:
-        """End a worker after its last rollout."""
-        await asyncio.gather(*(kept.made for kept in worker.in_flight.values()), return_exceptions=True)
+        """End a worker after its last rollout and its last call."""
+        last = list(worker.in_flight.values())
+        await asyncio.gather(*(kept.made for kept in last), return_exceptions=True)
+        await asyncio.gather(*(task for kept in last for task in kept.answering), return_exceptions=True)
         await asyncio.sleep(0)  # its rollouts take what was made
         await self._end(worker)
 
