@@ -111,6 +111,7 @@ _MODELS = {
 _STORE = {
     "check": "Check the whole store without changing it.",
     "repair": "Repair a damaged store and list what is lost.",
+    "forget": "Erase a conversation, a user's records or old ones, with what was made of them.",
     "snapshot": "Write the tables as Parquet for notebooks.",
     "export": "Write rollouts for other programs.",
     "import": "Import rollouts of other programs.",

@@ -1,15 +1,28 @@
 """`agentlearn store`."""
 
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE
-from agentlearn.errors import StoreDamaged
+from agentlearn.errors import ConfigError, StoreDamaged
+from agentlearn.printing import ask_line, print_line
+from agentlearn.store.erasure_intent import LessonChoice
+from agentlearn.types.experience import counted_lessons
 from agentlearn.types.trajectory import RolloutOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from agentlearn.library.history.three_way import HeldLesson
+    from agentlearn.store.erasure_intent import ErasureReceipt
+
+_MOST_FILES = 8
 
 
 def store_check(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
@@ -59,6 +72,73 @@ def store_repair(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False
     print_result(done, lines, json=json)
 
 
+def store_forget(
+    *,
+    episode: Annotated[str, Parameter(show_default=False, help="All rollouts of this episode.")] = "",
+    user: Annotated[
+        str, Parameter(show_default=False, help="All rollouts of this user, and the feedback that the user gave.")
+    ] = "",
+    rollout: Annotated[str, Parameter(show_default=False, help="One rollout; the start of its id is enough.")] = "",
+    before: Annotated[
+        datetime | None, Parameter(help="Recorded and imported rollouts that began before this date (UTC).")
+    ] = None,
+    lessons: Annotated[
+        LessonChoice | None,
+        Parameter(
+            help="Lessons that rest on them: park them, keep them, or list them and decide later. [default: ask]"
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Print what would be erased, and change nothing.")
+    ] = False,
+    yes: Annotated[bool, Parameter(negative="", show_default=False, help="Erase without asking.")] = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Erase records, with all that was made of them, and write a receipt. What is erased cannot be restored."""
+    from agentlearn.recorder.forgetting import forget
+
+    def decide(found: "ErasureReceipt", held: "Sequence[HeldLesson]") -> "LessonChoice | None":
+        for line in (*_erased_lines(found), *_lesson_lines(found, held)):
+            print_line(line, to_stderr=json)
+        if dry_run:
+            return None
+        choice = lessons or (None if found.lessons else "list")
+        if not sys.stdin.isatty() and not (yes and choice):
+            needed = " ".join((*(() if yes else ("--yes",)), *(() if choice else ("--lessons park|keep|list",))))
+            raise ConfigError(f"nothing was erased; add {needed} to allow it", code="not_allowed_to_erase")
+        while choice is None:
+            answer = ask_line("These lessons: [p]ark, [k]eep, or [l]ist and decide later?").lower()
+            choice = next((one for one in get_args(LessonChoice) if answer and one.startswith(answer)), None)
+        return choice if yes or ask_line("Erase this? It cannot be restored. [y/N]").lower() in {"y", "yes"} else None
+
+    if before is not None and before.tzinfo is None:
+        before = before.replace(tzinfo=UTC)
+    done = forget(store, rollout=rollout, episode=episode, user=user, before=before, lessons=decide, dry_run=dry_run)
+    lines = [] if dry_run else [f"erased; the receipt is {done.file}"]
+    lines += ["an erasure does not reach:", *(f"  {one}" for one in done.unreached)]
+    print_result(done, lines, json=json)
+
+
+def _erased_lines(found: "ErasureReceipt") -> "Iterator[str]":
+    counts = ", ".join(f"{table} {count:,}" for table, count in found.removed.items())
+    yield f"{len(found.rollouts):,} rollouts {found.words}; rows by table: {counts}"
+    if found.runs:
+        yield f"runs whose pages and replies of stages go with them: {', '.join(found.runs)}"
+    yield from (f"file: {one}" for one in found.files[:_MOST_FILES])
+    if (more := len(found.files) - _MOST_FILES) > 0:
+        yield f"and {more:,} more files"
+
+
+def _lesson_lines(found: "ErasureReceipt", held: "Sequence[HeldLesson]") -> "Iterator[str]":
+    if found.lessons:
+        yield f"{counted_lessons(len(found.lessons))} rest on them:"
+    words = {one.experience.id: one.experience.lesson for one in held}
+    for one in found.lessons:
+        where = f"shown by {', '.join(one.shown)}" if one.shown else "shown by no library"
+        yield f"  {one.id[:12]}  {where}: {words.get(one.id, 'never published; park erases it')}"
+
+
 def store_snapshot(
     *,
     out: Annotated[Path | None, Parameter(help="Folder to write. [default: snapshots in the store]")] = None,
@@ -106,7 +186,7 @@ def store_export(
             outputs = Outputs(store)
             outputs.refuse_others(out)
             count = export_lines(reader, chosen, out, form)
-            outputs.remember(out)
+            outputs.remember(out, runs=(one.run for one in reader.selected(chosen)))
     what = {"trl-grpo": "prompts", "trl-dpo": "pairs"}.get(form, "rollouts")
     document = {"path": str(out), "format": form, "rollouts": count}
     print_result(document, [f"wrote {out}  {count:,} {what}"], json=json)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from agentlearn.errors import ConfigError, DataError
 from agentlearn.formats.openai_chat import ChatMessage, from_chat
 from agentlearn.library.lessons import Advice
 from agentlearn.library.shown import first_of_run, shown_in
+from agentlearn.recorder.personal_data import Cleaning, PersonalData
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
@@ -72,27 +74,32 @@ def given_of(result: object) -> _Passed:
     raise _unusable(f"it is a {type(result).__name__}")
 
 
-def captured(given: _Passed) -> _Captured:
-    """Read what was given. Raises DataError."""
+def captured(given: _Passed, cleaning: Cleaning | None = None) -> _Captured:
+    """Read what was given. cleaning: what cleans its texts; None: known secrets are taken out. Raises DataError."""
+    cleaning = cleaning or PersonalData().cleaning()
     messages = _messages(given.messages)
     mine = messages[given.new :]
     if not any(isinstance(one, ModelResponse) for one in mine):
         raise _unusable("it holds no reply of a model")
-    try:
-        written = ModelMessagesTypeAdapter.dump_json(messages).decode()
-    except (ValueError, UnicodeError):  # lone surrogates
-        written = storable(json.dumps(ModelMessagesTypeAdapter.dump_python(messages, mode="json"), ensure_ascii=False))
     before = steps_of(messages[: given.new], opening=True)  # their tokens belong to another rollout
     unpaid = (one.model_copy(update={"usage": Usage()}) if isinstance(one, ModelTurn) else one for one in before)
     steps = (*unpaid, *steps_of(mine, opening=True))
-    text = _STEPS.dump_json(steps).decode()
-    safe = without_secrets(text)
+    text, written = _STEPS.dump_json(steps).decode(), ""
+    if cleaning.searches:
+        safe = json.dumps(cleaning.json(json.loads(text)))
+    else:
+        safe = cleaning.text(text)
+        with suppress(ValueError, UnicodeError):  # lone surrogates
+            written = cleaning.text(ModelMessagesTypeAdapter.dump_json(messages).decode())
+    if not written:
+        plain = cleaning.json(ModelMessagesTypeAdapter.dump_python(messages, mode="json"))
+        written = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     last = next(one for one in reversed(mine) if isinstance(one, ModelResponse))
     return _Captured(
-        messages=without_secrets(written),
+        messages=written,
         steps=steps if safe == text else _STEPS.validate_json(safe),
         asked=next((text for one in mine if (text := _asked(one))), ""),
-        answer=_answer(given.output, last.text or ""),
+        answer=_answer(given.output, last.text or "", cleaning),
         model=storable(last.model_name or ""),
     )
 
@@ -103,31 +110,38 @@ def without_task(steps: tuple[Step, ...], task: Task) -> tuple[Step, ...]:
     return steps[1:] if isinstance(first, UserTurn) and first.text.split() == task.problem.split() else steps
 
 
-def task_of(name: str, task: object, asked: str) -> Task:
+def task_of(name: str, task: object, asked: str, cleaning: Cleaning) -> Task:
     """Return the task of a rollout. Raises DataError.
 
     task: a text, a `Task`, or a mapping with the problem; None: what the user asked.
     """
     if isinstance(task, Task):
-        return _task(name, task.problem, task.answer, task.fields, task)
+        return _task(name, task.problem, task.answer, task.fields, cleaning, task)
     if isinstance(task, Mapping):
         fields: dict[str, Any] = {str(key): value for key, value in task.items()}
         problem = next((fields.pop(key) for key in _TASK_FIELDS if fields.get(key)), asked)
         answer = next((fields.pop(key) for key in _ANSWER_FIELDS if fields.get(key) is not None), None)
-        return _task(name, str(problem), None if answer is None else str(answer), fields)
+        return _task(name, str(problem), None if answer is None else str(answer), fields, cleaning)
     if task is None or isinstance(task, str):
-        return _task(name, task or asked, None, {})
+        return _task(name, task or asked, None, {}, cleaning)
     raise DataError(
         f"task is a {type(task).__name__}; pass its text, a Task, or a mapping with the key 'problem'", code="bad_task"
     )
 
 
-def _task(name: str, problem: str, answer: str | None, fields: Mapping[str, Any], like: Task | None = None) -> Task:
-    problem = clean(problem)
+def _task(
+    name: str,
+    problem: str,
+    answer: str | None,
+    fields: Mapping[str, Any],
+    cleaning: Cleaning,
+    like: Task | None = None,
+) -> Task:
+    problem = cleaning.text(problem)
     if not problem.strip():
         raise DataError("the task is empty and the messages hold no question; pass task='...'", code="bad_task")
     try:
-        extra = json.loads(clean(json.dumps(dict(fields), ensure_ascii=False, allow_nan=False))) if fields else None
+        extra = cleaning.json(json.loads(json.dumps(dict(fields), allow_nan=False))) if fields else None
     except (TypeError, ValueError) as error:
         raise DataError(
             f"the fields of the task are not JSON ({error}); pass texts, numbers, lists and mappings", code="bad_task"
@@ -135,7 +149,7 @@ def _task(name: str, problem: str, answer: str | None, fields: Mapping[str, Any]
     return Task.of(
         name,
         problem,
-        None if answer is None else clean(answer),
+        None if answer is None else cleaning.text(answer),
         fields=extra,
         source=SESSION if like is not None and like.source == SESSION else "live",
         family=like.family if like else "",
@@ -187,14 +201,14 @@ def _asked(message: ModelMessage) -> str:
     return ""
 
 
-def _answer(output: object, reply: str) -> str | None:
+def _answer(output: object, reply: str, cleaning: Cleaning) -> str | None:
     if output is None or isinstance(output, str):
         spoken = split_thoughts(reply if output is None else output)
-        return None if spoken.unfinished else clean(spoken.said.strip()) or None
+        return None if spoken.unfinished else cleaning.json(spoken.said.strip()) or None
     try:
-        return clean(to_json(output).decode())
+        return cleaning.json(to_json(output).decode())
     except (ValueError, TypeError):
-        return clean(str(output))
+        return cleaning.text(str(output))
 
 
 _VERSION = re.compile(r"[0-9a-f]{32}")

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Self
 from agentlearn.errors import AgentlearnError, ConfigError, StoreDamaged, StoreError
 from agentlearn.installed import version
 from agentlearn.recorder.captured import ShownLibrary, captured, clean, given_of, shown_of, task_of, without_task
+from agentlearn.recorder.personal_data import PersonalData, PersonalDataMode
 from agentlearn.secret_values import know_environment
 from agentlearn.store.codec import (
     EntryValue,
@@ -255,19 +256,31 @@ class Recorder:
 
     name: name of the tasks; `agentlearn learn NAME --from-store` learns from them.
     store: directory of the store; default: AGENTLEARN_STORE, else `.agentlearn`. It is made with the first record.
+    personal_data: what happens to e-mail addresses, phone numbers, payment cards, IBANs and keys in all texts. `off`:
+        they are stored; `tag`: they are stored and counted with the record; `redact`: a placeholder such as `[email 1]`
+        is stored in their place, the same one for the same value in one record.
+    personal_patterns: further kinds by name, as regular expressions.
 
     It may be made before a fork and used in every child, by several threads and by several event loops. Each method
     returns when what it was given is on disk. They raise StoreError when it cannot be stored, ConfigError and DataError
     for a value that makes no sense.
     """
 
-    def __init__(self, name: str, store: Path | str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        store: Path | str | None = None,
+        *,
+        personal_data: PersonalDataMode = "off",
+        personal_patterns: Mapping[str, str] | None = None,
+    ) -> None:
         if not _NAME.fullmatch(name):
             raise ConfigError(
                 f"{name!r} is not a valid name for a recorder; use lower-case letters, digits, '.', '_' and '-'",
                 code="bad_name",
             )
         know_environment(os.environ)
+        self._personal = PersonalData(personal_data, personal_patterns)
         self.name = name
         self.store = Path(store or os.environ.get("AGENTLEARN_STORE") or _STORE)
         self._writer = _JournalWriter(self.store.absolute())
@@ -299,6 +312,7 @@ class Recorder:
         task: Task | Mapping[str, Any] | str | None = None,
         experiences: object = None,
         episode: str = "",
+        user: str = "",
         answer: str | None = None,
         model: str | None = None,
         seconds: float | None = None,
@@ -310,10 +324,11 @@ class Recorder:
         experiences: the `Experiences`, the `Library` or the library version that the agent was shown. None: what the
             messages say, see `shown_in`; no lessons where they say nothing.
         episode: name for rollouts that belong together, such as a conversation, for feedback on all of them.
+        user: name of the person whose conversation it is, to erase all of it later. No model ever reads it.
         answer: default: the run's output, else the last text of the model.
         model: default: what the last reply names.
         """
-        identity, done = self._record(result, task, experiences, episode, answer, model, seconds)
+        identity, done = self._record(result, task, experiences, episode, user, answer, model, seconds)
         await asyncio.wrap_future(done)
         return identity
 
@@ -324,12 +339,13 @@ class Recorder:
         task: Task | Mapping[str, Any] | str | None = None,
         experiences: object = None,
         episode: str = "",
+        user: str = "",
         answer: str | None = None,
         model: str | None = None,
         seconds: float | None = None,
     ) -> RolloutId:
         """`record` for programs without an event loop. Blocks for some milliseconds."""
-        identity, done = self._record(result, task, experiences, episode, answer, model, seconds)
+        identity, done = self._record(result, task, experiences, episode, user, answer, model, seconds)
         done.result()
         return identity
 
@@ -390,6 +406,7 @@ class Recorder:
         task: object,
         experiences: object,
         episode: str,
+        user: str,
         answer: str | None,
         model: str | None,
         seconds: float | None,
@@ -403,8 +420,9 @@ class Recorder:
         task = dict(task) if isinstance(task, Mapping) else task
 
         def rollout() -> LiveEntry:
-            found = captured(given)
-            asked = task_of(self.name, task, found.asked)
+            cleaning = self._personal.cleaning()
+            found = captured(given, cleaning)
+            asked = task_of(self.name, task, found.asked, cleaning)
             trajectory = Trajectory(
                 id=identity,
                 run=session.run,
@@ -419,14 +437,20 @@ class Recorder:
                 ),
                 offered=shown.offered,
                 steps=without_task(found.steps, asked),
-                answer=found.answer if answer is None else clean(_text("answer", answer)),
+                answer=found.answer if answer is None else cleaning.text(_text("answer", answer)),
                 verdict=Verdict(status="undecided", reason="recorded without feedback"),
                 usage=found.usage,
                 started_at=at - timedelta(seconds=seconds or 0.0),
                 seconds=seconds or 0.0,
             )
-            named = clean(_text("episode", episode))
-            return LiveEntry(trajectory=trajectory, messages=found.messages, task=asked, episode=named)
+            return LiveEntry(
+                trajectory=trajectory,
+                messages=found.messages,
+                task=asked,
+                episode=clean(_text("episode", episode)),
+                user=clean(_text("user", user)),
+                personal=cleaning.numbers,
+            )
 
         def entries() -> KeyedEntries:
             begun = (f"run {session.run}", lambda: LiveRunEntry(event=self._event(session)))
@@ -451,8 +475,9 @@ class Recorder:
                 code="bad_rollout_id",
             )
         number, why = _reward(reward)
-        words = [clean(_text("comment", one)).strip() for one in (why, comment)]
-        right = clean(_text("demonstration", demonstration)).strip()
+        cleaning = self._personal.cleaning()
+        words = [cleaning.text(_text("comment", one)).strip() for one in (why, comment)]
+        right = cleaning.text(_text("demonstration", demonstration)).strip()
         if demonstration and rollout is None:
             raise ConfigError(
                 "a demonstration answers one rollout; pass its id in place of the episode", code="bad_feedback"
@@ -469,6 +494,7 @@ class Recorder:
             reason="; ".join(one for one in words if one),
             demonstration=right,
             by=clean(_text("by", by)),
+            personal=cleaning.numbers,
             at=at,
         )
         return given, self._writer.submit(

@@ -171,7 +171,11 @@ _PLAIN = tuple(
 
 _COLUMNS: dict[type[BaseModel], dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
     CallRecord: {"at": ("recorded_at", time_of)},
-    Feedback: {"by": ("who", None), "at": ("given_at", time_of)},
+    Feedback: {
+        "by": ("who", None),
+        "at": ("given_at", time_of),
+        "personal": ("personal", lambda text: from_json(dict[str, int], text) or {}),
+    },
     LessonDecision: {"at": ("at", time_of)},
     Proposal: {name: (name, partial(from_json, of)) for name, of in _PARSED.items()},
     Summary: {
@@ -369,6 +373,8 @@ class LiveEntry(Value):
     messages: str
     task: Task
     episode: str = ""
+    user: str = ""
+    personal: dict[str, int] = Field(default_factory=dict[str, int])
 
 
 class FeedbackEntry(Value):
@@ -433,8 +439,15 @@ def rows_of_entry(value: EntryValue) -> RowGroup:
             return library_rows(value.library, None, value.at)
         case LiveEntry():
             # the rows of a rollout come first
-            live = row("live", rollout=value.trajectory.id, name=value.task.domain, episode=value.episode)
+            found = {
+                "episode": value.episode,
+                "user_name": value.user,
+                "personal": _json(dict[str, int], value.personal),
+            }
+            live = row("live", rollout=value.trajectory.id, name=value.task.domain, **found)
             return (*trajectory_rows(value.trajectory, value.messages.encode()), live, *task_rows([value.task]))
         case FeedbackEntry():
-            values = value.feedback.model_dump(exclude={"by", "at"})
-            return (row("feedback", **values, who=value.feedback.by, given_at=value.feedback.at),)
+            given = value.feedback
+            values = given.model_dump(exclude={"by", "at", "personal"})
+            personal = _json(dict[str, int], given.personal)
+            return (row("feedback", **values, who=given.by, personal=personal, given_at=given.at),)

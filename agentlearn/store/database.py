@@ -18,6 +18,7 @@ from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, StoreMissin
 from agentlearn.files import refuse_links
 from agentlearn.installed import version
 from agentlearn.store.codec import error_line, sql_string
+from agentlearn.store.erasure_intent import finish_erasure
 from agentlearn.store.journal_file import (
     JOURNAL,
     JournalFile,
@@ -242,6 +243,7 @@ class Database:
                 refuse_links(directory)
                 self._lock = StoreLock(directory)
                 undo.callback(self._lock.release)
+                finish_erasure(directory)
                 shutil.rmtree(self.staging, ignore_errors=True)
                 self._acknowledged = Acknowledged.read(directory / WATERMARK)
                 self._root = self._open()

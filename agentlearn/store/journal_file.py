@@ -108,6 +108,19 @@ class JournalFile:
             if free_pages > _KEPT_PAGES:
                 self._open().execute("VACUUM")
 
+    def purge(self, last: int) -> None:
+        """Remove the entries up to this number, so that no file of the journal holds a byte of them."""
+        self._refuse_in_fork()
+        with self._watermark.locked(), self._errors():
+            connection = self._open()
+            connection.execute("DELETE FROM entry WHERE seq <= ?", (last,))
+            connection.execute("VACUUM")
+            give_up = time.monotonic() + _PATIENCE_S
+            while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # another process reads
+                if time.monotonic() > give_up:
+                    raise sqlite3.OperationalError("another process does not stop reading the journal")
+                time.sleep(_PAUSE_S)
+
     def acknowledged(self) -> Acknowledged:
         """What the watermark says now."""
         return self._watermark.read()

@@ -12,7 +12,7 @@ import json
 import secrets
 import shutil
 from array import array
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import duckdb
 
-from agentlearn.config.outputs import Outputs
+from agentlearn.config.outputs import ANY_RUN, Outputs
 from agentlearn.errors import DataError, StoreDamaged, StoreError
 from agentlearn.files import put
 from agentlearn.store.codec import error_line, sql_string, unescape
@@ -210,8 +210,12 @@ def draft_tables(database: Database, selection: Selection | None, *, texts: bool
     return TableDrafts(folder.name, tuple(drafts))
 
 
-def move_tables(directory: Path, drafts: TableDrafts, out: Path) -> tuple[TableFile, ...]:
+def move_tables(
+    directory: Path, drafts: TableDrafts, out: Path, runs: Iterable[str] = (ANY_RUN,)
+) -> tuple[TableFile, ...]:
     """Move the drafts to the folder `out`, replacing tables that this store wrote there before.
+
+    runs: the runs whose rollouts they hold.
 
     Raises ConfigError where another file of such a name is there; StoreError.
     """
@@ -228,7 +232,7 @@ def move_tables(directory: Path, drafts: TableDrafts, out: Path) -> tuple[TableF
             moved.append(TableFile(draft.table, file, draft.rows, written.stat().st_size))
             put(written, file)
         if not own:
-            outputs.remember(*(one.path for one in moved))
+            outputs.remember(*(one.path for one in moved), runs=runs)
     except OSError as error:
         raise StoreError(f"the tables could not be written to {str(out)!r}: {error}") from error
     else:

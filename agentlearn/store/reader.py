@@ -396,7 +396,8 @@ class StoreReader:
 
         Raises DataError when the selection is empty; StoreError.
         """
-        return move_tables(self._source.directory, self._source.draft_tables(selection), out)
+        runs = {one.run for one in self.selected(selection)}
+        return move_tables(self._source.directory, self._source.draft_tables(selection), out, runs)
 
     def rows(self, query: Query, *parameters: Parameter) -> list[dict[str, Any]]:
         """The rows of a query, for pages that show a part of many rows. Texts in lists are unescaped too."""

@@ -1,7 +1,7 @@
--- The tables of a store. Append-only: no row is ever changed or taken out, so there are no foreign keys, no secondary
--- indexes, and a primary key only where a second copy is possible. `seq` is the group commit that a row came with
--- (commit_log.seq). Times are UTC. Text columns hold text as agentlearn.store.text writes it. `database.SCHEMA` is the
--- number of this schema: raise it with every change here once a version was released.
+-- The tables of a store. Rows are only added; what is erased is left out of a new database file (`store.erasure`). So
+-- there are no foreign keys, no secondary indexes, and a primary key only where a second copy is possible. `seq` is the
+-- group commit that a row came with (commit_log.seq). Times are UTC. Text columns hold text as agentlearn.store.text
+-- writes it. `database.SCHEMA` is the number of this schema: raise it with every change here once a version was released.
 
 -- One row: the number of the schema, and what made the database.
 CREATE TABLE schema_version (version INTEGER, made_at TIMESTAMPTZ, agentlearn VARCHAR, duckdb VARCHAR);
@@ -230,8 +230,16 @@ CREATE TABLE library_version (
 -- counts updates from 1.
 CREATE TABLE metric (run VARCHAR, step BIGINT, name VARCHAR, value DOUBLE, seq BIGINT);
 
--- Live traffic: one row per recorded rollout; `name` is the recorder's.
-CREATE TABLE live (rollout VARCHAR, name VARCHAR, episode VARCHAR, seq BIGINT);
+-- Live traffic: one row per recorded rollout; `name` is the recorder's, `user_name` the person whose conversation it is.
+-- `personal` is the number of values of personal data by kind, as JSON; NULL for none.
+CREATE TABLE live (
+  rollout VARCHAR,
+  name VARCHAR,
+  episode VARCHAR,
+  user_name VARCHAR,
+  personal VARCHAR,
+  seq BIGINT
+);
 
 -- All that was said about rollouts or episodes, also about rollouts that the store does not have (yet). A row is never
 -- changed: the last reward counts. A demonstration becomes a rollout of its own, whose id is that of the feedback.
@@ -244,6 +252,7 @@ CREATE TABLE feedback (
   reason VARCHAR USING COMPRESSION zstd,
   demonstration VARCHAR USING COMPRESSION zstd,
   who VARCHAR,
+  personal VARCHAR,
   given_at TIMESTAMPTZ,
   seq BIGINT
 );

@@ -30,9 +30,12 @@ _held_locks: "weakref.WeakSet[StoreLock]" = weakref.WeakSet()
 
 
 class StoreLock:
-    """The store's lock, held from construction to `release`. Raises StoreLocked, naming the process that has it."""
+    """The store's lock, held from construction to `release`. Raises StoreLocked, naming the process that has it.
 
-    def __init__(self, directory: Path) -> None:
+    named: write this process into the file, for others to name it.
+    """
+
+    def __init__(self, directory: Path, *, named: bool = True) -> None:
         self._fd: int | None = os.open(
             own(directory / LOCK, directory), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
@@ -45,8 +48,9 @@ class StoreLock:
                 f"the store {str(directory)!r} is in use by process {holder or 'unknown'};"
                 " wait until it ends or pass another --store DIR"
             ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()} on {gethostname()}".encode(), 0)
+        if named:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()} on {gethostname()}".encode(), 0)
         _held_locks.add(self)
 
     @property
@@ -111,7 +115,7 @@ class FileWatch:
 
 _OURS = (
     *("store.*", "journal.sqlite*", "snapshots/*", "staging/*", "spill/*", "libraries", "libraries/*"),
-    *("libraries/*/*", "reports", "reports/*"),
+    *("libraries/*/*", "reports", "reports/*", "receipts", "receipts/*"),
 )
 
 

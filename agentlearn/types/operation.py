@@ -179,4 +179,6 @@ class Feedback(Value):
     """A right answer, written by a person; empty for none."""
     by: str = ""
     """Who gave it."""
+    personal: dict[str, int] = Field(default_factory=dict[str, int])
+    """Number of values of personal data by kind, where the recorder searched for them."""
     at: datetime

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
+from agentlearn.config.outputs import ANY_RUN, Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.files import write_whole
 from agentlearn.library import LibraryStore
@@ -107,6 +108,7 @@ def write_bundle(reader: StoreReader, store: Path, start: str, out: Path) -> lis
     write_whole(out / first, written[0].read_bytes())  # links to the first page lead to its own name
     for name in ASSETS:
         write_whole(out / name, asset(name))
+    Outputs(store).remember(*written, out / first, runs=(ANY_RUN,))
     return [*written, *(out / name for name in ASSETS)]
 
 

@@ -88,7 +88,7 @@ def write_learn_page(store: Path | str | StoreReader, run: str, out: Path | None
     outputs.refuse_others(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, html.encode())
-    outputs.remember(out)
+    outputs.remember(out, runs=(row.run,))
     return out
 
 

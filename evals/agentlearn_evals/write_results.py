@@ -61,7 +61,7 @@ def write_all(
     try:
         html = comparison_page(found) if of_logs or not found.run else _with_transcripts(found, store, reader)
         for path in out:
-            outputs.remember(*_write_one(done, path, html))
+            outputs.remember(*_write_one(done, path, html), runs=(found.run,) if found.run else ())
         # The page of logs has the same name for the same logs and arms.
         name = f"logs-{content_hash('logs', found.names, found.reproducibility.sources)[:12]}" if of_logs else found.run
         page = store / "reports" / f"{name}.html"

@@ -1,0 +1,179 @@
+"""`forget`: erase a conversation, a user's records, or all that is older than a date, with what was made of them."""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing, suppress
+from datetime import datetime
+from pathlib import Path
+
+from agentlearn.config.environment import default_store
+from agentlearn.config.outputs import Outputs
+from agentlearn.errors import ConfigError, StoreError, StoreLocked, StoreMissing
+from agentlearn.library import LibraryStore
+from agentlearn.library.history.three_way import HeldLesson
+from agentlearn.library.retrieval import EMBEDDINGS_FILE
+from agentlearn.store.database import Database
+from agentlearn.store.erasure import Erasure, copied_store
+from agentlearn.store.erasure_intent import INTENT, RECEIPTS, Erased, ErasureReceipt, LessonChoice, RestingLesson
+from agentlearn.store.group_commit import GroupCommit
+from agentlearn.store.parquet import SNAPSHOTS
+from agentlearn.store.reader import LocalSource, StoreReader
+from agentlearn.types.ids import ExperienceId
+
+Decide = Callable[[ErasureReceipt, Sequence[HeldLesson]], LessonChoice | None]
+"""Gets what would be erased and the lessons that rest on it; returns what becomes of them, or None to erase nothing."""
+
+_UNREACHED = (
+    "copies of the store's folder, backups, and snapshots of the disk or the file system",
+    "blocks of the disk that were freed, until they are written again",
+    "the services that ran the models: ask them to delete their records",
+    "files that you gave: data files, logs, and sessions of coding agents, which `learn sessions` would read again",
+    "files written before for other programs and moved since, recordings of browsers, and traces sent to a collector",
+    "exported or published libraries, and programs that run now with lessons in their memory",
+    "weights that a model was trained to with these rollouts",
+)
+
+
+def forget(
+    store: Path | str | None = None,
+    *,
+    rollout: str = "",
+    episode: str = "",
+    user: str = "",
+    before: datetime | None = None,
+    lessons: LessonChoice | Decide = "list",
+    dry_run: bool = False,
+) -> ErasureReceipt:
+    """Erase records with all that was made of them, and return what was removed and where an erasure cannot reach.
+
+    store: directory of the store; default: AGENTLEARN_STORE, else `.agentlearn`.
+    rollout: the id of one rollout, or its start. episode, user: what `Recorder.record` was given; for a user, also the
+        feedback that they gave. before: recorded and imported rollouts that began earlier. Give one of these.
+    lessons: what becomes of lessons that rest on it, or a function that decides when it has seen them.
+    dry_run: remove nothing, and change no file.
+
+    Blocks, and needs room for a second copy of the database. Raises ConfigError when nothing matches; StoreLocked when
+    another process has the store open; StoreError.
+    """
+    directory = (Path(store) if store is not None else default_store()).absolute()
+    given = [
+        name for name, one in (("rollout", rollout), ("episode", episode), ("user", user), ("before", before)) if one
+    ]
+    if len(given) != 1:
+        raise ConfigError(
+            f"an erasure needs one of rollout, episode, user and before, and was given {', '.join(given) or 'none'}",
+            code="bad_erasure",
+        )
+    if before is not None and before.tzinfo is None:
+        raise ConfigError(
+            f"before is {before.isoformat()!r} without a time zone; use datetime(..., tzinfo=UTC)", code="no_time_zone"
+        )
+    asked = Erased(rollout=rollout, episode=episode, user=user, before=before)
+    libraries = LibraryStore(directory / "libraries")
+    if dry_run:
+        if not directory.is_dir():
+            raise StoreMissing(f"there is no store at {str(directory)!r}; pass another --store DIR")
+        with copied_store(directory) as copy, closing(Database(copy, create=False)) as database:
+            receipt, held = _found(database, asked, directory, libraries)[1:]
+            if not isinstance(lessons, str):
+                lessons(receipt, held)
+            return receipt
+    with closing(Database(directory, create=False)) as database:
+        erasure, receipt, held = _found(database, asked, directory, libraries)
+        with closing(erasure):
+            choice = lessons if isinstance(lessons, str) else lessons(receipt, held)
+            if choice is None:
+                raise ConfigError("nothing was erased", code="not_erased")
+            unreached = _park(libraries, receipt.lessons) if choice == "park" else ()
+            if words := [one.id[:12] for one in receipt.lessons if one.versions or choice != "park"]:
+                unreached = (*unreached, f"the words of lessons that you keep, shown or not: {', '.join(words)}")
+            name = f"forget-{receipt.at:%Y%m%dT%H%M%S%fZ}.json"
+            file, unreached = str(directory / RECEIPTS / name), (*unreached, *receipt.unreached)
+            receipt = receipt.model_copy(update={"choice": choice, "file": file, "unreached": unreached})
+            erasure.commit(receipt)
+    with suppress(StoreLocked):  # then the process that has opened the store has finished it
+        Database(directory, create=False).close()
+    if (directory / INTENT).exists():
+        raise StoreError(
+            f"the records are out of the database of {str(directory)!r}, and other files could not be removed yet; the"
+            " next command that opens the store tries again, and the log says what failed",
+            code="erasure_unfinished",
+        )
+    Outputs(directory).remove(Path(one) for one in receipt.files)
+    return receipt
+
+
+def _found(
+    database: Database, asked: Erased, directory: Path, libraries: LibraryStore
+) -> tuple[Erasure, ErasureReceipt, Sequence[HeldLesson]]:
+    """What would be erased, with its files and the lessons that rest on it."""
+    commits = GroupCommit(database)
+    commits.flush()
+    commits.close()
+    if asked.rollout:
+        starting = StoreReader(LocalSource(database)).starting("rollout", asked.rollout)
+        if len(starting) > 1:
+            raise ConfigError(f"rollout {asked.rollout!r} is ambiguous; give more of the id", code="unknown_rollout")
+        asked = asked.model_copy(update={"rollout": "".join(starting) or asked.rollout})
+    erasure = Erasure(database, asked)
+    held = libraries.lessons_from([one.id for one in erasure.receipt.lessons])
+    shown = _shown(libraries)
+    resting = {one.id: one for one in erasure.receipt.lessons} | {
+        one.experience.id: RestingLesson(
+            id=one.experience.id,
+            versions=one.versions,
+            shown=tuple(name for name, ids in shown.items() if one.experience.id in ids),
+        )
+        for one in held
+    }
+    files, changed = _files(directory, erasure.receipt, lessons=bool(resting))
+    unreached = (*(f"{str(one)!r}, which was moved, or changed since it was written" for one in changed), *_UNREACHED)
+    found = {
+        "store": str(directory),
+        "files": tuple(map(str, files)),
+        "lessons": tuple(resting.values()),
+        "unreached": unreached,
+    }
+    return erasure, erasure.receipt.model_copy(update=found), held
+
+
+def _shown(libraries: LibraryStore) -> Mapping[str, Collection[ExperienceId]]:
+    """The lessons that each branch of each library shows, by NAME@BRANCH."""
+    found = dict[str, Collection[ExperienceId]]()
+    for name in libraries.names():
+        history = libraries.history(name)
+        found |= {f"{name}@{branch}": history.load(branch).by_id for branch in history.state.branches}
+    return found
+
+
+def _park(libraries: LibraryStore, lessons: Sequence[RestingLesson]) -> Sequence[str]:
+    """Show the lessons to no agent, in every branch of every library. Returns where they are shown all the same."""
+    for reference in sorted({shown for one in lessons for shown in one.shown}):
+        name, _, branch = reference.partition("@")
+        first, *others = [one.id for one in lessons if reference in one.shown]
+        libraries.history(name).park(first, *others, branch=branch, reason="it rests on erased records")
+    held, pinned = {one.id for one in lessons}, list[str]()
+    for name in libraries.names():
+        version = libraries.history(name).state.pinned
+        if version is not None and held & libraries.load(f"{name}@{version}").by_id.keys():
+            pinned.append(
+                f"the pinned version of library {name!r} shows these lessons: agentlearn library unpin {name}"
+            )
+    return pinned
+
+
+def _files(directory: Path, receipt: ErasureReceipt, *, lessons: bool) -> tuple[list[Path], list[Path]]:
+    """Files that hold what is erased and are removed; and those that somebody changed or moved."""
+    ids = {one.encode() for one in (*receipt.runs, *receipt.rollouts, *receipt.tasks)}
+    reports = ((page, page.name.encode() + page.read_bytes()) for page in (directory / "reports").glob("*.html"))
+    pages = [page for page, text in reports if not ids.isdisjoint(re.findall(rb"[0-9a-z]{26,32}", text))]
+    copies = [one for pattern in ("*.damaged-*", "*.draft", "spill", SNAPSHOTS) for one in directory.glob(pattern)]
+    vectors = [*directory.glob(f"{EMBEDDINGS_FILE}*")] if lessons else []
+    written = Outputs(directory).holding(receipt.runs)
+    return (
+        [
+            *(one.relative_to(directory) for one in (*pages, *copies, *vectors)),
+            *(file for file, same in written.items() if same),
+        ],
+        [file for file, same in written.items() if not same],
+    )
