@@ -90,7 +90,7 @@ class _SoftTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialogue:
+class CorpusDialogue:
     """A conversation from the user's question to the assistant's final message."""
 
     messages: tuple[Message, ...]
@@ -103,7 +103,7 @@ class TrainingExample:
     """Dialogues with the same system message, like the rollouts of a learner."""
 
     system: str
-    dialogues: tuple[Dialogue, ...]
+    dialogues: tuple[CorpusDialogue, ...]
     lessons: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """Of each lesson, its end in characters of the system message, and its meanings, out of `MEANINGS`."""
 
@@ -155,7 +155,7 @@ def _library(rng: Random, progress: float) -> tuple[list[CorpusLesson], Sequence
     return list({one.text: one for one in lessons}.values()), related if near and related else FAMILIES
 
 
-def _dialogue(teacher: "Teacher", family: type[Problem], rng: Random) -> Dialogue:
+def _dialogue(teacher: "Teacher", family: type[Problem], rng: Random) -> CorpusDialogue:
     problem = family.draw(rng)
     while problem.home == "test":
         problem = family.draw(rng)
@@ -166,7 +166,7 @@ def _dialogue(teacher: "Teacher", family: type[Problem], rng: Random) -> Dialogu
     while True:
         act, targets = teacher.turn(question, turns, rng)
         if isinstance(act, FinalMessage):
-            return Dialogue((*messages, Message("assistant", act.text)), soft_targets)
+            return CorpusDialogue((*messages, Message("assistant", act.text)), soft_targets)
         soft_targets = soft_targets or targets
         arguments = json.dumps(act.arguments, ensure_ascii=False, separators=(",", ":"))
         call = CallInMessage(f"call_{len(turns)}", act.tool, arguments)

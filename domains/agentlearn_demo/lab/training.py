@@ -34,13 +34,14 @@ from agentlearn.serving import chat_request as chatml
 from agentlearn.serving.chat_request import Message
 from agentlearn.train.weights.loading import no_progress_bars
 from agentlearn.types.ids import content_hash
-from agentlearn_demo.lab import MathLab
-from agentlearn_demo.lab.corpus import MEANINGS, Dialogue, TrainingExample, examples
+from agentlearn_demo.lab.corpus import MEANINGS, CorpusDialogue, TrainingExample, examples
 from agentlearn_demo.lab.files import CARD, SHIPPED, TOKENIZER, WEIGHTS, read_weights
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
     from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
+
+    from agentlearn_demo.lab import MathLab
 
 PAD = "<|endoftext|>"
 REPORTED_STEPS = 50
@@ -109,7 +110,7 @@ class Recipe:
         """Key of the resulting model: the same for the same corpus and recipe."""
         return content_hash("lab", name, version, asdict(self))[:16]
 
-    def is_built(self, lab: MathLab, folder: Path) -> bool:
+    def is_built(self, lab: "MathLab", folder: Path) -> bool:
         """Whether the folder holds a model built from the same corpus and recipe."""
         try:
             card = json.loads((folder / SHIPPED / CARD).read_text(encoding="utf-8"))
@@ -174,7 +175,7 @@ class _ExampleEncoder:
         rows = [self._row(prefix.ids, dialogue, places) for dialogue in example.dialogues]
         return _Encoded(rows, len(prefix.ids), list(zip(places, meanings, strict=True)))
 
-    def _row(self, prefix: list[int], dialogue: Dialogue, places: list[int]) -> _Row:
+    def _row(self, prefix: list[int], dialogue: CorpusDialogue, places: list[int]) -> _Row:
         ids = list(prefix)
         written: dict[int, list[tuple[int, float]]] = {}
         for message in dialogue.messages:
@@ -349,7 +350,7 @@ def _batches(encoder: _ExampleEncoder, recipe: Recipe) -> Iterator[list[_Encoded
         yield from taken
 
 
-def build_lab_model(lab: MathLab, recipe: Recipe, folder: Path, report: Callable[[TrainingProgress], None]) -> None:
+def build_lab_model(lab: "MathLab", recipe: Recipe, folder: Path, report: Callable[[TrainingProgress], None]) -> None:
     """Train the lab model with the shipped tokenizer, and write its checkpoint, with the files to ship in `shipped`.
 
     Raises ConfigError for a folder that holds anything but such a checkpoint.
@@ -374,7 +375,7 @@ def build_lab_model(lab: MathLab, recipe: Recipe, folder: Path, report: Callable
     _save_lab_model(model, tokenizer, folder, card)
 
 
-def export_lab_model(lab: MathLab, folder: Path) -> None:
+def export_lab_model(lab: "MathLab", folder: Path) -> None:
     """Write the shipped weights as a checkpoint in Hugging Face format.
 
     Raises ConfigError for a folder that holds anything but such a checkpoint.
@@ -389,7 +390,7 @@ def export_lab_model(lab: MathLab, folder: Path) -> None:
     _save_lab_model(model.eval(), tokenizer, folder, card)
 
 
-def _prepare(lab: MathLab, folder: Path) -> Tokenizer:
+def _prepare(lab: "MathLab", folder: Path) -> Tokenizer:
     """Return the shipped tokenizer. Raises ConfigError for a folder that holds others."""
     empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not empty and not (folder / CARD).is_file() and not (folder / SHIPPED / CARD).is_file():
