@@ -7,20 +7,11 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+from agentlearn.data.answer_cells import TaskChoices, amount_without_unit, boxed_answer, marked_answer
 from agentlearn.data.files import file_rows, files_in, stem
 from agentlearn.data.gym import GYM, gym_rows, parse_gym
 from agentlearn.data.hub import HUB, hub_rows, published
-from agentlearn.data.row import (
-    Columns,
-    RowLayout,
-    SourceRow,
-    TaskChoices,
-    amount_without_unit,
-    both_places,
-    boxed_answer,
-    cell,
-    marked_answer,
-)
+from agentlearn.data.row import Columns, RowLayout, SourceRow, both_places, cell
 from agentlearn.errors import DataError
 from agentlearn.log import get_log
 from agentlearn.types.task import Split, Task, User

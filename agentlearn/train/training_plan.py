@@ -17,14 +17,12 @@ from agentlearn.learning.costs import (
     HELD_OUT,
     RolloutSize,
     StageEstimate,
-    TaskCounts,
     assumed_rollouts,
     latest_run,
     refuse_unpriced,
-    source_words,
     usual_shape,
 )
-from agentlearn.learning.open_run import domain_of
+from agentlearn.learning.open_run import TaskCounts, domain_of, source_words
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_settings import context_of
 from agentlearn.store import read_store

@@ -17,8 +17,8 @@ from agentlearn.learning.costs import (
     assumed_rollouts,
     file_task_shape,
     latest_run,
-    mean_problem_tokens,
 )
+from agentlearn.learning.open_run import mean_problem_tokens
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.answer_search import AnswerSearch, class_answers
 from agentlearn.library.curate.similarity import shingles, words_line

@@ -8,7 +8,7 @@ from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.domain.custom.reward import JUDGE, MAX_ANSWER_CHARACTERS, judge_rubric, question_for
+from agentlearn.domain.custom.judge import JUDGE, MAX_ANSWER_CHARACTERS, judge_rubric, question_for
 from agentlearn.errors import BudgetExceeded, EndpointError, VerifierError
 from agentlearn.types.trajectory import Verdict
 from tests.support.stages import last_user_text

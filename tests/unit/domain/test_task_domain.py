@@ -14,7 +14,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.domain.custom import CustomTasks, custom_tasks, name_for
-from agentlearn.domain.custom.reward import judge_rubric
+from agentlearn.domain.custom.judge import judge_rubric
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.prompts import load_prompt
 from agentlearn.sandbox.protocol import CodeResult, SandboxReport, Session
