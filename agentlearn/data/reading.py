@@ -158,7 +158,8 @@ def read_tasks(
         raise DataError(why, code="unclear_choice")
     tasks = [found.task(domain, split) for identity, found in kept.items() if identity not in disputed]
     if not tasks:
-        raise DataError(f"{_short(source)} has no tasks; write one problem and its answer per line")
+        name = source if str(source).startswith(PUBLISHED) else Path(source).name
+        raise DataError(f"{name} has no tasks; write one problem and its answer per line")
     if disputed:
         get_log().warning("data.disputed", source=str(source), left_out=len(disputed))
     return tasks
@@ -327,7 +328,3 @@ def _seen(row: SourceRow, wanted: tuple[str, ...]) -> str:
     return (
         f" (it has {', '.join(map(repr, filter(str.strip, row.fields)))}; --columns 'problem=NAME answer=NAME' chooses)"
     )
-
-
-def _short(source: str | Path) -> str:
-    return str(source) if str(source).startswith(PUBLISHED) else Path(source).name

@@ -9,7 +9,7 @@ The checks spend nothing: a stand-in answers for the model, and the sandbox runs
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -257,15 +257,12 @@ async def _members(domain: object) -> str:
 async def _optional(subject: _Subject) -> str:
     domain = subject.domain
     most = domain.max_open_rollouts()
-    _demand(_is_limit(most), f"max_open_rollouts() gave {most!r}; return a number of at least 1, or None for no limit")
+    limited = most is None or (isinstance(most, int) and not isinstance(most, bool) and most >= 1)
+    _demand(limited, f"max_open_rollouts() gave {most!r}; return a number of at least 1, or None for no limit")
     _demand_kind(domain.rollout_shape(None), RolloutShape, "what rollout_shape returns")
     pages = domain.pages_seen(rollout_ending_in(Task.of(domain.name, "problem", "answer"), None))
     _demand(_are_texts(pages), "pages_seen must return several texts")
     return ", ".join(optional_members(domain, Domain)) or "none"
-
-
-def _is_limit(value: object) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)
 
 
 def _are_texts(value: object) -> bool:
@@ -360,14 +357,10 @@ async def _expected_is_right(subject: _Subject) -> str:
 async def _other_is_wrong(subject: _Subject) -> str:
     tasks = subject.judged()
     for task in tasks:
-        others = [*_others(task, tasks), WRONG_ANSWER]
+        others = [one.answer for one in tasks if one.answer not in (None, task.answer)] + [WRONG_ANSWER]
         accepted = [answer for answer in others if await subject.is_right(task, answer)]
         _demand(accepted != others, f"every answer is right: {', '.join(map(repr, others))}")
     return "other answers are wrong"
-
-
-def _others(task: Task, tasks: Sequence[Task]) -> Iterator[str]:
-    return (one.answer for one in tasks if one.answer is not None and one.answer != task.answer)
 
 
 async def _no_answer(subject: _Subject) -> str:

@@ -221,10 +221,3 @@ class TaskCounts(Value):
 def mean_problem_tokens(tasks: Sequence[Task]) -> int:
     """Return the mean length of the problems in tokens, estimated."""
     return round(sum(estimated_tokens(one.problem) for one in tasks) / max(1, len(tasks)))
-
-
-def source_words(settings: RunSettings) -> str:
-    """Return where a run's tasks come from."""
-    tests = f", held out from {' and '.join(settings.test_data)}" if settings.test_data else ""
-    own = f"{settings.domain}'s own tasks"
-    return f"{settings.data or own}{tests}"

@@ -12,7 +12,7 @@ from functools import lru_cache
 from statistics import NormalDist
 
 from agentlearn.errors import ConfigError
-from agentlearn.stats.clustered import between, finite_numbers, grouped, not_negative, quantile
+from agentlearn.stats.clustered import between, finite_numbers, grouped, quantile
 from agentlearn.stats.score import chance_of_missing
 from agentlearn.types.value import Value
 
@@ -159,7 +159,7 @@ def guessed_parts(
     tasks' true differences. Raises ConfigError for impossible numbers.
     """
     between("baseline", baseline, 0, 1)
-    not_negative("difference_spread", difference_spread)
+    _not_negative("difference_spread", difference_spread)
     within = baseline * (1 - baseline) - task_spread**2
     if not (task_spread >= 0 and within >= 0):
         largest = math.sqrt(baseline * (1 - baseline))
@@ -335,12 +335,19 @@ def detectable_from_error(standard_error: float, degrees: float, *, power: float
 
     Raises ConfigError for an error that is negative or not finite, and unless 0 < alpha < power < 1.
     """
-    not_negative("standard_error", standard_error)
+    _not_negative("standard_error", standard_error)
     between("alpha", alpha, 0, 1)
     between("power", power, alpha, 1)
     if degrees <= 0:
         return math.inf
     return detectable_shift(degrees, power=power, alpha=alpha) * standard_error
+
+
+def _not_negative(name: str, value: float) -> float:
+    """The value, if it is finite and not negative. Raises ConfigError otherwise, also for NaN."""
+    if not 0 <= value < math.inf:
+        raise ConfigError(f"{name} is {value!r}; it must be finite and not negative")
+    return value
 
 
 def _fewest(enough: Callable[[int, bool], bool], start: int) -> int | None:

@@ -304,19 +304,13 @@ def _close_unawaited(given: object) -> bool:
     return bool(found)
 
 
-def _number(given: Any) -> float | None:
-    """Return a reward from 0 to 1 as a float, also of a numpy scalar; None for anything else."""
-    plain = given.item() if getattr(given, "ndim", None) == 0 else given
-    return float(plain) if isinstance(plain, int | float | Fraction) and 0 <= plain <= 1 else None
-
-
-def _scored(given: object) -> tuple[float, str] | None:
+def _scored(given: Any) -> tuple[float, str] | None:
     """Return the reward and its reason, empty where there is none; None when this is not a reward."""
     score, reason = given if isinstance(given, tuple) and len(given) == 2 else (given, "")
-    reward = _number(score)
-    if reward is None or not isinstance(reason, str):
+    plain: Any = score.item() if getattr(score, "ndim", None) == 0 else score  # a numpy scalar
+    if not isinstance(plain, int | float | Fraction) or not 0 <= plain <= 1 or not isinstance(reason, str):
         return None
-    return reward, storable(reason.strip()[:MAX_REASON_CHARACTERS])
+    return float(plain), storable(reason.strip()[:MAX_REASON_CHARACTERS])
 
 
 def _verdict(reward: float, reason: str, answer: str | None) -> Verdict:
