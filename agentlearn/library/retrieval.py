@@ -27,7 +27,7 @@ from agentlearn.files import own
 from agentlearn.library.curate.similarity import LessonWords
 from agentlearn.types.experience import DEFAULT_RETRIEVAL, Library
 from agentlearn.types.ids import ExperienceId
-from agentlearn.types.ranking import ChosenLessons, LessonIndex, Retrieval, capped_query, fused_depth, lesson_index
+from agentlearn.types.ranking import ChosenLessons, LessonIndex, Retrieval, capped_query, lesson_index
 from agentlearn.types.value import Value
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ class Retriever:
         if self._embedder is None or index.shows_all(self.retrieval) or not query.strip():
             return index.choose(query, self.retrieval, without=without)
         try:
-            nearest = await self._nearest(index, query, self._embedder, fused_depth(self.retrieval) + len(without))
+            nearest = await self._nearest(index, query, self._embedder, self.retrieval.fused_depth + len(without))
         except _EmbedderFailed as failed:
             return index.choose(query, self.retrieval, without=without, note=f"without embeddings: {failed}")
         return index.choose(query, self.retrieval, nearest=nearest, without=without)

@@ -15,7 +15,7 @@ from agentlearn.learning.lessons.stage_agent import shown_reason
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import lower_case_words
 from agentlearn.store import StoreReader
-from agentlearn.types.author import Author, AuthorKind, is_trusted, strangers
+from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId
@@ -76,7 +76,7 @@ def waiting_lessons(
     accepted: lessons that were published before. trust: authors that somebody means to trust.
     """
     new = [one for one in library.experiences if one.id not in accepted]
-    found = {one.id: [author for author in one.origin.strangers if not is_trusted(author, trust)] for one in new}
+    found = {one.id: [author for author in one.origin.strangers if not author.is_trusted(trust)] for one in new}
     return {lesson: authors for lesson, authors in found.items() if authors}
 
 

@@ -15,7 +15,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.learning.callbacks import Callbacks, RunWarning
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
-from agentlearn.learning.run_stats import RunSnapshot, fallen_reward, run_warnings, unprotected
+from agentlearn.learning.run_stats import RunSnapshot, fallen_reward, unprotected
 from agentlearn.models.limiter import Limiter
 from tests.support.openai_script import Malformed, Script, Solver
 from tests.support.openai_stub import OpenAIStub
@@ -89,7 +89,7 @@ def test_a_warning_names_its_cause_and_a_remedy(subtests: pytest.Subtests) -> No
         ),
     ]:
         with subtests.test(repr((seen, words))):
-            assert [one.words for one in run_warnings(seen)] == [words]
+            assert [one.words for one in seen.warnings()] == [words]
 
 
 def test_there_is_no_warning_about_normal_counts_or_too_few(subtests: pytest.Subtests) -> None:
@@ -106,15 +106,15 @@ def test_there_is_no_warning_about_normal_counts_or_too_few(subtests: pytest.Sub
         RunSnapshot(replies={"compare": 10}, malformed={"compare": 3}),
     ]:
         with subtests.test(repr(seen)):
-            assert run_warnings(seen) == ()
+            assert seen.warnings() == ()
 
 
 def test_at_the_end_few_groups_count_if_none_was_mixed() -> None:
-    assert not run_warnings(RunSnapshot(groups={"all_wrong": 10}, taught_wrong=10), ended=True)
+    assert not RunSnapshot(groups={"all_wrong": 10}, taught_wrong=10).warnings(ended=True)
     few = RunSnapshot(groups={"all_right": 2, "all_wrong": 1})
-    assert run_warnings(few) == ()
-    assert [one.subject for one in run_warnings(few, ended=True)] == ["all_right"]
-    assert run_warnings(RunSnapshot(groups={"all_right": 2, "mixed": 1}), ended=True) == ()
+    assert few.warnings() == ()
+    assert [one.subject for one in few.warnings(ended=True)] == ["all_right"]
+    assert RunSnapshot(groups={"all_right": 2, "mixed": 1}).warnings(ended=True) == ()
 
 
 counts = st.integers(min_value=0, max_value=60)
@@ -124,10 +124,10 @@ counts = st.integers(min_value=0, max_value=60)
 def test_warnings_about_groups_depend_only_on_shares(groups: dict[str, int]) -> None:
     """n groups and twice as many groups in the same shares give the same warnings."""
     twice = {kind: 2 * count for kind, count in groups.items()}
-    subjects = [one.subject for one in run_warnings(RunSnapshot(groups=groups))]
+    subjects = [one.subject for one in RunSnapshot(groups=groups).warnings()]
     assert len(subjects) <= 1
     if subjects:
-        assert [one.subject for one in run_warnings(RunSnapshot(groups=twice))] == subjects
+        assert [one.subject for one in RunSnapshot(groups=twice).warnings()] == subjects
         assert groups[subjects[0]] >= 0.8 * sum(groups.values())
 
 

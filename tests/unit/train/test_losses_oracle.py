@@ -31,7 +31,7 @@ def test_the_oracle_has_every_loss_clips_from_both_sides_and_leaves_some_free() 
         clipped["low"] += int(found.clipped_low_N.sum())
         clipped["high"] += int(found.clipped_high_N.sum())
         clipped["free"] += int((~found.clipped_low_N & ~found.clipped_high_N).sum())
-    assert seen == set(get_args(LossName)), "add the loss to `grid` of trl_oracle.py or, if TRL lacks it, to NOT_IN_GRID"
+    assert seen == set(get_args(LossName)), "add it to `grid` of trl_oracle.py or, if TRL lacks it, to NOT_IN_GRID"
     assert min(clipped.values()) > 100, clipped
 
 
