@@ -39,7 +39,7 @@ _DIGITS = 6
 MAX_DIMENSIONS = 65_536
 
 
-def unit_vector(numbers: Sequence[float]) -> Vector:
+def _unit_vector(numbers: Sequence[float]) -> Vector:
     """The vector with length 1. Raises ValueError where it has no numbers, or numbers that cannot be used."""
     if not 0 < len(numbers) <= MAX_DIMENSIONS:
         raise ValueError(f"a vector has {len(numbers)} numbers")
@@ -53,7 +53,7 @@ def unit_vector(numbers: Sequence[float]) -> Vector:
     return array("f", [one / length for one in scaled])
 
 
-class VectorTable:
+class _VectorTable:
     """Vectors of unit length and of one size, in order."""
 
     def __init__(self, vectors: Sequence[Vector]) -> None:
@@ -111,7 +111,7 @@ EMBEDDINGS_FILE = "embeddings.sqlite"
 _log = logging.getLogger("agentlearn")
 
 
-class EmbeddingFile:
+class _EmbeddingFile:
     """Embeddings in the table `embedding` of a SQLite file, which several processes may use at the same time.
 
     It holds no text. Where there is no file, or it cannot be used (which is one warning), they are kept in memory.
@@ -157,7 +157,7 @@ class EmbeddingFile:
                 yield key, vector
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (EmbeddingFile, (self.file,))
+        return (_EmbeddingFile, (self.file,))
 
     def _use(self, use: Callable[[sqlite3.Connection], object]) -> None:
         """Do something with the file, if there is one. What fails on it is one warning."""
@@ -238,7 +238,7 @@ class TextEmbedder:
             found += await self._ask(texts[start : start + AT_ONCE], "document", self._lessons_s)
         return found
 
-    async def kept_lessons(self, texts: Sequence[str], cache: EmbeddingFile, *, fresh: bool = False) -> list[Vector]:
+    async def kept_lessons(self, texts: Sequence[str], cache: _EmbeddingFile, *, fresh: bool = False) -> list[Vector]:
         """Return the vectors of lessons; those that are not kept yet are made and kept. Raises _EmbedderFailed."""
         found = {} if fresh else dict(await asyncio.to_thread(cache.read, self.name, texts))
         missing = [text for text in dict.fromkeys(texts) if text not in found]
@@ -269,7 +269,7 @@ class TextEmbedder:
         try:
             async with asyncio.timeout(limit_s):
                 reply = await self._embedder.embed(list(texts), input_type=kind)
-            vectors = [unit_vector(one) for one in reply.embeddings]
+            vectors = [_unit_vector(one) for one in reply.embeddings]
         except TimeoutError:
             raise self.fail(f"no reply within {limit_s:g} s") from None
         except Exception as error:  # an application never fails because of its embedder
@@ -297,19 +297,19 @@ class Retriever:
         retrieval: Retrieval = DEFAULT_RETRIEVAL,
         *,
         embedder: "TextEmbedder | Embedder | str | None" = None,
-        cache: EmbeddingFile | None = None,
+        cache: _EmbeddingFile | None = None,
     ) -> None:
         self.retrieval = retrieval
         given = embedder or retrieval.embedder
         self._embedder = given if given is None or isinstance(given, TextEmbedder) else TextEmbedder(given)
-        self._cache = cache or EmbeddingFile()
-        self._tables: dict[int, tuple[LessonIndex, VectorTable]] = {}
+        self._cache = cache or _EmbeddingFile()
+        self._tables: dict[int, tuple[LessonIndex, _VectorTable]] = {}
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     @classmethod
     def in_store(cls, retrieval: Retrieval, store: Path) -> "Retriever":
         """Return a retriever that keeps its embeddings in the directory of a store."""
-        return cls(retrieval, cache=EmbeddingFile(store / EMBEDDINGS_FILE))
+        return cls(retrieval, cache=_EmbeddingFile(store / EMBEDDINGS_FILE))
 
     @property
     def embedder_name(self) -> str | None:
@@ -368,13 +368,13 @@ class Retriever:
             raise embedder.fail(f"its vectors have {len(vector)} numbers, and those of the lessons {table.dimensions}")
         return table.nearest(vector, depth)
 
-    async def _table(self, index: LessonIndex, embedder: TextEmbedder, *, fresh: bool = False) -> VectorTable:
+    async def _table(self, index: LessonIndex, embedder: TextEmbedder, *, fresh: bool = False) -> _VectorTable:
         """The vectors of the lessons of a version, embedded once. fresh: use no kept embeddings."""
         async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             if (held := self._tables.get(id(index))) is not None and held[0] is index:
                 return held[1]
             lessons = [one.lesson for one in index.lessons]
-            table = VectorTable(await embedder.kept_lessons(lessons, self._cache, fresh=fresh))
+            table = _VectorTable(await embedder.kept_lessons(lessons, self._cache, fresh=fresh))
             self._tables[id(index)] = (index, table)
             while len(self._tables) > _MOST_TABLES:
                 del self._tables[next(iter(self._tables))]
@@ -403,7 +403,7 @@ async def near_duplicates(
     embedder: TextEmbedder | None = None,
     *,
     similarity: float | None = None,
-    cache: EmbeddingFile | None = None,
+    cache: _EmbeddingFile | None = None,
 ) -> tuple[_NearPair, ...]:
     """Return the pairs of lessons that say nearly the same, in library order.
 
@@ -414,12 +414,12 @@ async def near_duplicates(
     by, found = "words", None
     if embedder is not None:
         try:
-            vectors = await embedder.kept_lessons([one.lesson for one in lessons], cache or EmbeddingFile())
+            vectors = await embedder.kept_lessons([one.lesson for one in lessons], cache or _EmbeddingFile())
         except _EmbedderFailed:
             pass
         else:
             by = embedder.name
-            found = VectorTable(vectors).near_pairs(_NEAR_BY_EMBEDDING if similarity is None else similarity)
+            found = _VectorTable(vectors).near_pairs(_NEAR_BY_EMBEDDING if similarity is None else similarity)
     if found is None:
         least, words = (
             _NEAR_BY_WORDS if similarity is None else similarity,

@@ -306,7 +306,8 @@ def _close_unawaited(given: object) -> bool:
 
 def _scored(given: Any) -> tuple[float, str] | None:
     """Return the reward and its reason, empty where there is none; None when this is not a reward."""
-    score, reason = given if isinstance(given, tuple) and len(given) == 2 else (given, "")
+    pair: Any = given if isinstance(given, tuple) and len(given) == 2 else (given, "")
+    score, reason = pair
     plain: Any = score.item() if getattr(score, "ndim", None) == 0 else score  # a numpy scalar
     if not isinstance(plain, int | float | Fraction) or not 0 <= plain <= 1 or not isinstance(reason, str):
         return None
