@@ -242,7 +242,7 @@ class _Subject:
 
     async def optional(self) -> str:
         domain = self.domain
-        most: object = domain.max_open_rollouts()
+        most: Any = domain.max_open_rollouts()
         limited = most is None or (isinstance(most, int) and not isinstance(most, bool) and most >= 1)
         _demand(limited, f"max_open_rollouts() gave {most!r}; return a number of at least 1, or None for no limit")
         _demand_kind(domain.rollout_shape(None), RolloutShape, "what rollout_shape returns")

@@ -39,7 +39,7 @@ _DIGITS = 6
 MAX_DIMENSIONS = 65_536
 
 
-def _unit_vector(numbers: Sequence[float]) -> Vector:
+def unit_vector(numbers: Sequence[float]) -> Vector:
     """The vector with length 1. Raises ValueError where it has no numbers, or numbers that cannot be used."""
     if not 0 < len(numbers) <= MAX_DIMENSIONS:
         raise ValueError(f"a vector has {len(numbers)} numbers")
@@ -53,7 +53,7 @@ def _unit_vector(numbers: Sequence[float]) -> Vector:
     return array("f", [one / length for one in scaled])
 
 
-class _VectorTable:
+class VectorTable:
     """Vectors of unit length and of one size, in order."""
 
     def __init__(self, vectors: Sequence[Vector]) -> None:
@@ -269,7 +269,7 @@ class TextEmbedder:
         try:
             async with asyncio.timeout(limit_s):
                 reply = await self._embedder.embed(list(texts), input_type=kind)
-            vectors = [_unit_vector(one) for one in reply.embeddings]
+            vectors = [unit_vector(one) for one in reply.embeddings]
         except TimeoutError:
             raise self.fail(f"no reply within {limit_s:g} s") from None
         except Exception as error:  # an application never fails because of its embedder
@@ -303,7 +303,7 @@ class Retriever:
         given = embedder or retrieval.embedder
         self._embedder = given if given is None or isinstance(given, TextEmbedder) else TextEmbedder(given)
         self._cache = cache or _EmbeddingFile()
-        self._tables: dict[int, tuple[LessonIndex, _VectorTable]] = {}
+        self._tables: dict[int, tuple[LessonIndex, VectorTable]] = {}
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     @classmethod
@@ -368,13 +368,13 @@ class Retriever:
             raise embedder.fail(f"its vectors have {len(vector)} numbers, and those of the lessons {table.dimensions}")
         return table.nearest(vector, depth)
 
-    async def _table(self, index: LessonIndex, embedder: TextEmbedder, *, fresh: bool = False) -> _VectorTable:
+    async def _table(self, index: LessonIndex, embedder: TextEmbedder, *, fresh: bool = False) -> VectorTable:
         """The vectors of the lessons of a version, embedded once. fresh: use no kept embeddings."""
         async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             if (held := self._tables.get(id(index))) is not None and held[0] is index:
                 return held[1]
             lessons = [one.lesson for one in index.lessons]
-            table = _VectorTable(await embedder.kept_lessons(lessons, self._cache, fresh=fresh))
+            table = VectorTable(await embedder.kept_lessons(lessons, self._cache, fresh=fresh))
             self._tables[id(index)] = (index, table)
             while len(self._tables) > _MOST_TABLES:
                 del self._tables[next(iter(self._tables))]
@@ -419,7 +419,7 @@ async def near_duplicates(
             pass
         else:
             by = embedder.name
-            found = _VectorTable(vectors).near_pairs(_NEAR_BY_EMBEDDING if similarity is None else similarity)
+            found = VectorTable(vectors).near_pairs(_NEAR_BY_EMBEDDING if similarity is None else similarity)
     if found is None:
         least, words = (
             _NEAR_BY_WORDS if similarity is None else similarity,

@@ -85,7 +85,7 @@ StoredRollouts = Mapping[tuple[TaskId, int], EvaluatedRow]
 """Stored rollouts by task and index."""
 
 
-def _stored_rollouts(
+def stored_rollouts(
     reader: StoreReader, phase: str, tasks: Sequence[Task], k: int, seed: int, *, run: RunId | None = None
 ) -> StoredRollouts:
     """Return the stored rollouts of these tasks with an index below k, made under this phase and seed.
@@ -96,7 +96,7 @@ def _stored_rollouts(
     return {(row.task, row.g): row for row in _wanted(reader, phase, tasks, k, seed) if run in (None, row.run)}
 
 
-def _made_together(
+def made_together(
     reader: StoreReader, phases: Mapping[str, str], tasks: Sequence[Task], k: int, seed: int
 ) -> Mapping[str, StoredRollouts]:
     """Return, by arm, the stored rollouts whose counterparts in all other arms were made by the same run.
@@ -305,7 +305,7 @@ class ComparePlan:
         return " ".join(sorted({content_hash("contrast", sorted(pair))[:24] for pair in pairs}))
 
     def reusable(self, reader: StoreReader, task_set: EvalTasks) -> Mapping[str, StoredRollouts]:
-        """Return the stored rollouts in that domain that can be reused, by arm name; see `_made_together`.
+        """Return the stored rollouts in that domain that can be reused, by arm name; see `made_together`.
 
         All arms have the same tasks and indexes. With `retry_failed`, those that are undecided in an arm are left out.
         """
@@ -313,7 +313,7 @@ class ComparePlan:
         if settings.fresh:
             return {arm.name: {} for arm in self.arms}
         phases = {arm.name: self.conditions(arm, task_set).phase for arm in self.arms}
-        rows = _made_together(reader, phases, task_set.tasks, settings.k, settings.seed)
+        rows = made_together(reader, phases, task_set.tasks, settings.k, settings.seed)
         undecided = {key for found in rows.values() for key, row in found.items() if row.outcome == "undecided"}
         left_out = undecided if settings.retry_failed else set[tuple[TaskId, int]]()
         return {name: {key: row for key, row in found.items() if key not in left_out} for name, found in rows.items()}
@@ -326,7 +326,7 @@ class ComparePlan:
         reader: the store; None: there is none. run: only rollouts that this run made.
         """
         phase, k, seed = self.conditions(arm, task_set).phase, self.settings.k, self.settings.seed
-        return {} if reader is None else _stored_rollouts(reader, phase, task_set.tasks, k, seed, run=run)
+        return {} if reader is None else stored_rollouts(reader, phase, task_set.tasks, k, seed, run=run)
 
 
 def _parse_methods(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -1,7 +1,7 @@
 """How often a comparison of equal arms gives a verdict after the service changed, or at looks at parts of the tasks.
 
 The service gets worse by some points after the baseline was stored. "By arm" reuses every stored rollout of an arm;
-"now" is the rule of `compare`: a stored rollout is reused only beside those that the same run made (`_made_together`).
+"now" is the rule of `compare`: a stored rollout is reused only beside those that the same run made (`made_together`).
 The rollouts go through `tabulate`, `estimate_contrasts` and `with_verdicts`. Both arms are equally good, so every
 verdict is false.
 
@@ -23,7 +23,7 @@ from agentlearn.measure.score_table import tabulate
 from agentlearn.store import EvaluatedRow, StoreReader
 from agentlearn.types.ids import RolloutId, RunId
 from agentlearn.types.task import Task
-from agentlearn_evals.plan import StoredRollouts, _made_together, _stored_rollouts, rollout_seed
+from agentlearn_evals.plan import StoredRollouts, made_together, rollout_seed, stored_rollouts
 from scripts.bench.found import Found, Row, Target
 
 LIMIT = 0.065
@@ -101,9 +101,9 @@ def verdict(kind: Kind, drop: float, rule: Rule, rng: np.random.Generator) -> st
     reader = cast("StoreReader", Stored(stored))
     reused: Mapping[str, StoredRollouts]
     if rule == "now":
-        reused = _made_together(reader, {arm: arm for arm in ARMS}, TASKS, k, 0)
+        reused = made_together(reader, {arm: arm for arm in ARMS}, TASKS, k, 0)
     else:
-        reused = {arm: _stored_rollouts(reader, arm, TASKS, k, 0) for arm in ARMS}
+        reused = {arm: stored_rollouts(reader, arm, TASKS, k, 0) for arm in ARMS}
     observations = list[Observation]()
     for arm in ARMS:
         for number, task in enumerate(TASKS):

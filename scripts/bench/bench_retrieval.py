@@ -31,7 +31,7 @@ from statistics import mean
 
 from pydantic_ai import Embedder
 
-from agentlearn.library.retrieval import TextEmbedder, Vector, _unit_vector, _VectorTable
+from agentlearn.library.retrieval import TextEmbedder, Vector, VectorTable, unit_vector
 from agentlearn.types.experience import Library
 from agentlearn.types.ranking import LessonIndex, Retrieval, lesson_index
 from agentlearn.types.task import Task
@@ -114,7 +114,7 @@ def _speed(real: Sequence[str], size: int, queries: int, vectors: bool) -> Row:
     began = time.perf_counter()
     LessonIndex(library.experiences, whole=True).choose("warm", _RETRIEVAL)
     built_s = min(built_s, time.perf_counter() - began)
-    table = _VectorTable([_drawn_vector(rng) for _ in range(size if vectors else 0)])
+    table = VectorTable([_drawn_vector(rng) for _ in range(size if vectors else 0)])
     asked = [one.problem for one in MathDomain().tasks("train", seed=1, limit=queries // 2)]
     asked += [" ".join(rng.choices(real, k=rng.choice((1, 3, 10, 40)))) for _ in range(queries - len(asked))]
     query = _drawn_vector(rng)
@@ -142,7 +142,7 @@ def _speed(real: Sequence[str], size: int, queries: int, vectors: bool) -> Row:
 
 
 def _drawn_vector(rng: Random) -> Vector:
-    return _unit_vector([rng.gauss(0, 1) for _ in range(_DIMENSIONS)])
+    return unit_vector([rng.gauss(0, 1) for _ in range(_DIMENSIONS)])
 
 
 def _drawn(words: Sequence[str], rng: Random) -> str:
@@ -245,7 +245,7 @@ def _uncrowded(world: _World, task: Task) -> Sequence[str]:
 async def _rankings(world: _World, embedder: TextEmbedder | None) -> Sequence[Sequence[int]]:
     if embedder is None:
         return [()] * len(world.problems)
-    table = _VectorTable(await embedder.lessons([one.lesson for one in world.library.experiences]))
+    table = VectorTable(await embedder.lessons([one.lesson for one in world.library.experiences]))
     return [table.nearest(await embedder.query(task.problem), _RETRIEVAL.fused_depth) for task in world.problems]
 
 

@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.model import _checkpoint_layers, _with_adapter
+from agentlearn.train.weights.model import checkpoint_layers, with_adapter
 from agentlearn.types.ids import RolloutId
 
 PROMPTS, G, PROMPT, ANSWER, RANK = 4, 8, 300, 32, 16
@@ -78,7 +78,7 @@ def _stepped(updater: Updater, given: list[TrainingRow]) -> dict[str, Any]:
 def adapter() -> dict[str, Any]:
     """Return the peak memory of one of our updates of the 135M model with an adapter."""
     arguments = gradient_arguments({"lora_rank": RANK, "learning_rate": 1e-5, "importance_sampling": "none"})
-    updater = Updater(_with_adapter(llama(), arguments), arguments)
+    updater = Updater(with_adapter(llama(), arguments), arguments)
     return _stepped(updater, rows(PROMPTS * G, PROMPT, ANSWER, 49_152))
 
 
@@ -88,7 +88,7 @@ def context(tokens: int, checkpointing: bool) -> dict[str, Any]:
     heads = {"num_attention_heads": 8, "num_key_value_heads": 4, "max_position_embeddings": 32_768}
     model = llama(**small, **heads)
     if checkpointing:
-        _checkpoint_layers(model)
+        checkpoint_layers(model)
     arguments = gradient_arguments({"gradient_checkpointing": checkpointing, "importance_sampling": "none"})
     updater = Updater(model, arguments)
     updater.step(rows(1, 24, 8, 4096))

@@ -17,7 +17,7 @@ from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.distributed.sharding import ShardingAccelerator, gather_model, layout_of
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
-from agentlearn.train.weights.model import _state_hash, _with_adapter, weights_hash
+from agentlearn.train.weights.model import _state_hash, weights_hash, with_adapter
 from tests.support.gradients import gradients
 from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer
 
@@ -78,12 +78,12 @@ def sharded(kind: dict[str, Any], folder: Path) -> dict[str, Any]:
     def begun() -> Updater:
         model: Any = tiny_lm(tie_word_embeddings=kind.get("tied", False))
         model = model if arguments.master_weights else model.bfloat16()
-        model = _with_adapter(model, arguments) if arguments.lora_rank else model
+        model = with_adapter(model, arguments) if arguments.lora_rank else model
         return Updater(model if main else layout_of(model), arguments, accelerator=sharding(kind))
 
     through = begun()
     start = weights_hash(through.model)
-    alone = _with_adapter(tiny_lm(), arguments) if arguments.lora_rank else tiny_lm(tie_word_embeddings="tied" in kind)
+    alone = with_adapter(tiny_lm(), arguments) if arguments.lora_rank else tiny_lm(tie_word_embeddings="tied" in kind)
     alone = alone if arguments.master_weights else alone.bfloat16()
     planned = through.memory.rows
     held = sum(one.to_local().numel() for one in through.model.parameters())

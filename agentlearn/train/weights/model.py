@@ -45,7 +45,7 @@ _PLAIN_START = (True, False, "true", "false", "gaussian", "eva", "orthogonal")
 """Values of init_lora_weights that leave the base model as it is."""
 
 
-def _with_adapter(model: PreTrainedModel, arguments: GradientArguments) -> nn.Module:
+def with_adapter(model: PreTrainedModel, arguments: GradientArguments) -> nn.Module:
     """Return the model with a new LoRA adapter, whose weights alone are trained. At first it changes no output."""
     from peft import LoraConfig, get_peft_model
 
@@ -211,13 +211,13 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
         for one in model.parameters():
             one.data = one.data.float() if one.requires_grad else one.data
     else:
-        model = _with_adapter(base, arguments) if adapted else cast("nn.Module", base)
+        model = with_adapter(base, arguments) if adapted else cast("nn.Module", base)
     check_head(model)
     reference = None
     if arguments.reference in ("copy", "copy_int8"):
         reference = load_reference_model(name, arguments, device=device)
     if arguments.gradient_checkpointing:
-        _checkpoint_layers(base)
+        checkpoint_layers(base)
     return LoadedModel(model=model, tokenizer=tokenizer, name=Path(name).name, reference=reference)
 
 
@@ -241,7 +241,7 @@ def load_reference_model(name: str, arguments: GradientArguments, *, device: str
     return model
 
 
-def _checkpoint_layers(model: PreTrainedModel) -> None:
+def checkpoint_layers(model: PreTrainedModel) -> None:
     """Make layers store only their inputs, and recompute the rest in the backward pass."""
     older = model.gradient_checkpointing_enable  # the name before transformers 5.22
     getattr(model, "activation_checkpointing_enable", older)({"use_reentrant": False})

@@ -61,7 +61,7 @@ class _TrapAdvice:
         return self.addressed_by is not None and not self.contradicted
 
 
-def _temperature_scale(temperature: float | None) -> float:
+def temperature_scale(temperature: float | None) -> float:
     """Factor on every probability: linear in temperature, 0.85 at 0 and 1 at 0.7."""
     return (
         SCALE_AT_ZERO
@@ -96,7 +96,7 @@ class TrapModel:
         # What a crowded context adds to every trap.
         crowd = IRRELEVANT_COST * max(0, irrelevant - FREE_IRRELEVANT)
         weight = crowd + THOUSAND_TOKENS_COST * max(0, sum(lesson.tokens for lesson in read) - FREE_TOKENS) / 1_000
-        scale, found = _temperature_scale(temperature), dict[str, float]()
+        scale, found = temperature_scale(temperature), dict[str, float]()
         for trap in traps:
             advice = _advice_on(trap, family, read)
             if advice.contradicted:

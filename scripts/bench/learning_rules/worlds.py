@@ -16,7 +16,7 @@ from agentlearn_demo.sim.lessons import LessonReader
 from agentlearn_demo.sim.prompts import ConsolidatePrompt, Suggestion
 from agentlearn_demo.sim.reflector import FLAWLESS, Item, ReflectorParameters, ReflectorState
 from agentlearn_demo.sim.skills import Skills
-from agentlearn_demo.sim.solver import CEILING, CONTRADICTED, TrapModel, _temperature_scale
+from agentlearn_demo.sim.solver import CEILING, CONTRADICTED, TrapModel, temperature_scale
 from agentlearn_demo.sim.vocabulary import Vocabulary
 
 LEARNING_ENDED = -1
@@ -190,7 +190,7 @@ class Law:
     def _falls(self, family: str, lessons: tuple[str, ...], temperature: float, drifted: bool) -> Mapping[str, float]:
         """Probability of falling into each habit of a family. drifted: whether the drift has happened."""
         traps = self._traps_of[family]
-        scale = _temperature_scale(temperature)
+        scale = temperature_scale(temperature)
         found = dict(self._model.probabilities(traps, family, lessons, temperature))
         for trap, advice in self._model.advice_on(traps, family, lessons).items():
             if trap in self.deaf:

@@ -19,7 +19,7 @@ from transformers import Qwen3ForCausalLM
 
 from agentlearn.train.arguments import Arguments, gradient_arguments
 from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.model import _with_adapter
+from agentlearn.train.weights.model import with_adapter
 from tests.support.tiny_lm import tiny_lm, worst_difference
 from tests.support.trl_run import Run, train
 
@@ -112,7 +112,7 @@ def test_losses_gradients_and_weights_equal_trl(name: str, tmp_path: Path) -> No
 def test_an_adapter_with_itself_off_as_reference_equals_trl(tmp_path: Path) -> None:
     fields = {"loss": "dapo", "lora_rank": 4, "kl": "k3", "kl_beta": 0.1, "reference": "adapter_off", "eps_high": 0.2}
     arguments = gradient_arguments(SAME | fields | {"learning_rate": 0.03})
-    ours_model = _with_adapter(tiny_lm(), arguments)
+    ours_model = with_adapter(tiny_lm(), arguments)
     theirs_model, start = copy.deepcopy(ours_model), copy.deepcopy(ours_model)
     theirs = train(
         theirs_model, tmp_path, steps=6, num_iterations=PASSES, learning_rate=0.03, loss_type="dapo", beta=0.1
