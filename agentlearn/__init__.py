@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # as in `typing`, whose import would take most of the tim
 if TYPE_CHECKING:
     from agentlearn.config import LearnSettings
     from agentlearn.domain.base import Answer, Domain, RolloutContext, Work, Worked, load_domain
-    from agentlearn.domain.custom.rubric import Rubric
+    from agentlearn.domain.custom.judge import Rubric
     from agentlearn.errors import AgentlearnError
     from agentlearn.learning.lessons.learn import learn, learn_sync
     from agentlearn.learning.lessons.run_learning import run_learning, run_learning_sync
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "agentlearn.errors": ("AgentlearnError",),
     "agentlearn.domain.base": ("Answer", "Domain", "RolloutContext", "Work", "Worked", "load_domain"),
-    "agentlearn.domain.custom.rubric": ("Rubric",),
+    "agentlearn.domain.custom.judge": ("Rubric",),
     "agentlearn.types.experience": ("Experience", "Library", "library_of"),
     "agentlearn.library.capability": ("Experiences",),
     "agentlearn.types.group": ("Group", "Groups"),

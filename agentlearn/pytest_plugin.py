@@ -49,7 +49,7 @@ class _RewardFile(pytest.File):
 
     def _reward(self, given: Any, place: str) -> Any:
         from agentlearn.domain.custom import find_reward, load_object
-        from agentlearn.domain.custom.reward import JudgeReward
+        from agentlearn.domain.custom.judge import JudgeReward
         from agentlearn.errors import AgentlearnError
 
         name = given.get("reward") if isinstance(given, dict) else None

@@ -227,6 +227,12 @@ def number_text(value: float, places: int = 2, *, sign: bool = False) -> str:
     return text
 
 
+def short_repr(value: object, most: int = 80) -> str:
+    """Return a value as Python writes it, at most this many characters of it, for a message."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def nearest_name(name: str, known: Iterable[str], *, alike: float = 0.65) -> str | None:
     """The known name that was probably meant; None when none is as similar as `alike` (0..1)."""
     from difflib import get_close_matches

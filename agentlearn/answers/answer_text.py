@@ -34,14 +34,6 @@ _LED_IN = re.compile(r"(?:the |my )?(?:final )?answer(?: is|:| is:) +(?=\S)", re
 _ARTICLE = re.compile(r"(?:the|an?) (?!(?:and|or)\b)(?=[\w\"'])", re.IGNORECASE)
 _BULLET = re.compile(r"[-*•·] +(?=[^\W\d])")
 _END = re.compile(r"(?<=[\w)\]\"'%€$£¥+#])[.,;:!]+$")
-_CITING = r"according to|based on|as (?:stated|listed|given|shown|described|written) (?:on|in|by)"
-_PAGE = r"(?:the|this|that) [^,:;\d]*?\b(?:page|site|website)\b"
-_CITED = re.compile(
-    rf"(?:(?:{_CITING}) [^,:;\d]*|(?:on|in|from|per) {_PAGE}[^,:;\d]*)[,:] (?=\S)"
-    rf"|{_PAGE} (?:says|states|lists|gives|shows)(?: that|:)? (?=\S)",
-    re.IGNORECASE,
-)
-_CITED_AFTER = re.compile(rf"(?<=\S),? (?:{_CITING}) [^,:;\d]*$", re.IGNORECASE)
 
 _BEFORE_NUMBER = r"(?<!\d[.,:/])(?<![.])(?<!\A-)(?<![\s(=$:]-)(?<!\N{MINUS SIGN})"
 _BEHIND_NUMBER = r"(?![.,:/]\d)(?! \d+ ?/)(?! \d{3}(?!\d))"
@@ -150,16 +142,6 @@ def normal_text(text: str, *, fold: bool = True) -> str:
     while (inner := peeled(text)) != text:
         text = inner
     return text
-
-
-def without_citation(text: str) -> str:
-    """Return an answer without a clause at its start or end that only names where it was read.
-
-    Such as `According to the page, ...`, with a comma or colon and without a number.
-    """
-    text = text.strip()
-    led = _CITED.match(text)
-    return text[led.end() :] if led else _CITED_AFTER.sub("", text.removesuffix("."))
 
 
 def contains(answer: str, gold: str) -> bool:

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentlearn.answers.answer_text import normal_lines, normal_text, without_citation
+from agentlearn.answers.answer_text import normal_lines, normal_text
 from agentlearn.answers.codes import CodeComparator, is_flag
 from agentlearn.answers.match import Match
 from agentlearn.answers.numbers import MAGNITUDES, leading_number, parse_number
@@ -95,8 +95,28 @@ def match_answers(answer: str, gold: str, question: str = "") -> Match:
     """
     comparator = _AnswerComparator(QuestionHints.of(question))
     match = comparator.compare(answer, gold)
-    plain = without_citation(answer)
+    plain = _without_citation(answer)
     return match if match.status == "equal" or plain == answer else comparator.compare(plain, gold)
+
+
+_CITING = r"according to|based on|as (?:stated|listed|given|shown|described|written) (?:on|in|by)"
+_PAGE = r"(?:the|this|that) [^,:;\d]*?\b(?:page|site|website)\b"
+_CITED = re.compile(
+    rf"(?:(?:{_CITING}) [^,:;\d]*|(?:on|in|from|per) {_PAGE}[^,:;\d]*)[,:] (?=\S)"
+    rf"|{_PAGE} (?:says|states|lists|gives|shows)(?: that|:)? (?=\S)",
+    re.IGNORECASE,
+)
+_CITED_AFTER = re.compile(rf"(?<=\S),? (?:{_CITING}) [^,:;\d]*$", re.IGNORECASE)
+
+
+def _without_citation(text: str) -> str:
+    """Return an answer without a clause at its start or end that only names where it was read.
+
+    Such as `According to the page, ...`, with a comma or colon and without a number.
+    """
+    text = text.strip()
+    led = _CITED.match(text)
+    return text[led.end() :] if led else _CITED_AFTER.sub("", text.removesuffix("."))
 
 
 def answer_match_key(answer: str) -> str | None:

@@ -13,15 +13,16 @@ from agentlearn.config import LearnSettings, is_lab
 from agentlearn.config.command_words import command_words, python_words
 from agentlearn.learning.batch import Allocation
 from agentlearn.learning.callbacks import Callbacks, RolledBack, RunWarning, Update
-from agentlearn.learning.costs import estimate, mean_problem_tokens, measured_size
+from agentlearn.learning.costs import estimate, measured_size
 from agentlearn.learning.lessons.start import start_words
+from agentlearn.learning.open_run import mean_problem_tokens
 from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.services import found_models
 from agentlearn.types.experience import Library
 from agentlearn.types.task import Task
-from agentlearn.views.figure import clock_time, count_words, made_words, proposal_words, score_words
+from agentlearn.views.figure import clock_time, count_words, proposal_words, score_words
 from agentlearn.views.runs import library_words, quarantine_words, selection_words
 from agentlearn.views.terminal import print_table, stage_rows
 
@@ -149,7 +150,7 @@ class LearnProgress(ProgressLines, Callbacks):
             f"{mixed} of {groups} tasks had both right and wrong rollouts{wrong}   {clock_time(line.seconds)}",
         )
         planned = 0 if self.settings.from_store else (groups + line.skipped) * self.settings.group_size
-        if words := made_words(line.drawn, planned, line.skipped):
+        if words := _made_words(line.drawn, planned, line.skipped):
             self.line("", words)
         self.line("", proposal_words(line.applied, line.folded, line.dropped, line.rejected, line.quarantined))
 
@@ -193,6 +194,14 @@ class LearnProgress(ProgressLines, Callbacks):
             print_table(self.out, rows, label=11, indent=2)
         for note in report.notes:
             self.line("note", note)
+
+
+def _made_words(drawn: int, planned: int, skipped: int) -> str:
+    """How many of the planned rollouts were made, and how many visits were skipped; empty when all were made."""
+    if drawn >= planned:
+        return ""
+    left_out = f"   skipped {count_words(skipped, 'task')} that were all right when last seen" if skipped else ""
+    return f"{drawn:,} of {planned:,} planned rollouts{left_out}"
 
 
 def _model_words(endpoint: Endpoint) -> str:

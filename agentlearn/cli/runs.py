@@ -104,8 +104,8 @@ def trace(
     proposals. The rollouts of one task are shown with their summaries, the comparison, and the end of every proposal.
     """
     from agentlearn.store import RunRow, read_store
-    from agentlearn.views.groups import GroupRecord, group_json, group_list_lines, run_groups
-    from agentlearn.views.records import GroupAddress, group_address, resolve
+    from agentlearn.views.groups import GroupRecord, group_json, group_list_lines
+    from agentlearn.views.records import GroupAddress, group_address, group_rows, resolve
     from agentlearn.views.rollouts import RolloutRecord
     from agentlearn.views.terminal import labelled_command
 
@@ -113,7 +113,7 @@ def trace(
         found = resolve(reader, what)
         match found:
             case RunRow():
-                groups = run_groups(reader, found)
+                groups = group_rows(reader, found, reader.trajectories(found.run), reader.proposals(found.run))
                 lines = list(group_list_lines(reader, found, groups, full=full))
                 plain = {"run": found.run, "groups": [group_json(found, one) for one in groups]} if json else {}
             case GroupAddress():

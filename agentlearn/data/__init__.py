@@ -3,10 +3,11 @@
 This package knows no domain: how an answer is read and judged is passed in.
 """
 
+from agentlearn.data.answer_cells import boxed_answer
 from agentlearn.data.check import ReadableTasks, readable_tasks
 from agentlearn.data.gym import scorer
 from agentlearn.data.reading import StartAndPath, name_of, read_tasks
-from agentlearn.data.row import ColumnChoice, Columns, SourceRow, boxed_answer, cell, parse_columns
+from agentlearn.data.row import ColumnChoice, Columns, SourceRow, cell, parse_columns
 
 __all__ = [
     "ColumnChoice",

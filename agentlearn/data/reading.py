@@ -7,20 +7,11 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+from agentlearn.data.answer_cells import TaskChoices, amount_without_unit, boxed_answer, marked_answer
 from agentlearn.data.files import file_rows, files_in, stem
 from agentlearn.data.gym import GYM, gym_rows, parse_gym
 from agentlearn.data.hub import HUB, hub_rows, published
-from agentlearn.data.row import (
-    Columns,
-    RowLayout,
-    SourceRow,
-    TaskChoices,
-    amount_without_unit,
-    both_places,
-    boxed_answer,
-    cell,
-    marked_answer,
-)
+from agentlearn.data.row import Columns, RowLayout, SourceRow, both_places, cell
 from agentlearn.errors import DataError
 from agentlearn.log import get_log
 from agentlearn.types.task import Split, Task, User
@@ -167,7 +158,8 @@ def read_tasks(
         raise DataError(why, code="unclear_choice")
     tasks = [found.task(domain, split) for identity, found in kept.items() if identity not in disputed]
     if not tasks:
-        raise DataError(f"{_short(source)} has no tasks; write one problem and its answer per line")
+        name = source if str(source).startswith(PUBLISHED) else Path(source).name
+        raise DataError(f"{name} has no tasks; write one problem and its answer per line")
     if disputed:
         get_log().warning("data.disputed", source=str(source), left_out=len(disputed))
     return tasks
@@ -336,7 +328,3 @@ def _seen(row: SourceRow, wanted: tuple[str, ...]) -> str:
     return (
         f" (it has {', '.join(map(repr, filter(str.strip, row.fields)))}; --columns 'problem=NAME answer=NAME' chooses)"
     )
-
-
-def _short(source: str | Path) -> str:
-    return str(source) if str(source).startswith(PUBLISHED) else Path(source).name

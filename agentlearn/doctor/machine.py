@@ -43,7 +43,7 @@ class Check(NamedTuple):
     limit_s: float = _ISOLATED_LIMIT_S
 
 
-def results_of(check: Check, waiting: Waiting, *, slow_s: float = SLOW_S) -> tuple[CheckResult, ...]:
+def _results_of(check: Check, waiting: Waiting, *, slow_s: float = SLOW_S) -> tuple[CheckResult, ...]:
     """Return the results of a check. If it raises anything or takes too long, that is one more result."""
     results: list[CheckResult] = []
 
@@ -129,7 +129,7 @@ def check_machine(store: Path, waiting: Waiting = lambda _: None) -> tuple[Check
         Check("vllm", _vllm),
         Check("models", _models),
     )
-    return tuple(result for check in checks for result in results_of(check, waiting))
+    return tuple(result for check in checks for result in _results_of(check, waiting))
 
 
 def _python() -> Iterator[CheckResult]:

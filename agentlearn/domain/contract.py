@@ -9,7 +9,7 @@ The checks spend nothing: a stand-in answers for the model, and the sandbox runs
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -190,7 +190,7 @@ def _demand_kind(value: object, kind: type, what: str) -> None:
 
 @dataclass(slots=True)
 class _Subject:
-    """The domain under test and the tasks to try it on."""
+    """The domain under test, the tasks to try it on, and a method for each promise, which returns what it found."""
 
     domain: Domain
     seed: int
@@ -240,6 +240,130 @@ class _Subject:
         reward = (await self.verdict(task, answer)).reward
         return reward is not None and reward >= self.domain.threshold
 
+    async def optional(self) -> str:
+        domain = self.domain
+        most: Any = domain.max_open_rollouts()
+        limited = most is None or (isinstance(most, int) and not isinstance(most, bool) and most >= 1)
+        _demand(limited, f"max_open_rollouts() gave {most!r}; return a number of at least 1, or None for no limit")
+        _demand_kind(domain.rollout_shape(None), RolloutShape, "what rollout_shape returns")
+        pages = domain.pages_seen(rollout_ending_in(Task.of(domain.name, "problem", "answer"), None))
+        _demand(_are_texts(pages), "pages_seen must return several texts")
+        return ", ".join(optional_members(domain, Domain)) or "none"
+
+    async def tasks(self) -> str:
+        domain, tasks = self.domain, self.own("train")
+        _demand(len(tasks) > 0, "there is no task in the train split")
+        _demand(list(tasks) == list(self.own("train")), "the same split and seed gave other tasks the second time")
+        _demand(len(self.own("train", 1)) == 1, "with limit=1 it did not give one task")
+        for task in tasks:
+            _demand_kind(task, Task, "a task")
+            _demand(
+                task.domain == domain.name, f"task {task.problem!r} is of domain {task.domain!r}, not {domain.name!r}"
+            )
+            _demand(task.split == "train", f"task {task.problem!r} of the train split says {task.split!r}")
+        return f"{len(tasks)} tasks, the same when read again"
+
+    async def splits(self) -> str:
+        split_of: dict[str, Split] = {}
+        for split in _SPLITS:
+            for task in self.own(split):
+                first = split_of.setdefault(" ".join(task.problem.split()), split)
+                _demand(first == split, f"task {task.problem!r} is in {first!r} and in {split!r}")
+        return f"{len(split_of)} problems, each in one of {', '.join(_SPLITS)}"
+
+    async def read(self) -> str:
+        task = self.sample()[0]
+        fields = {"problem": task.problem, "answer": task.answer, "start": task.start}
+        row = json.dumps({name: value for name, value in fields.items() if value != ""})
+        with TemporaryDirectory() as folder:
+            missing, cut = Path(folder) / "missing.jsonl", Path(folder) / "cut.jsonl"
+            cut.write_text(f'{row}\n{{"problem": \n', encoding="utf-8")
+            _refusal(self.domain, missing)
+            words = _refusal(self.domain, cut).replace(folder, "")
+        _demand(re.search(r"\b2\b", words), f"line 2 is broken, but the message names no line: {words}")
+        return "a missing file and a broken line raise DataError, which names the line"
+
+    async def agent(self) -> str:
+        from pydantic_ai.exceptions import UnexpectedModelBehavior
+
+        domain, agent = self.domain, self.domain.agent()
+        _demand(agent.model is None, f"the agent has the model {agent.model!r}; leave it out: it is given per run")
+        task = self.sample()[0]
+        async with domain.open(RolloutContext(task=task, seed=self.seed)) as deps:
+            try:
+                ran = await _run_agent(agent, domain.question(task), task.answer, deps)
+            except UnexpectedModelBehavior as error:
+                raise _Untested(f"the agent accepts no answer of the stand-in for a model: {error}") from error
+        _demand_kind(ran.output, Answer, "what the agent returns")
+        return "has no model of its own and returns an Answer"
+
+    async def prompts(self) -> str:
+        refs = self.domain.prompts()
+        for ref in refs:
+            _demand_kind(ref, PromptRef, "a prompt")
+            _demand(re.fullmatch("[0-9a-f]{64}", ref.sha256), f"the prompt {ref.name!r} has no sha256 of its words")
+        _demand(refs == self.domain.prompts(), "prompts() gave something else the second time")
+        return ", ".join(f"{ref.name}/v{ref.version}" for ref in refs) or "none"
+
+    async def question(self) -> str:
+        for task in self.sample():
+            question = self.domain.question(task)
+            _demand_kind(question, str, f"the question of task {task.problem!r}")
+            _demand(question.strip(), f"the question of task {task.problem!r} is empty")
+        return "every task has one"
+
+    async def expected_is_right(self) -> str:
+        tasks = self.judged()
+        for task in tasks:
+            why = self.domain.unreadable_gold(task)
+            _demand(why is None, f"the expected answer {task.answer!r} cannot be read: {why}")
+            verdict = await self.verdict(task, task.answer)
+            right = verdict.reward is not None and verdict.reward >= self.domain.threshold
+            _demand(right, f"the expected answer {task.answer!r} is judged {verdict.status}: {verdict.reason}")
+        return f"the expected answers of {len(tasks)} tasks are right"
+
+    async def other_is_wrong(self) -> str:
+        tasks = self.judged()
+        for task in tasks:
+            others = [one.answer for one in tasks if one.answer not in (None, task.answer)] + [WRONG_ANSWER]
+            accepted = [answer for answer in others if await self.is_right(task, answer)]
+            _demand(accepted != others, f"every answer is right: {', '.join(map(repr, others))}")
+        return "other answers are wrong"
+
+    async def no_answer(self) -> str:
+        for task in self.judged():
+            status = (await self.verdict(task, None)).status
+            _demand(status == "no_answer", f"a rollout without an answer is judged {status!r}, not 'no_answer'")
+        return "a rollout without an answer is 'no_answer'"
+
+    async def verify_is_pure(self) -> str:
+        for task in self.judged():
+            for answer in (task.answer, WRONG_ANSWER, None):
+                verdicts = [await self.verdict(task, answer) for _ in range(2)]
+                _demand(
+                    verdicts[0] == verdicts[1], f"the answer {answer!r} is judged {verdicts[0]}, then {verdicts[1]}"
+                )
+        return "the same answer gets the same verdict twice"
+
+    async def answer_key(self) -> str:
+        domain, keys = self.domain, dict[str, str]()
+        for task in self.judged():
+            assert task.answer is not None
+            key = domain.answer_key(task.answer)
+            if key is None:
+                continue
+            _demand(
+                domain.answer_key(key) == key, f"the key of {task.answer!r} is {key!r}, which has another key itself"
+            )
+            spaced = f" {task.answer} "
+            same = domain.answer_key(spaced) == key or not await self.is_right(task, spaced)
+            _demand(same, f"{spaced!r} is as right as {task.answer!r}, but has another key")
+            twin = keys.setdefault(key, task.answer)
+            _demand(
+                await self.is_right(task, twin), f"{twin!r} has the key of {task.answer!r}, but is not right for it"
+            )
+        return "equal answers have equal keys" if keys else "no answer has a key, so majority labels are not possible"
+
 
 async def _members(domain: object) -> str:
     kind = domain if isinstance(domain, type) else type(domain)
@@ -254,56 +378,8 @@ async def _members(domain: object) -> str:
     return f"{domain.name}: {domain.description}"
 
 
-async def _optional(subject: _Subject) -> str:
-    domain = subject.domain
-    most = domain.max_open_rollouts()
-    _demand(_is_limit(most), f"max_open_rollouts() gave {most!r}; return a number of at least 1, or None for no limit")
-    _demand_kind(domain.rollout_shape(None), RolloutShape, "what rollout_shape returns")
-    pages = domain.pages_seen(rollout_ending_in(Task.of(domain.name, "problem", "answer"), None))
-    _demand(_are_texts(pages), "pages_seen must return several texts")
-    return ", ".join(optional_members(domain, Domain)) or "none"
-
-
-def _is_limit(value: object) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)
-
-
 def _are_texts(value: object) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str) and all(isinstance(one, str) for one in value)
-
-
-async def _tasks(subject: _Subject) -> str:
-    domain, tasks = subject.domain, subject.own("train")
-    _demand(len(tasks) > 0, "there is no task in the train split")
-    _demand(list(tasks) == list(subject.own("train")), "the same split and seed gave other tasks the second time")
-    _demand(len(subject.own("train", 1)) == 1, "with limit=1 it did not give one task")
-    for task in tasks:
-        _demand_kind(task, Task, "a task")
-        _demand(task.domain == domain.name, f"task {task.problem!r} is of domain {task.domain!r}, not {domain.name!r}")
-        _demand(task.split == "train", f"task {task.problem!r} of the train split says {task.split!r}")
-    return f"{len(tasks)} tasks, the same when read again"
-
-
-async def _splits(subject: _Subject) -> str:
-    split_of: dict[str, Split] = {}
-    for split in _SPLITS:
-        for task in subject.own(split):
-            first = split_of.setdefault(" ".join(task.problem.split()), split)
-            _demand(first == split, f"task {task.problem!r} is in {first!r} and in {split!r}")
-    return f"{len(split_of)} problems, each in one of {', '.join(_SPLITS)}"
-
-
-async def _read(subject: _Subject) -> str:
-    task = subject.sample()[0]
-    fields = {"problem": task.problem, "answer": task.answer, "start": task.start}
-    row = json.dumps({name: value for name, value in fields.items() if value != ""})
-    with TemporaryDirectory() as folder:
-        missing, cut = Path(folder) / "missing.jsonl", Path(folder) / "cut.jsonl"
-        cut.write_text(f'{row}\n{{"problem": \n', encoding="utf-8")
-        _refusal(subject.domain, missing)
-        words = _refusal(subject.domain, cut).replace(folder, "")
-    _demand(re.search(r"\b2\b", words), f"line 2 is broken, but the message names no line: {words}")
-    return "a missing file and a broken line raise DataError, which names the line"
 
 
 def _refusal(domain: Domain, path: Path) -> str:
@@ -314,104 +390,17 @@ def _refusal(domain: Domain, path: Path) -> str:
     raise _Broken(f"read({path.name!r}) raised no DataError, though the file is {path.stem}")
 
 
-async def _agent(subject: _Subject) -> str:
-    from pydantic_ai.exceptions import UnexpectedModelBehavior
-
-    domain, agent = subject.domain, subject.domain.agent()
-    _demand(agent.model is None, f"the agent has the model {agent.model!r}; leave it out: it is given per run")
-    task = subject.sample()[0]
-    async with domain.open(RolloutContext(task=task, seed=subject.seed)) as deps:
-        try:
-            ran = await _run_agent(agent, domain.question(task), task.answer, deps)
-        except UnexpectedModelBehavior as error:
-            raise _Untested(f"the agent accepts no answer of the stand-in for a model: {error}") from error
-    _demand_kind(ran.output, Answer, "what the agent returns")
-    return "has no model of its own and returns an Answer"
-
-
-async def _prompts(subject: _Subject) -> str:
-    refs = subject.domain.prompts()
-    for ref in refs:
-        _demand_kind(ref, PromptRef, "a prompt")
-        _demand(re.fullmatch("[0-9a-f]{64}", ref.sha256), f"the prompt {ref.name!r} has no sha256 of its words")
-    _demand(refs == subject.domain.prompts(), "prompts() gave something else the second time")
-    return ", ".join(f"{ref.name}/v{ref.version}" for ref in refs) or "none"
-
-
-async def _question(subject: _Subject) -> str:
-    for task in subject.sample():
-        question = subject.domain.question(task)
-        _demand_kind(question, str, f"the question of task {task.problem!r}")
-        _demand(question.strip(), f"the question of task {task.problem!r} is empty")
-    return "every task has one"
-
-
-async def _expected_is_right(subject: _Subject) -> str:
-    tasks = subject.judged()
-    for task in tasks:
-        why = subject.domain.unreadable_gold(task)
-        _demand(why is None, f"the expected answer {task.answer!r} cannot be read: {why}")
-        verdict = await subject.verdict(task, task.answer)
-        right = verdict.reward is not None and verdict.reward >= subject.domain.threshold
-        _demand(right, f"the expected answer {task.answer!r} is judged {verdict.status}: {verdict.reason}")
-    return f"the expected answers of {len(tasks)} tasks are right"
-
-
-async def _other_is_wrong(subject: _Subject) -> str:
-    tasks = subject.judged()
-    for task in tasks:
-        others = [*_others(task, tasks), WRONG_ANSWER]
-        accepted = [answer for answer in others if await subject.is_right(task, answer)]
-        _demand(accepted != others, f"every answer is right: {', '.join(map(repr, others))}")
-    return "other answers are wrong"
-
-
-def _others(task: Task, tasks: Sequence[Task]) -> Iterator[str]:
-    return (one.answer for one in tasks if one.answer is not None and one.answer != task.answer)
-
-
-async def _no_answer(subject: _Subject) -> str:
-    for task in subject.judged():
-        status = (await subject.verdict(task, None)).status
-        _demand(status == "no_answer", f"a rollout without an answer is judged {status!r}, not 'no_answer'")
-    return "a rollout without an answer is 'no_answer'"
-
-
-async def _verify_is_pure(subject: _Subject) -> str:
-    for task in subject.judged():
-        for answer in (task.answer, WRONG_ANSWER, None):
-            verdicts = [await subject.verdict(task, answer) for _ in range(2)]
-            _demand(verdicts[0] == verdicts[1], f"the answer {answer!r} is judged {verdicts[0]}, then {verdicts[1]}")
-    return "the same answer gets the same verdict twice"
-
-
-async def _answer_key(subject: _Subject) -> str:
-    domain, keys = subject.domain, dict[str, str]()
-    for task in subject.judged():
-        assert task.answer is not None
-        key = domain.answer_key(task.answer)
-        if key is None:
-            continue
-        _demand(domain.answer_key(key) == key, f"the key of {task.answer!r} is {key!r}, which has another key itself")
-        spaced = f" {task.answer} "
-        same = domain.answer_key(spaced) == key or not await subject.is_right(task, spaced)
-        _demand(same, f"{spaced!r} is as right as {task.answer!r}, but has another key")
-        twin = keys.setdefault(key, task.answer)
-        _demand(await subject.is_right(task, twin), f"{twin!r} has the key of {task.answer!r}, but is not right for it")
-    return "equal answers have equal keys" if keys else "no answer has a key, so majority labels are not possible"
-
-
 _PROMISES: tuple[tuple[str, Callable[[_Subject], Awaitable[str]]], ...] = (
-    ("optional", _optional),
-    ("tasks", _tasks),
-    ("splits", _splits),
-    ("read", _read),
-    ("agent", _agent),
-    ("prompts", _prompts),
-    ("question", _question),
-    ("right", _expected_is_right),
-    ("wrong", _other_is_wrong),
-    ("no answer", _no_answer),
-    ("verify", _verify_is_pure),
-    ("answer key", _answer_key),
+    ("optional", _Subject.optional),
+    ("tasks", _Subject.tasks),
+    ("splits", _Subject.splits),
+    ("read", _Subject.read),
+    ("agent", _Subject.agent),
+    ("prompts", _Subject.prompts),
+    ("question", _Subject.question),
+    ("right", _Subject.expected_is_right),
+    ("wrong", _Subject.other_is_wrong),
+    ("no answer", _Subject.no_answer),
+    ("verify", _Subject.verify_is_pure),
+    ("answer key", _Subject.answer_key),
 )

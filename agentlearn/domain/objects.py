@@ -20,9 +20,11 @@ from pydantic_core import PydanticSerializationError
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, Work, Worked
 from agentlearn.domain.custom import CustomTasks, Reward, find_reward
-from agentlearn.domain.custom.reward import FunctionReward, JudgeReward, function_reward, short
+from agentlearn.domain.custom.judge import JudgeReward
+from agentlearn.domain.custom.reward import FunctionReward, function_reward
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.sandbox.protocol import CodeSandbox
+from agentlearn.text import short_repr
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 
@@ -267,14 +269,14 @@ async def _each(given: Any) -> AsyncGenerator[Any]:
 def _rows(given: Any) -> Iterator[Any]:
     """Yield the tasks of an iterable, or the rows of a data frame. Raises ConfigError for anything else."""
     if isinstance(given, str | bytes | Mapping | BaseModel):
-        raise ConfigError(f"{short(given)} is one task and not several; put it into a list", code="bad_tasks")
+        raise ConfigError(f"{short_repr(given)} is one task and not several; put it into a list", code="bad_tasks")
     if hasattr(given, "columns"):
         for method, arguments in (("to_dicts", ()), ("to_pylist", ()), ("to_dict", ("records",))):
             rows: Any = getattr(given, method, None)
             if callable(rows):
                 return iter(cast("Iterable[Any]", rows(*arguments)))
     if not isinstance(given, Iterable):
-        raise ConfigError(f"{short(given)} holds no tasks; give a list, each entry {_FORMS}", code="bad_tasks")
+        raise ConfigError(f"{short_repr(given)} holds no tasks; give a list, each entry {_FORMS}", code="bad_tasks")
     return iter(given)
 
 
@@ -296,7 +298,7 @@ def _task(given: Any, at: int, judged: CustomTasks, split: Split) -> Task:
         case _ if is_dataclass(given) and not isinstance(given, type):
             named = asdict(given)
         case _:
-            raise DataError(f"tasks[{at}] is {short(given)}; give {_FORMS}", code="bad_task")
+            raise DataError(f"tasks[{at}] is {short_repr(given)}; give {_FORMS}", code="bad_task")
     return _read(named, at, judged, split)
 
 
@@ -337,7 +339,8 @@ def _json_value(value: Any, at: int, name: str) -> Any:
         json.dumps(plain, allow_nan=False)
     except (PydanticSerializationError, TypeError, ValueError) as error:
         raise DataError(
-            f"tasks[{at}] has {short(value)} in {name!r}, which is not JSON; leave it out, or give text or numbers",
+            f"tasks[{at}] has {short_repr(value)} in {name!r}, which is not JSON; leave it out, or give text or"
+            " numbers",
             code="bad_field",
         ) from error
     return plain

@@ -17,9 +17,10 @@ from typing import Any
 from agentlearn.domain.base import Domain
 from agentlearn.domain.contract import WRONG_ANSWER, rollout_ending_in
 from agentlearn.domain.custom import CustomTasks
-from agentlearn.domain.custom.reward import FunctionReward, place_of, short
+from agentlearn.domain.custom.reward import FunctionReward, place_of
 from agentlearn.domain.objects import MadeUp, OutputTasks
 from agentlearn.errors import AgentlearnError, ConfigError, VerifierError
+from agentlearn.text import short_repr
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 
@@ -141,7 +142,7 @@ class _RewardTrial:
         except (Exception, SystemExit) as error:
             raise VerifierError(
                 f"answer_of raised {type(error).__name__}: {' '.join(str(error).split())} ({place_of(error)}) for the"
-                f" output {short(made_up.output)}; correct the function",
+                f" output {short_repr(made_up.output)}; correct the function",
                 code="reward_raised",
             ) from error
 
@@ -220,7 +221,7 @@ async def _verifier_notes(domain: Domain, tasks: Sequence[Task], *, until: float
             except (Exception, SystemExit) as error:
                 words = (
                     f"verify of the domain {domain.name!r} raised {type(error).__name__}:"
-                    f" {' '.join(str(error).split())} ({place_of(error)}) for the answer {short(answer)} to task"
+                    f" {' '.join(str(error).split())} ({place_of(error)}) for the answer {short_repr(answer)} to task"
                     f" {task.source or task.id!r}"
                 )
                 if _surely(error, task, trajectory):
@@ -228,8 +229,8 @@ async def _verifier_notes(domain: Domain, tasks: Sequence[Task], *, until: float
                 return (f"tried without a real rollout, {words}",)
             if not isinstance(verdict, Verdict):
                 raise ConfigError(
-                    f"{_BEFORE} verify of the domain {domain.name!r} gave {short(verdict)}; return a Verdict, such as"
-                    " Verdict(status='correct', reward=1.0)",
+                    f"{_BEFORE} verify of the domain {domain.name!r} gave {short_repr(verdict)}; return a Verdict, such"
+                    " as Verdict(status='correct', reward=1.0)",
                     code="bad_verdict",
                 )
     return ()

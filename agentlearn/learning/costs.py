@@ -11,23 +11,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from agentlearn.config import ONLINE, LearnSettings, RunSettings, is_lab
-from agentlearn.data.gym import GYM, parse_gym
-from agentlearn.data.hub import HUB, published
+from agentlearn.config import LearnSettings, RunSettings, is_lab
 from agentlearn.domain.base import Domain, RolloutShape, is_domain, load_domain
-from agentlearn.domain.custom.reward import JUDGE
+from agentlearn.domain.custom.judge import JUDGE
 from agentlearn.errors import ConfigError, StoreError
 from agentlearn.learning.batch import Allocation
-from agentlearn.learning.open_run import TaskSets, task_sets
+from agentlearn.learning.open_run import USUAL_TASKS, TaskCounts, TaskSets
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.models.endpoint import is_paid, is_simulated
 from agentlearn.models.price import price_of
 from agentlearn.models.services import address_of
 from agentlearn.store import RunRow, StageTotals, StoreReader, read_store
-from agentlearn.types.experience import ASKED_LESSON_WORDS, estimated_tokens
+from agentlearn.types.experience import ASKED_LESSON_WORDS
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.task import Task
 from agentlearn.types.value import Value
@@ -61,8 +58,6 @@ FEWEST_ROLLOUTS = 10
 """An earlier run with fewer rollouts is too small to go by."""
 _QUESTION_TO_JUDGE, _JUDGEMENT = 900, 90
 """Assumed tokens of one question to a judge (rubric, task, expected answer, answer) and of its verdict."""
-_USUAL_TASKS = 60
-"""Usual number of tasks to learn from, and of held-out tasks, of a domain."""
 HELD_OUT = "held out"
 """Suffix of the names of stages that measure and do not learn."""
 _VALIDATION = "validation"
@@ -285,8 +280,8 @@ def estimate(
     train, test: numbers of tasks; None: the settings' limit, else a usual number. size: what rollouts and stages take;
     None: as assumed for that model and problems of that mean length.
     """
-    learned_from = train if train is not None else settings.limit or _USUAL_TASKS
-    held_out = 0 if not settings.evaluate else test if test is not None else _USUAL_TASKS
+    learned_from = train if train is not None else settings.limit or USUAL_TASKS
+    held_out = 0 if not settings.evaluate else test if test is not None else USUAL_TASKS
     if settings.pilot is not None:
         settings, learned_from, held_out = settings.as_pilot(), min(settings.pilot, learned_from), 0
     size = size or _assumed_size(settings, tasks=learned_from, problem_tokens=problem_tokens)
@@ -508,66 +503,6 @@ def latest_run(
             tokens_out=sum(one.tokens_out for one in rollouts) / len(rollouts),
         )
     return None
-
-
-class TaskCounts(Value):
-    """How many tasks a run has."""
-
-    train: int
-    test: int
-    counted: bool
-    """Whether the tasks were read and counted. Otherwise the sizes are published or usual ones."""
-    problem_tokens: int = 0
-    """Mean length of a problem; 0 when it is not known."""
-
-    @classmethod
-    def of(cls, settings: RunSettings, domain: Domain) -> "TaskCounts":
-        """Return how many tasks a run has. Local tasks are read; online tasks are not downloaded.
-
-        Raises DataError or ConfigError, as the run would.
-        """
-        sources = [one for one in (settings.data, *settings.test_data) if one is not None]
-        if not any(source.startswith(ONLINE) for source in sources):
-            sets = task_sets(settings, domain)
-            length = mean_problem_tokens(sets.train)
-            return cls(train=len(sets.train), test=len(sets.test), counted=True, problem_tokens=length)
-
-        def size_of(source: str | None) -> int:
-            if source is None:
-                return _USUAL_TASKS
-            if source.startswith(HUB):
-                return published(source)[1].rows or _USUAL_TASKS
-            if source.startswith(GYM):
-                return int(dict(parse_gym(source).options)["size"])
-            return len(domain.read(Path(source)))
-
-        train, test = size_of(settings.data), 0
-        if settings.limit is not None:
-            train = min(train, settings.limit) if settings.data is not None else settings.limit
-        if settings.evaluate and settings.test_data:
-            test = sum(map(size_of, settings.test_data))
-        elif settings.evaluate:
-            test = round(train * settings.test_share)
-            train -= test
-        return cls(train=train, test=test, counted=False)
-
-    def words(self, eval_rollouts: int) -> str:
-        """Return the numbers in words. eval_rollouts: rollouts per held-out task."""
-        held = f"{self.test:,} held out x {eval_rollouts} before and after" if self.test else "none held out"
-        size = "" if self.counted else " (not downloaded; published or usual sizes)"
-        return f"{self.train:,} to learn from, {held}{size}"
-
-
-def mean_problem_tokens(tasks: Sequence[Task]) -> int:
-    """Return the mean length of the problems in tokens, estimated."""
-    return round(sum(estimated_tokens(one.problem) for one in tasks) / max(1, len(tasks)))
-
-
-def source_words(settings: RunSettings) -> str:
-    """Return where a run's tasks come from."""
-    tests = f", held out from {' and '.join(settings.test_data)}" if settings.test_data else ""
-    own = f"{settings.domain}'s own tasks"
-    return f"{settings.data or own}{tests}"
 
 
 class RunPlan(Value):

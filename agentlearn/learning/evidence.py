@@ -290,6 +290,13 @@ class LessonEvidence(Value):
             case _:
                 return ""
 
+    def words(self) -> str:
+        """The evidence on a lesson in words."""
+        exposures = f"{self.shown} rollouts with it and {self.hidden} without it"
+        where = f" on {self.holds_for_words}" if self.holds_for else ""
+        estimate = f"{self.points:+.1f} points [{self.low:+.1f}, {self.high:+.1f}]"
+        return f"{self.label}: {estimate} with {self.model}{where}, {exposures}"
+
 
 def judge(blocks: Iterable[LessonBlock], rules: EvidenceRules | None = None) -> tuple[LessonEvidence, ...]:
     """What is known about every lesson of the blocks, in order of lesson and model.
@@ -538,7 +545,7 @@ def to_park(evidence: Iterable[LessonEvidence], library: Library, *, model: str 
             continue
         worst = min(harmful, key=lambda found: found.points)
         proven = any(found.label == "proven" for found in known[one.id])
-        entry = ToPark(one, worst, f"{_evidence_words(worst)}{', but proven with another model' if proven else ''}")
+        entry = ToPark(one, worst, f"{worst.words()}{', but proven with another model' if proven else ''}")
         (reported if one.origin.kind == "person" or proven else park).append(entry)
     return ParkingPlan(tuple(park), tuple(reported))
 
@@ -568,14 +575,6 @@ def to_evict(
         if (max_lessons is None or lessons <= max_lessons) and (max_tokens is None or tokens <= max_tokens):
             break
         reason = f"the library is full, and this lesson has the least value per token ({value:+.2f} points)"
-        gone.append(ToPark(one, found, f"{reason}: {_evidence_words(found)}"))
+        gone.append(ToPark(one, found, f"{reason}: {found.words()}"))
         lessons, tokens = lessons - 1, tokens - estimated_tokens(one.lesson)
     return tuple(gone)
-
-
-def _evidence_words(one: LessonEvidence) -> str:
-    """The evidence on a lesson in words."""
-    exposures = f"{one.shown} rollouts with it and {one.hidden} without it"
-    where = f" on {one.holds_for_words}" if one.holds_for else ""
-    estimate = f"{one.points:+.1f} points [{one.low:+.1f}, {one.high:+.1f}]"
-    return f"{one.label}: {estimate} with {one.model}{where}, {exposures}"

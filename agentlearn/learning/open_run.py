@@ -1,11 +1,14 @@
-"""The domain, the tasks and the budget of a run, from its settings."""
+"""The domain, the tasks and the budget of a run, from its settings; and how many tasks it has, before it is opened."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 
-from agentlearn.config import BudgetOptions, LearnSettings, OwnAgentOptions, RunSettings, TaskOptions
+from agentlearn.config import ONLINE, BudgetOptions, LearnSettings, OwnAgentOptions, RunSettings, TaskOptions
+from agentlearn.data.gym import GYM, parse_gym
+from agentlearn.data.hub import HUB, published
 from agentlearn.data.overlap import hold_out, overlaps
 from agentlearn.domain.base import Domain, is_domain, load_domain
 from agentlearn.domain.custom import custom_tasks
@@ -14,9 +17,11 @@ from agentlearn.errors import ConfigError, DataError
 from agentlearn.learning.subject import agent_of
 from agentlearn.models.budget import Budget
 from agentlearn.store import Store
+from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.ids import RunId, derive_seed
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Usage
+from agentlearn.types.value import Value
 
 
 def domain_of(settings: TaskOptions, *, imports_reward: bool = True) -> Domain:
@@ -159,3 +164,60 @@ def with_validation(sets: TaskSets, settings: LearnSettings, domain: Domain, *, 
     copies = {one.id for one, _ in overlaps(found, (*sets.test, *sets.train), domain.answer_key)}
     kept = tuple(task for task in found if task.id not in copies)
     return replace(sets, validation=kept or tuple(one for one in sets.train if one.answer is not None) or sets.train)
+
+
+USUAL_TASKS = 60
+"""Usual number of tasks to learn from, and of held-out tasks, of a domain."""
+
+
+class TaskCounts(Value):
+    """How many tasks a run has."""
+
+    train: int
+    test: int
+    counted: bool
+    """Whether the tasks were read and counted. Otherwise the sizes are published or usual ones."""
+    problem_tokens: int = 0
+    """Mean length of a problem; 0 when it is not known."""
+
+    @classmethod
+    def of(cls, settings: RunSettings, domain: Domain) -> "TaskCounts":
+        """Return how many tasks a run has. Local tasks are read; online tasks are not downloaded.
+
+        Raises DataError or ConfigError, as the run would.
+        """
+        sources = [one for one in (settings.data, *settings.test_data) if one is not None]
+        if not any(source.startswith(ONLINE) for source in sources):
+            sets = task_sets(settings, domain)
+            length = mean_problem_tokens(sets.train)
+            return cls(train=len(sets.train), test=len(sets.test), counted=True, problem_tokens=length)
+
+        def size_of(source: str | None) -> int:
+            if source is None:
+                return USUAL_TASKS
+            if source.startswith(HUB):
+                return published(source)[1].rows or USUAL_TASKS
+            if source.startswith(GYM):
+                return int(dict(parse_gym(source).options)["size"])
+            return len(domain.read(Path(source)))
+
+        train, test = size_of(settings.data), 0
+        if settings.limit is not None:
+            train = min(train, settings.limit) if settings.data is not None else settings.limit
+        if settings.evaluate and settings.test_data:
+            test = sum(map(size_of, settings.test_data))
+        elif settings.evaluate:
+            test = round(train * settings.test_share)
+            train -= test
+        return cls(train=train, test=test, counted=False)
+
+    def words(self, eval_rollouts: int) -> str:
+        """Return the numbers in words. eval_rollouts: rollouts per held-out task."""
+        held = f"{self.test:,} held out x {eval_rollouts} before and after" if self.test else "none held out"
+        size = "" if self.counted else " (not downloaded; published or usual sizes)"
+        return f"{self.train:,} to learn from, {held}{size}"
+
+
+def mean_problem_tokens(tasks: Sequence[Task]) -> int:
+    """Return the mean length of the problems in tokens, estimated."""
+    return round(sum(estimated_tokens(one.problem) for one in tasks) / max(1, len(tasks)))

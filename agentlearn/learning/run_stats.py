@@ -273,7 +273,7 @@ def _no_answer_words(trajectory: Trajectory) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RunSnapshot:
+class _RunSnapshot:
     """Counts of a run at one moment, from which warnings are derived."""
 
     groups: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -302,54 +302,55 @@ class RunSnapshot:
     trace: str = "agentlearn trace"
     """The command that lists the run's rollouts."""
 
+    def warnings(self, *, ended: bool = False) -> tuple[RunWarning, ...]:
+        """Return all warnings that hold. ended: no more groups will follow, so even a few without a mixed one count."""
+        found = list[RunWarning]()
+        listed = _TRACE.format(trace=self.trace)
+        total, teach = sum(self.groups.values()), self.groups.get("mixed", 0) + self.taught_wrong
+        useless = {kind: self.groups.get(kind, 0) for kind in _KINDS}
+        useless["all_wrong"] -= self.taught_wrong
+        kind = max(_KINDS, key=lambda one: useless[one])
+        count = useless[kind]
+        one_sided = total >= _MIN_GROUPS and count >= _ONE_KIND * total
+        if total and (one_sided or (ended and not teach)):
+            were, remedy = _KINDS[kind]
+            if kind == "all_wrong" and self.all_wrong is not None:
+                remedy = _SAY_WHY[self.all_wrong]
+            if kind == "all_wrong" and self.no_answers > _NO_ANSWERS * self.rollouts:
+                remedy = "most replies have no answer that can be read, see the note about them"
+            words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy.format(trace=self.trace)}"
+            found.append(RunWarning(code="groups", subject=kind, words=words))
+        of_all = f"of {self.rollouts:,} rollouts"
+        if self.rollouts >= _MIN_ROLLOUTS and self.undecided >= _UNDECIDED * self.rollouts:
+            words = f"{self.undecided:,} {of_all} are undecided and teach nothing: {listed}"
+            found.append(RunWarning(code="undecided", words=words))
+        for code, count in sorted(self.failures.items()):
+            if self.rollouts >= _MIN_ROLLOUTS and count >= _FAILED * self.rollouts:
+                words = f"{count:,} {of_all} failed with {code}: {_REMEDIES.get(code, listed)}"
+                found.append(RunWarning(code="failed", subject=code, words=words))
+        reduced = [one for one in self.limiters if one.lowest <= one.most / 2]
+        if (limiter := min(reduced, key=lambda one: one.lowest, default=None)) is not None:
+            lowest = int(limiter.lowest)
+            why = "answers became slow" if limiter.slow_rounds > limiter.refused_rounds else "it refused more (429)"
+            words = f"the service accepted only {lowest} of {limiter.most} calls at once, because {why}"
+            found.append(RunWarning(code="limiter", words=f"{words}: use --concurrency {lowest}"))
+        if self.max_cost_usd is not None and self.unpriced_calls:
+            words = (
+                f"{self.unpriced_calls:,} calls have no known price and do not count towards --max-cost-usd"
+                f" {self.max_cost_usd:g}: use --max-tokens, which counts them"
+            )
+            found.append(RunWarning(code="unpriced", words=words))
+        for stage, count in sorted(self.malformed.items()):
+            replies = self.replies.get(stage, 0)
+            if replies >= _MIN_REPLIES and count > _MALFORMED * replies:
+                words = (
+                    f"{count:,} of {replies:,} replies of the stage {stage} were malformed: use a stronger --reflector"
+                )
+                found.append(RunWarning(code="malformed", subject=stage, words=words))
+        return tuple(found)
 
-def run_warnings(counts: RunSnapshot, *, ended: bool = False) -> tuple[RunWarning, ...]:
-    """Return all warnings that hold. ended: no more groups will follow, so even a few without a mixed one count."""
-    found = list[RunWarning]()
-    listed = _TRACE.format(trace=counts.trace)
-    total, teach = sum(counts.groups.values()), counts.groups.get("mixed", 0) + counts.taught_wrong
-    useless = {kind: counts.groups.get(kind, 0) for kind in _KINDS}
-    useless["all_wrong"] -= counts.taught_wrong
-    kind = max(_KINDS, key=lambda one: useless[one])
-    count = useless[kind]
-    one_sided = total >= _MIN_GROUPS and count >= _ONE_KIND * total
-    if total and (one_sided or (ended and not teach)):
-        were, remedy = _KINDS[kind]
-        if kind == "all_wrong" and counts.all_wrong is not None:
-            remedy = _SAY_WHY[counts.all_wrong]
-        if kind == "all_wrong" and counts.no_answers > _NO_ANSWERS * counts.rollouts:
-            remedy = "most replies have no answer that can be read, see the note about them"
-        words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy.format(trace=counts.trace)}"
-        found.append(RunWarning(code="groups", subject=kind, words=words))
-    of_all = f"of {counts.rollouts:,} rollouts"
-    if counts.rollouts >= _MIN_ROLLOUTS and counts.undecided >= _UNDECIDED * counts.rollouts:
-        words = f"{counts.undecided:,} {of_all} are undecided and teach nothing: {listed}"
-        found.append(RunWarning(code="undecided", words=words))
-    for code, count in sorted(counts.failures.items()):
-        if counts.rollouts >= _MIN_ROLLOUTS and count >= _FAILED * counts.rollouts:
-            words = f"{count:,} {of_all} failed with {code}: {_REMEDIES.get(code, listed)}"
-            found.append(RunWarning(code="failed", subject=code, words=words))
-    reduced = [one for one in counts.limiters if one.lowest <= one.most / 2]
-    if (limiter := min(reduced, key=lambda one: one.lowest, default=None)) is not None:
-        lowest = int(limiter.lowest)
-        why = "answers became slow" if limiter.slow_rounds > limiter.refused_rounds else "it refused more (429)"
-        words = f"the service accepted only {lowest} of {limiter.most} calls at once, because {why}"
-        found.append(RunWarning(code="limiter", words=f"{words}: use --concurrency {lowest}"))
-    if counts.max_cost_usd is not None and counts.unpriced_calls:
-        words = (
-            f"{counts.unpriced_calls:,} calls have no known price and do not count towards --max-cost-usd"
-            f" {counts.max_cost_usd:g}: use --max-tokens, which counts them"
-        )
-        found.append(RunWarning(code="unpriced", words=words))
-    for stage, count in sorted(counts.malformed.items()):
-        replies = counts.replies.get(stage, 0)
-        if replies >= _MIN_REPLIES and count > _MALFORMED * replies:
-            words = f"{count:,} of {replies:,} replies of the stage {stage} were malformed: use a stronger --reflector"
-            found.append(RunWarning(code="malformed", subject=stage, words=words))
-    return tuple(found)
 
-
-def fallen_reward(
+def _fallen_reward(
     epoch: int, before: Mapping[str, float], now: Mapping[str, float], *, comparisons: int, seed: int, best: str
 ) -> RunWarning | None:
     """Return a warning if the reward of an epoch is lower than in the epoch before, on the tasks that both visited.
@@ -442,7 +443,7 @@ class RunMonitor:
 
     def epoch_done(self, epoch: int, best: str) -> None:
         """Warn if the reward fell in an epoch that is over. best: the best version so far, in words."""
-        warning = fallen_reward(
+        warning = _fallen_reward(
             epoch,
             self.stats.task_rewards(epoch - 1),
             self.stats.task_rewards(epoch),
@@ -466,7 +467,7 @@ class RunMonitor:
         """
         stats, settings, states = self.stats, self.settings, self.endpoint_states
         agents = {code: n for code, n in stats.failures.items() if code not in stats.undecided or code in _REMEDIES}
-        snapshot = RunSnapshot(
+        snapshot = _RunSnapshot(
             groups=stats.groups if settings.group_size > 1 else {},
             taught_wrong=stats.taught_wrong,
             all_wrong=settings.all_wrong if isinstance(settings, GroupOptions) else None,
@@ -481,7 +482,7 @@ class RunMonitor:
             unpriced_calls=self.call_context.budget.unpriced_calls,
             trace=command_words("trace", self.call_context.run, store=settings.store),
         )
-        return (*run_warnings(snapshot, ended=ended), *self._noticed)
+        return (*snapshot.warnings(ended=ended), *self._noticed)
 
     def _report_warnings(self) -> None:
         """Report each warning once."""

@@ -12,12 +12,13 @@ from agentlearn.config import OwnAgentOptions, default_model
 from agentlearn.config.environment import default_store
 from agentlearn.domain.base import Domain, installed_domains, is_domain, is_source, load_domain
 from agentlearn.domain.custom import CustomTasks, default_reward, find_reward, judged_tasks, load_object, name_for
-from agentlearn.domain.custom.reward import error_words, short
+from agentlearn.domain.custom.reward import error_words
 from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, reward_from, tasks_from
 from agentlearn.errors import ConfigError
 from agentlearn.models.endpoint import model_name
 from agentlearn.printing import stdout_for_results
 from agentlearn.store import Store
+from agentlearn.text import short_repr
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Groups
 from agentlearn.types.task import Split, Task
@@ -222,7 +223,7 @@ def _made(found: Any, reference: str) -> Any:
     from pydantic_ai.agent import AbstractAgent
 
     if not callable(found) or (isinstance(found, type) and issubclass(found, AbstractAgent)):
-        raise _no_agent(f"is {short(found)}", reference)
+        raise _no_agent(f"is {short_repr(found)}", reference)
     try:
         signature(found).bind()
     except (TypeError, ValueError):  # it takes arguments, or is built in
@@ -239,7 +240,7 @@ def _made(found: Any, reference: str) -> Any:
         made.close()
         raise _no_agent("is async and takes no arguments", reference)
     if not _agent(made) and not callable(made):
-        raise _no_agent(f"returned {short(made)}", reference)
+        raise _no_agent(f"returned {short_repr(made)}", reference)
     return made
 
 

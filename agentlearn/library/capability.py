@@ -2,7 +2,7 @@
 
 import copy
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,7 +16,7 @@ from pydantic_ai.tools import RunContext
 
 from agentlearn.errors import LibraryError
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
-from agentlearn.library.shown import Shown, asked_in, hidden_in_episode, share_of, text_of
+from agentlearn.library.shown import Shown, hidden_in_episode, share_of, text_of
 from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId
@@ -171,7 +171,7 @@ class Experiences(AbstractCapability[Any]):
         """Return the lessons for the prompt of this run, in one version, which holds for the whole run."""
         if self._choice is not None:
             return self.bound()
-        return await self.for_query(text_of(ctx.prompt) or asked_in(ctx.messages))
+        return await self.for_query(text_of(ctx.prompt) or _asked_in(ctx.messages))
 
     async def before_run(self, ctx: RunContext[Any]) -> None:
         """Remember the span of the run; there is none where the agent is not instrumented."""
@@ -255,3 +255,12 @@ class Experiences(AbstractCapability[Any]):
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>{self.library._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
+
+
+def _asked_in(messages: Iterable[Any]) -> str:
+    """The last user prompt in messages of pydantic-ai, for a run that continues without one of its own."""
+    for message in reversed(list(messages)):
+        for part in reversed(getattr(message, "parts", ())):
+            if getattr(part, "part_kind", "") == "user-prompt":
+                return text_of(part.content)
+    return ""

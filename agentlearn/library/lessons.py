@@ -156,7 +156,7 @@ class _ClientCalls:
 
     def open(self) -> None:
         """Count one more open block. Raises MissingExtra without a package, LibraryError when `openai` has changed."""
-        classes = client_bases()
+        classes = _client_bases()
         with self._lock:
             if not self._open:
                 self._replace(classes)
@@ -213,7 +213,7 @@ class _ClientCalls:
 
 
 @cache
-def client_bases() -> tuple[type, ...]:
+def _client_bases() -> tuple[type, ...]:
     """The classes that send requests, two of each installed package, after a test that calls go through them."""
     found: list[type] = []
     for package in _PACKAGES:

@@ -97,15 +97,6 @@ def text_of(prompt: object) -> str:
     return found if isinstance(found, str) else ""
 
 
-def asked_in(messages: Iterable[Any]) -> str:
-    """The last user prompt in messages of pydantic-ai, for a run that continues without one of its own."""
-    for message in reversed(list(messages)):
-        for part in reversed(getattr(message, "parts", ())):
-            if getattr(part, "part_kind", "") == "user-prompt":
-                return text_of(part.content)
-    return ""
-
-
 _MOST_HIDDEN = 0.5
 """Largest share of an application's episodes that a lesson may be hidden in."""
 _HEX_DIGITS = 13

@@ -75,6 +75,31 @@ class _Said:
             order=(_content(ordered["sooner"]), _content(ordered["later"])) if ordered else None,
         )
 
+    def why(self, other: "_Said") -> str:
+        """Why two lessons say the opposite; empty when they do not."""
+
+        def alike(first: _WordSet, second: _WordSet, share: float = _ALIKE) -> bool:
+            return bool(first and second) and len(first & second) >= share * len(first | second)
+
+        def held(first: _WordSet, second: _WordSet) -> bool:
+            """Whether most of the smaller text stands in the other."""
+            return len(first & second) >= _ALIKE * min(len(first), len(second))
+
+        if self.situation != other.situation and not alike(self.situation, other.situation, _SAME_SITUATION):
+            return ""
+        if self.negated != other.negated and alike(self.decision, other.decision):
+            return "one says to do it, the other not to"
+        if self.order and other.order and all((*self.order, *other.order)):
+            (first, last), (theirs, their_last) = self.order, other.order
+            if held(first, their_last) and held(last, theirs) and not (held(first, theirs) and held(last, their_last)):
+                return "they say the opposite order"
+        only, others = self.plain - other.plain, other.plain - self.plain
+        if self.negated == other.negated and len(only) == len(others) == 1:
+            pair = (next(iter(only)), next(iter(others)))
+            if pair in _opposites() and len((self.plain & other.plain) - _STOP) >= _FEWEST_SHARED:
+                return f"one says {pair[0]!r} where the other says {pair[1]!r}"
+        return ""
+
 
 def opposite_pairs(texts: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     """Yield pairs of texts that say the opposite, each with why. The first number of a pair is the smaller one."""
@@ -85,36 +110,10 @@ def opposite_pairs(texts: Sequence[str]) -> Iterator[tuple[int, int, str]]:
             at for word in one.decision for at in by_word.get(word, ()) if len(by_word[word]) <= _MOST_COMMON
         )
         for at in sorted(other for other, count in shared.items() if count >= _FEWEST_SHARED):
-            if why := _why(said[at], one):
+            if why := said[at].why(one):
                 yield at, number, why
         for word in one.decision:
             by_word[word].append(number)
-
-
-def _why(one: _Said, other: _Said) -> str:
-    """Why two lessons say the opposite; empty when they do not."""
-
-    def alike(first: _WordSet, second: _WordSet, share: float = _ALIKE) -> bool:
-        return bool(first and second) and len(first & second) >= share * len(first | second)
-
-    def held(first: _WordSet, second: _WordSet) -> bool:
-        """Whether most of the smaller text stands in the other."""
-        return len(first & second) >= _ALIKE * min(len(first), len(second))
-
-    if one.situation != other.situation and not alike(one.situation, other.situation, _SAME_SITUATION):
-        return ""
-    if one.negated != other.negated and alike(one.decision, other.decision):
-        return "one says to do it, the other not to"
-    if one.order and other.order and all((*one.order, *other.order)):
-        (first, last), (theirs, their_last) = one.order, other.order
-        if held(first, their_last) and held(last, theirs) and not (held(first, theirs) and held(last, their_last)):
-            return "they say the opposite order"
-    only, others = one.plain - other.plain, other.plain - one.plain
-    if one.negated == other.negated and len(only) == len(others) == 1:
-        pair = (next(iter(only)), next(iter(others)))
-        if pair in _opposites() and len((one.plain & other.plain) - _STOP) >= _FEWEST_SHARED:
-            return f"one says {pair[0]!r} where the other says {pair[1]!r}"
-    return ""
 
 
 def _content(text: str) -> _WordSet:

@@ -80,6 +80,17 @@ class Message:
 
         return self.text, [(call.name, value(call.arguments)) for call in self.calls]
 
+    def written(self) -> str:
+        """Return text and calls of a message: verbatim if known, else with each call on its own lines."""
+        if self.verbatim:
+            return self.verbatim
+        between = "\n" if self.calls and self.text and not self.text.endswith("\n") else ""
+        bodies = (
+            f'{{"name": {json.dumps(one.name, ensure_ascii=False)}, "arguments": {one.arguments}}}'
+            for one in self.calls
+        )
+        return self.text + between + "\n".join(f"{CALL}{body}{CALL_END}" for body in bodies)
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -299,7 +310,7 @@ TEMPLATE = """\
 
 def conversation_text(messages: Sequence[Message], tools: Sequence[str] = (), *, answer: bool = True) -> str:
     """Return the conversation as text. tools: their names; answer: whether to add the start of an answer."""
-    turns = (f"{START}{one.role}\n{message_text(one)}{END}\n" for one in messages if one.role != "system")
+    turns = (f"{START}{one.role}\n{one.written()}{END}\n" for one in messages if one.role != "system")
     return system_text(messages, tools) + "".join(turns) + (ANSWER if answer else "")
 
 
@@ -308,14 +319,3 @@ def system_text(messages: Sequence[Message], tools: Sequence[str] = ()) -> str:
     said = [message.text for message in messages if message.role == "system" and message.text]
     offered = [TOOLS + ", ".join(tools)] if tools else []
     return f"{START}system\n" + "\n\n".join(said + offered) + f"{END}\n" if said or offered else ""
-
-
-def message_text(message: Message) -> str:
-    """Return text and calls of a message: verbatim if known, else with each call on its own lines."""
-    if message.verbatim:
-        return message.verbatim
-    between = "\n" if message.calls and message.text and not message.text.endswith("\n") else ""
-    bodies = (
-        f'{{"name": {json.dumps(one.name, ensure_ascii=False)}, "arguments": {one.arguments}}}' for one in message.calls
-    )
-    return message.text + between + "\n".join(f"{CALL}{body}{CALL_END}" for body in bodies)

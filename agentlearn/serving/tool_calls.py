@@ -54,6 +54,82 @@ class _Reply:
     text: str
     schemas: _Schemas
 
+    def calls(self, begin: int, dialect: "_Dialect") -> _Read | None:
+        """The calls with which the text ends, and where they begin; None when it ends with none of this form."""
+        text, at = self.text, begin
+        while found := (dialect.opening.match if dialect.bare else dialect.opening.search)(text, at):
+            calls: list[_Call] = []
+            at = _skip(dialect.between, text, found.end())
+            while at < len(text) and (read := dialect.item(self, at, dialect)):
+                calls += read[0]
+                at = _skip(dialect.between, text, read[1])
+            if calls and at == len(text):
+                said = _said(text[begin : found.start()])
+                if said is None or dialect.closing.search(said):
+                    return None  # a draft in a thought, or behind a call that is malformed
+                return [(_tool_name(name, self.schemas), arguments) for name, arguments in calls], found.start()
+            if dialect.bare:
+                return None
+            at = max(at, found.end(), found.start() + 1)
+        return None
+
+    def json_item(self, at: int, dialect: "_Dialect") -> _Read | None:
+        """`{"name": …, "arguments": {…}}`, or a list of such objects."""
+        text = self.text
+        found = _json_value(text, at) if text.startswith(("{", "["), at) else None
+        if found is None:
+            return None
+        value, end = found
+        calls: list[_Call] = []
+        for one in cast("list[object]", value) if isinstance(value, list) else [value]:
+            call = _json_call(one, text[at:end], bare=dialect.bare)
+            if call is None:
+                return None
+            calls.append(call)
+        return (calls, end) if calls else None
+
+    def named_json_item(self, at: int, dialect: "_Dialect") -> _Read | None:
+        """A name, then its arguments as a JSON object."""
+        text = self.text
+        named = dialect.name.match(text, at)
+        found = _json_value(text, named.end()) if named and text.startswith("{", named.end()) else None
+        if named is None or found is None or not isinstance(found[0], dict):
+            return None
+        return [(named["name"], _written(text[named.end() : found[1]], found[0]))], found[1]
+
+    def python_item(self, at: int, dialect: "_Dialect") -> _Read | None:
+        """Calls as Python writes them, with named arguments: a list of calls, or one call per line."""
+        text = self.text
+        if not dialect.name.match(text, at):
+            return None
+        ends = [found.start() for found in dialect.closing.finditer(text, at)] or [len(text)]
+        for end in (ends[0], ends[-1]):  # the last, because the mark may also stand in an argument
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # about backslashes in the model's strings
+                    written = ast.parse(text[at:end].strip())
+                calls = [call for line in written.body for call in _python_calls(line)]
+            except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+                continue
+            return (calls, end) if calls else None
+        return None
+
+    def gemma_item(self, at: int, dialect: "_Dialect") -> _Read | None:
+        """`call:name{key:value}` with keys without quotation marks, and tokens around text."""
+        text = self.text
+        named = dialect.name.match(text, at)
+        if named is None:
+            return None
+        closed = dialect.closing.search(text, named.end())
+        end = closed.start() if closed else len(text)
+        parts = re.split(r'<\|"\|>|<escape>', text[named.end() : end])
+        written = [re.sub(r"([{,]\s*)([\w.-]+)\s*:", r'\1"\2":', part) for part in parts]
+        written[1::2] = [json.dumps(part, ensure_ascii=False) for part in parts[1::2]]
+        found = _json_value("".join(written), 0)
+        if found is None or not isinstance(found[0], dict) or "".join(written)[found[1] :].strip():
+            return None
+        return [(named["name"], json.dumps(found[0], ensure_ascii=False))], end
+
 
 @dataclass(frozen=True, slots=True)
 class _Dialect:
@@ -85,7 +161,7 @@ def parse_calls(text: str, tools: Sequence[Tool] | None = None, *, prompt: str =
     reply = _Reply(begun + text, schemas)
     for begin in _beginnings(reply.text, prompt):
         for dialect in DIALECTS:
-            read = _calls(reply, begin, dialect)
+            read = reply.calls(begin, dialect)
             if read is None:
                 continue
             calls, first = read
@@ -93,26 +169,6 @@ def parse_calls(text: str, tools: Sequence[Tool] | None = None, *, prompt: str =
                 continue
             return ParsedAnswer(reply.text[len(begun) : first].strip(), tuple(calls))
     return ParsedAnswer(text)
-
-
-def _calls(reply: _Reply, begin: int, dialect: _Dialect) -> _Read | None:
-    """The calls with which the text ends, and where they begin; None when it does not end with calls of this form."""
-    text, at = reply.text, begin
-    while found := (dialect.opening.match if dialect.bare else dialect.opening.search)(text, at):
-        calls: list[_Call] = []
-        at = _skip(dialect.between, text, found.end())
-        while at < len(text) and (read := dialect.item(reply, at, dialect)):
-            calls += read[0]
-            at = _skip(dialect.between, text, read[1])
-        if calls and at == len(text):
-            said = _said(text[begin : found.start()])
-            if said is None or dialect.closing.search(said):
-                return None  # a draft in a thought, or behind a call that is malformed
-            return [(_tool_name(name, reply.schemas), arguments) for name, arguments in calls], found.start()
-        if dialect.bare:
-            return None
-        at = max(at, found.end(), found.start() + 1)
-    return None
 
 
 def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
@@ -160,22 +216,6 @@ def _said(before: str) -> str | None:
 # Readers of one call.
 
 
-def _json_item(reply: _Reply, at: int, dialect: _Dialect) -> _Read | None:
-    """`{"name": …, "arguments": {…}}`, or a list of such objects."""
-    text = reply.text
-    found = _json_value(text, at) if text.startswith(("{", "["), at) else None
-    if found is None:
-        return None
-    value, end = found
-    calls: list[_Call] = []
-    for one in cast("list[object]", value) if isinstance(value, list) else [value]:
-        call = _json_call(one, text[at:end], bare=dialect.bare)
-        if call is None:
-            return None
-        calls.append(call)
-    return (calls, end) if calls else None
-
-
 def _json_call(value: object, body: str, *, bare: bool) -> _Call | None:
     """A call in a JSON value. Arguments may be an object, or its text."""
     match value:
@@ -197,34 +237,6 @@ def _json_call(value: object, body: str, *, bare: bool) -> _Call | None:
     if inner is None or not isinstance(inner[0], dict) or cast("str", arguments)[inner[1] :].strip():
         return None
     return name, _written(cast("str", arguments).strip(), inner[0])
-
-
-def _named_json_item(reply: _Reply, at: int, dialect: _Dialect) -> _Read | None:
-    """A name, then its arguments as a JSON object."""
-    text = reply.text
-    named = dialect.name.match(text, at)
-    found = _json_value(text, named.end()) if named and text.startswith("{", named.end()) else None
-    if named is None or found is None or not isinstance(found[0], dict):
-        return None
-    return [(named["name"], _written(text[named.end() : found[1]], found[0]))], found[1]
-
-
-def _python_item(reply: _Reply, at: int, dialect: _Dialect) -> _Read | None:
-    """Calls as Python writes them, with named arguments: a list of calls, or one call per line."""
-    text = reply.text
-    if not dialect.name.match(text, at):
-        return None
-    ends = [found.start() for found in dialect.closing.finditer(text, at)] or [len(text)]
-    for end in (ends[0], ends[-1]):  # the last, because the mark may also stand in an argument
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about backslashes in the model's strings
-                written = ast.parse(text[at:end].strip())
-            calls = [call for line in written.body for call in _python_calls(line)]
-        except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-            continue
-        return (calls, end) if calls else None
-    return None
 
 
 def _python_calls(line: ast.stmt) -> list[_Call]:
@@ -278,7 +290,7 @@ class _Tags:
             return None
         at = _skip(_SPACE, text, named.end())
         if text.startswith("{", at):
-            return _named_json_item(reply, named.start(), dialect)
+            return reply.named_json_item(named.start(), dialect)
         name = _tool_name(named["name"].strip(), schemas)
         arguments: dict[str, object] = {}
         while argument := self.argument.match(text, at):
@@ -296,23 +308,6 @@ class _Tags:
         if not arguments and not (closed and dialect.closing.match(text, at)):
             return None
         return [(name, json.dumps(arguments, ensure_ascii=False))], at
-
-
-def _gemma_item(reply: _Reply, at: int, dialect: _Dialect) -> _Read | None:
-    """`call:name{key:value}` with keys without quotation marks, and tokens around text."""
-    text = reply.text
-    named = dialect.name.match(text, at)
-    if named is None:
-        return None
-    closed = dialect.closing.search(text, named.end())
-    end = closed.start() if closed else len(text)
-    parts = re.split(r'<\|"\|>|<escape>', text[named.end() : end])
-    written = [re.sub(r"([{,]\s*)([\w.-]+)\s*:", r'\1"\2":', part) for part in parts]
-    written[1::2] = [json.dumps(part, ensure_ascii=False) for part in parts[1::2]]
-    found = _json_value("".join(written), 0)
-    if found is None or not isinstance(found[0], dict) or "".join(written)[found[1] :].strip():
-        return None
-    return [(named["name"], json.dumps(found[0], ensure_ascii=False))], end
 
 
 # Values.
@@ -388,7 +383,7 @@ _PYTHON_CALL = r"\[?\s*[A-Za-z_][\w.]*\("
 def _dialect(
     opening: str,
     closing: str = r"(?!)",
-    item: Callable[[_Reply, int, _Dialect], _Read | None] = _json_item,
+    item: Callable[[_Reply, int, _Dialect], _Read | None] = _Reply.json_item,
     name: str = r"(?!)",
     *,
     behind: str = r"(?!)",
@@ -435,19 +430,19 @@ DIALECTS: tuple[_Dialect, ...] = (
     _dialect("<tool_call>", "</tool_call>", _ARGUMENT_TAGS, rf"{_NAME}(?=\s*<)"),
     # Mistral: a list, or names with arguments
     _dialect(r"\[TOOL_CALLS\]", r"\[/TOOL_CALLS\]"),
-    _dialect(r"\[TOOL_CALLS\]", r"(?!)", _named_json_item, rf"{_NAME}(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*"),
+    _dialect(r"\[TOOL_CALLS\]", r"(?!)", _Reply.named_json_item, rf"{_NAME}(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*"),
     # gpt-oss
     _dialect(
         r"(?:<\|start\|>assistant)?(?:<\|channel\|>\w+)? ?(?=to=functions\.)",
         r"<\|call\|>",
-        _named_json_item,
+        _Reply.named_json_item,
         rf"to=functions\.{_NAME}(?:\s|\w|<\|channel\|>|<\|constrain\|>)*<\|message\|>",
     ),
     # DeepSeek V3 and R1, DeepSeek V3.1
     _dialect(
         "<｜tool▁calls?▁begin｜>",
         "<｜tool▁calls?▁end｜>",
-        _named_json_item,
+        _Reply.named_json_item,
         rf"(?:function<｜tool▁sep｜>)?{_NAME}(?:<｜tool▁sep｜>)?\s*(?:```json)?\s*",
         behind="```",
     ),
@@ -455,7 +450,7 @@ DIALECTS: tuple[_Dialect, ...] = (
     _dialect(
         r"<\|tool_calls_section_begin\|>|<\|tool_call_begin\|>",
         r"<\|tool_call_end\|>|<\|tool_calls_section_end\|>",
-        _named_json_item,
+        _Reply.named_json_item,
         rf"{_NAME}(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*",
     ),
     # MiniMax M2
@@ -484,18 +479,18 @@ DIALECTS: tuple[_Dialect, ...] = (
     _dialect(r"<\|START_ACTION\|>", r"<\|END_ACTION\|>"),
     _dialect(r"<\|action_start\|>\s*<\|plugin\|>", r"<\|action_end\|>"),
     # Functionary 3.2
-    _dialect(rf"{_BEGUN}(?=\w)", r"(?!)", _named_json_item, rf"{_NAME}\n"),
+    _dialect(rf"{_BEGUN}(?=\w)", r"(?!)", _Reply.named_json_item, rf"{_NAME}\n"),
     # Gemma 4, FunctionGemma
     _dialect(
-        r"<\|tool_call>|<start_function_call>", r"<tool_call\|>|<end_function_call>", _gemma_item, f"call:{_NAME}"
+        r"<\|tool_call>|<start_function_call>", r"<tool_call\|>|<end_function_call>", _Reply.gemma_item, f"call:{_NAME}"
     ),
     # Llama 4; LFM 2; OLMo 3
-    _dialect(r"<\|python_start\|>", r"<\|python_end\|>", _python_item, _PYTHON_CALL),
-    _dialect(r"<\|tool_call_start\|>", r"<\|tool_call_end\|>", _python_item, _PYTHON_CALL),
-    _dialect("<function_calls>", "</function_calls>", _python_item, _PYTHON_CALL),
+    _dialect(r"<\|python_start\|>", r"<\|python_end\|>", _Reply.python_item, _PYTHON_CALL),
+    _dialect(r"<\|tool_call_start\|>", r"<\|tool_call_end\|>", _Reply.python_item, _PYTHON_CALL),
+    _dialect("<function_calls>", "</function_calls>", _Reply.python_item, _PYTHON_CALL),
     # Llama 3: with its mark, and bare; xLAM: a bare list
     _dialect(r"<\|python_tag\|>"),
     _dialect(r"\s*(?=[{\[])", bare=True),
     # Llama 3.2 and 4
-    _dialect(r"\s*(?=\[)", r"(?!)", _python_item, _PYTHON_CALL, bare=True),
+    _dialect(r"\s*(?=\[)", r"(?!)", _Reply.python_item, _PYTHON_CALL, bare=True),
 )

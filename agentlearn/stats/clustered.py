@@ -34,13 +34,6 @@ def between(name: str, value: float, low: float, high: float) -> float:
     return value
 
 
-def not_negative(name: str, value: float) -> float:
-    """The value, if it is finite and not negative. Raises ConfigError otherwise, also for NaN."""
-    if not 0 <= value < math.inf:
-        raise ConfigError(f"{name} is {value!r}; it must be finite and not negative")
-    return value
-
-
 # Decimal digits of precision: enough for exact rounding to a double.
 _DIGITS = 30
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from statistics import NormalDist
 
 from agentlearn.errors import ConfigError
-from agentlearn.stats.clustered import between, finite_numbers, grouped, not_negative, quantile
+from agentlearn.stats.clustered import between, finite_numbers, grouped, quantile
 from agentlearn.stats.score import chance_of_missing
 from agentlearn.types.value import Value
 
@@ -21,7 +21,7 @@ _DEPTH = 45.0
 _STEPS_PER_WIDTH = 6
 
 
-def power_of(
+def _power_of(
     shift: float, degrees: float, *, alpha: float = 0.05, step: float = 0.0, least: float | None = None
 ) -> float:
     """Probability that a two-sided t test at `alpha` rejects if the effect is `shift` standard errors; within 1e-10.
@@ -37,7 +37,7 @@ def power_of(
 
 
 def _rough_power_of(shift: float, degrees: float, *, alpha: float = 0.05) -> float:
-    """`power_of` by normal approximations, about a hundred times faster: good enough to start a search near its end.
+    """`_power_of` by normal approximations, about a hundred times faster: good enough to start a search near its end.
 
     Sources: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5 for the quantile and 26.7.10.
     """
@@ -48,7 +48,7 @@ def _rough_power_of(shift: float, degrees: float, *, alpha: float = 0.05) -> flo
 
 
 @lru_cache(maxsize=512)
-def detectable_shift(degrees: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
+def _detectable_shift(degrees: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
     """The effect, in standard errors, that a two-sided t test at `alpha` detects with `power`.
 
     Raises ConfigError for degrees not above 0, and unless 0 < alpha < power < 1 (without any effect, power is alpha).
@@ -159,7 +159,7 @@ def guessed_parts(
     tasks' true differences. Raises ConfigError for impossible numbers.
     """
     between("baseline", baseline, 0, 1)
-    not_negative("difference_spread", difference_spread)
+    _not_negative("difference_spread", difference_spread)
     within = baseline * (1 - baseline) - task_spread**2
     if not (task_spread >= 0 and within >= 0):
         largest = math.sqrt(baseline * (1 - baseline))
@@ -301,7 +301,7 @@ class PlannedComparison:
         shift, degrees = abs(effect) / error, self._degrees(tasks)
         if not rough:
             bound = least / error if self.most_lost else None
-            return power_of(shift, degrees, alpha=self.alpha, step=step / error, least=bound)
+            return _power_of(shift, degrees, alpha=self.alpha, step=step / error, least=bound)
         sure = _rough_power_of(max(0.0, shift - step / error), degrees, alpha=self.alpha)
         return min(sure, NormalDist().cdf(shift - least / error)) if least else sure
 
@@ -335,12 +335,19 @@ def detectable_from_error(standard_error: float, degrees: float, *, power: float
 
     Raises ConfigError for an error that is negative or not finite, and unless 0 < alpha < power < 1.
     """
-    not_negative("standard_error", standard_error)
+    _not_negative("standard_error", standard_error)
     between("alpha", alpha, 0, 1)
     between("power", power, alpha, 1)
     if degrees <= 0:
         return math.inf
-    return detectable_shift(degrees, power=power, alpha=alpha) * standard_error
+    return _detectable_shift(degrees, power=power, alpha=alpha) * standard_error
+
+
+def _not_negative(name: str, value: float) -> float:
+    """The value, if it is finite and not negative. Raises ConfigError otherwise, also for NaN."""
+    if not 0 <= value < math.inf:
+        raise ConfigError(f"{name} is {value!r}; it must be finite and not negative")
+    return value
 
 
 def _fewest(enough: Callable[[int, bool], bool], start: int) -> int | None:

@@ -54,25 +54,24 @@ def _rows_by_commit(connection: duckdb.DuckDBPyConnection) -> str:
     return f"SELECT seq, count(*) AS n FROM ({parts}) GROUP BY seq"
 
 
-def _counted(path: Path, tables: Sequence[str]) -> tuple[dict[str, int], dict[str, duckdb.Error]]:
-    """Number of rows of each table, after reading all its blocks, and the errors of those that cannot be read.
+def _counted(connection: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> dict[str, int]:
+    """Number of rows of each table, after reading all its blocks. Raises duckdb.Error, also for one damaged table."""
+    reading = 'SELECT count(*), bit_xor(hash(t)) FROM "{}" t'
+    return {table: int(connection.execute(reading.format(table)).fetchall()[0][0]) for table in tables}
 
-    After an error the database is opened again for each table, because a damaged block can invalidate a connection.
+
+def _counted_apart(path: Path, tables: Sequence[str]) -> tuple[dict[str, int], dict[str, duckdb.Error]]:
+    """Number of rows of each table that can be read, and the errors of the others.
+
+    The database is opened again for each table, because a damaged block can invalidate a connection.
     """
     counts, errors = dict[str, int](), dict[str, duckdb.Error]()
-    for part in (tables, *([table] for table in tables if len(tables) > 1)):
+    for table in tables:
         try:
             with open_read_only(path) as connection:
-                for table in part:
-                    found = connection.execute(f'SELECT count(*), bit_xor(hash(t)) FROM "{table}" t').fetchall()
-                    counts[table] = int(found[0][0])
+                counts |= _counted(connection, [table])
         except duckdb.Error as error:
-            if len(part) == 1:
-                errors[part[0]] = error
-                counts.pop(part[0], None)
-        else:
-            if len(part) == len(tables):
-                break
+            errors[table] = error
     return counts, errors
 
 
@@ -142,21 +141,28 @@ def _report(directory: Path) -> StoreReport:
     state: DatabaseState | None = None
     try:
         if path.exists():
+            damage: duckdb.Error | None = None
             with open_read_only(path) as connection:
                 has_schema(connection, directory)
                 state = DatabaseState.read(connection, mark)
+                for one in database_contradictions(mark, state):
+                    add(*one)
                 names = [table for table, _ in connection.execute(_SIZES).fetchall()]
-            for one in database_contradictions(mark, state):
-                add(*one)
-            tables, errors = _counted(path, names)
-            for table, error in errors.items():
-                add("unreadable_table", f"table {table} cannot be read: {error_line(error)}")
-            if not errors:
-                with open_read_only(path) as connection:
+                try:
+                    tables = _counted(connection, names)
+                except duckdb.Error as error:
+                    damage = error
+                else:
                     rows = _rows_by_commit(connection)
                     for code, (words, query) in _RELATIONS.items():
                         if (count := connection.execute(query.format(rows=rows)).fetchall()[0][0]) > 0:
                             add(code, f"{count} {words}", _BACKUP)
+            if damage is not None:
+                tables, errors = _counted_apart(path, names)
+                for table, error in errors.items():
+                    add("unreadable_table", f"table {table} cannot be read: {error_line(error)}")
+                if not errors:
+                    raise damage
         elif mark is not None and mark.only_journal:  # a recorder began the store, and nobody has opened it yet
             state = DatabaseState(None, 0, 0, 0)
         else:
@@ -366,10 +372,10 @@ class _StoreRepair:
         Also where the end of the file is missing: it may have held an index, which is not read with its table.
         """
         path = self._directory / DATABASE
-        with open_read_only(path) as connection:
-            tables = [table for table, _ in connection.execute(_SIZES).fetchall()]
-        if not self._short and not _counted(path, tables)[1]:
-            return {}
+        with suppress(duckdb.Error), open_read_only(path) as connection:
+            _counted(connection, [table for table, _ in connection.execute(_SIZES).fetchall()])
+            if not self._short:
+                return {}
         draft = self._directory / f"{DATABASE}.draft"
         parts = (draft, draft.with_name(draft.name + ".wal"))
         try:

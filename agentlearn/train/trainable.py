@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import nn
@@ -14,9 +14,9 @@ from agentlearn.domain.demo import lab_model
 from agentlearn.learning.batch_runner import rollouts_at_once
 from agentlearn.models.call_settings import call_settings
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_service
-from agentlearn.train.distributed.sharding import layout_of
+from agentlearn.train.distributed.sharding import gather_model, is_sharded, layout_of
 from agentlearn.train.distributed.spread_engine import SpreadEngine, spread_over
-from agentlearn.train.distributed.torchrun import CONNECTED, whole_model
+from agentlearn.train.distributed.torchrun import CONNECTED, all_processes
 from agentlearn.train.engine.torch_engine import RoundBarrier, TorchEngine, context_limit
 from agentlearn.train.serving.local import serve_model
 from agentlearn.train.serving.vllm import VllmService, existing_vllm, vllm_endpoint
@@ -114,9 +114,17 @@ class _ServedWeights:
 
     async def synchronise(self, model: nn.Module) -> None:
         """Give the server the model's weights. Raises WeightsDiffer when it does not use them, EndpointError."""
-        model = await asyncio.to_thread(whole_model, model)
+        model = await asyncio.to_thread(_whole_model, model)
         await self.service.sync(model)
         self.sha256 = await asyncio.to_thread(weights_hash, model)
+
+
+def _whole_model(model: nn.Module) -> nn.Module:
+    """The model itself; of a sharded model, a copy on the CPU with all weights. Called by the leader. Blocks."""
+    if not is_sharded(model):
+        return model
+    with all_processes("gather"):
+        return cast("nn.Module", gather_model(model))
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agentlearn.config import LAB
+from agentlearn.config import LAB, RunSettings
 from agentlearn.config.model_folders import model_path
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom.reward import check_reference
@@ -17,14 +17,12 @@ from agentlearn.learning.costs import (
     HELD_OUT,
     RolloutSize,
     StageEstimate,
-    TaskCounts,
     assumed_rollouts,
     latest_run,
     refuse_unpriced,
-    source_words,
     usual_shape,
 )
-from agentlearn.learning.open_run import domain_of
+from agentlearn.learning.open_run import TaskCounts, domain_of
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_settings import context_of
 from agentlearn.store import read_store
@@ -227,7 +225,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         size_bytes=size_bytes,
         parameters=parameters,
         trained=f"an adapter of rank {rank}" if rank else "all weights",
-        data=source_words(settings),
+        data=_source_words(settings),
         tasks=counts,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
@@ -248,6 +246,13 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         refusals=refusals,
         notes=tuple(filter(None, (context_note(settings),))),
     )
+
+
+def _source_words(settings: RunSettings) -> str:
+    """Return where a run's tasks come from."""
+    tests = f", held out from {' and '.join(settings.test_data)}" if settings.test_data else ""
+    own = f"{settings.domain}'s own tasks"
+    return f"{settings.data or own}{tests}"
 
 
 def _expected(

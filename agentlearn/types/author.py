@@ -46,6 +46,10 @@ class Author(Value):
         words = _WORDS.get(self.kind, self.kind)
         return f"{words} ({self.name})" if self.name else words
 
+    def is_trusted(self, trust: Collection[str]) -> bool:
+        """Whether the author is no stranger, or one of those that somebody means to trust."""
+        return not self.stranger or self.kind in trust or f"{self.kind}:{self.name}" in trust
+
 
 def _trust(given: Any) -> Any:
     if not isinstance(given, str):
@@ -66,8 +70,3 @@ TrustedAuthor = Annotated[str, BeforeValidator(_trust)]
 def strangers(authors: Iterable[Author]) -> tuple[Author, ...]:
     """Return the strangers among authors, each once, sorted."""
     return tuple(sorted(frozenset(one for one in authors if one.stranger), key=lambda one: (one.kind, one.name)))
-
-
-def is_trusted(author: Author, trust: Collection[str]) -> bool:
-    """Whether the author is no stranger, or one of those that somebody means to trust."""
-    return not author.stranger or author.kind in trust or f"{author.kind}:{author.name}" in trust

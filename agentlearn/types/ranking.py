@@ -61,6 +61,11 @@ class Retrieval(Value):
     domains: tuple[str, ...] = ()
     """Show only lessons that have the name of one of these domains among their tags; none given: all lessons."""
 
+    @property
+    def fused_depth(self) -> int:
+        """How many places of each ranking count."""
+        return max(_FUSED, 4 * self.shown_lessons)
+
 
 _UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 """Characters of scripts without spaces between words; each counts as a word."""
@@ -288,7 +293,7 @@ class LessonIndex:
         """
         if self.shows_all(retrieval):
             return self.all(without)
-        depth = fused_depth(retrieval) + len(without)
+        depth = retrieval.fused_depth + len(without)
         by_words = self.words.ranked(query, depth)
         ranking = _fused([[place for place, _ in by_words], nearest]) if nearest else by_words
         ranking = [one for one in ranking if self.lessons[one[0]].id not in without]
@@ -353,11 +358,6 @@ def _words_of(lesson: str) -> frozenset[str]:
 def _shared(first: frozenset[str], second: frozenset[str]) -> float:
     """The share of their words that two lessons have in common."""
     return len(first & second) / len(first | second) if first or second else 1.0
-
-
-def fused_depth(retrieval: Retrieval) -> int:
-    """How many places of each ranking count."""
-    return max(_FUSED, 4 * retrieval.shown_lessons)
 
 
 def _shown_part(lessons: Sequence[Labelled], retrieval: Retrieval) -> Sequence[Labelled]:

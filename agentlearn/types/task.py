@@ -8,6 +8,7 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, Validati
 from typing_extensions import Unpack
 
 from agentlearn.errors import ConfigError
+from agentlearn.text import short_repr
 from agentlearn.types.author import Author
 from agentlearn.types.ids import TaskId, content_hash
 from agentlearn.types.value import Value
@@ -19,8 +20,6 @@ SESSION = "session"
 """Source of a task that a user gave a coding agent in a session of it."""
 _DOWNLOADED = "hf:"
 """How the source of a task begins that was downloaded."""
-_SHOWN = 80
-"""Largest number of characters of a value in a message."""
 
 
 class User(Value):
@@ -67,7 +66,7 @@ class User(Value):
             why = " ".join([*(f"its {name}:" for name in first["loc"][:1]), first["msg"].removeprefix("Value error, ")])
         except ValueError as error:
             why = f"its script is no JSON: {error}"
-        raise ValueError(f"has a user that cannot be used ({_short(given)}): {why}")
+        raise ValueError(f"has a user that cannot be used ({short_repr(given)}): {why}")
 
     def as_fields(self) -> dict[str, Any]:
         """Return the user as fields of a task."""
@@ -180,8 +179,8 @@ class Task(Value):
         names = ("domain", "problem", "answer") if len(given) == 3 else ("problem", "answer")
         if len(given) > len(names) or named.keys() & {*names[: len(given)]}:
             raise ConfigError(
-                f"Task.of takes a problem and its answer, or a domain, a problem and its answer, not {_short(given)};"
-                " name everything else, such as family='sums'",
+                f"Task.of takes a problem and its answer, or a domain, a problem and its answer, not"
+                f" {short_repr(given)}; name everything else, such as family='sums'",
                 code="bad_task",
             )
         return cls(**dict(zip(names, given, strict=False)), **named)
@@ -198,23 +197,23 @@ def _as_json(fields: object, user: object) -> str:
     fields = {} if fields is None else fields
     if user is not None and not isinstance(user, User):
         raise ConfigError(
-            f"user={_short(user)} is no user; give one, such as User(goal='Return order 17')", code="bad_task"
+            f"user={short_repr(user)} is no user; give one, such as User(goal='Return order 17')", code="bad_task"
         )
     if not isinstance(fields, Mapping):
         raise ConfigError(
-            f"fields={_short(fields)} is no mapping; give one, such as {{'customer': 17}}", code="bad_task"
+            f"fields={short_repr(fields)} is no mapping; give one, such as {{'customer': 17}}", code="bad_task"
         )
     named = cast("Mapping[object, object]", fields)
     for name, value in named.items():
         if not isinstance(name, str):
             raise ConfigError(
-                f"fields has the name {_short(name)}, which is no text; write {str(name)!r}", code="bad_task"
+                f"fields has the name {short_repr(name)}, which is no text; write {str(name)!r}", code="bad_task"
             )
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             raise ConfigError(
-                f"fields[{name!r}]={_short(value)} is not JSON; give texts, numbers, lists and mappings of them",
+                f"fields[{name!r}]={short_repr(value)} is not JSON; give texts, numbers, lists and mappings of them",
                 code="bad_task",
             ) from None
     described = {str(name): value for name, value in named.items()} | (user.as_fields() if user is not None else {})
@@ -233,19 +232,14 @@ def _refused(error: ValidationError, named: Mapping[str, Any]) -> ConfigError:
         case "missing":
             words = f"a task needs a {name}; write Task.of('What is 2 + 2?', '4')"
         case "extra_forbidden":
-            value = _short(named.get(name))
+            value = short_repr(named.get(name))
             words = f"a task has no field {name!r} (given: {value}); put it into fields={{{name!r}: ...}}"
         case "string_type":
             value = named.get(name)
             as_text = repr(str(value)) if isinstance(value, int | float) else "a text"
-            words = f"{name}={_short(value)} is no text; give {as_text}"
+            words = f"{name}={short_repr(value)} is no text; give {as_text}"
         case "string_too_short":
-            words = f"{name}={_short(named.get(name))} is empty; give a text"
+            words = f"{name}={short_repr(named.get(name))} is empty; give a text"
         case _:
-            words = f"{name}={_short(named.get(name))} cannot be used in a task: {found['msg']}"
+            words = f"{name}={short_repr(named.get(name))} cannot be used in a task: {found['msg']}"
     return ConfigError(words, code="bad_task")
-
-
-def _short(value: object) -> str:
-    words = repr(value)
-    return words if len(words) <= _SHOWN else f"{words[:_SHOWN]}…"

@@ -187,14 +187,6 @@ def proposal_words(applied: int, merged: int, unused: int, refused: int, waiting
     return f"proposals: {applied} applied, {merged} merged into them, {unused} not used, {refused} refused{quarantined}"
 
 
-def made_words(drawn: int, planned: int, skipped: int) -> str:
-    """How many of the planned rollouts were made, and how many visits were skipped; empty when all were made."""
-    if drawn >= planned:
-        return ""
-    left_out = f"   skipped {count_words(skipped, 'task')} that were all right when last seen" if skipped else ""
-    return f"{drawn:,} of {planned:,} planned rollouts{left_out}"
-
-
 def clock_time(seconds: float) -> str:
     """A duration as minutes and seconds, with hours if there are any: `00:09`, `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)

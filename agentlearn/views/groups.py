@@ -20,7 +20,6 @@ from agentlearn.views.records import (
     GroupRow,
     followers,
     group_address,
-    group_rows,
     proposal_json,
     proposal_lines,
 )
@@ -55,11 +54,6 @@ def _drawn_words(allocation: Allocation | None, rewards: Sequence[float | None])
         return ""
     why = "enough to tell" if allocation.more(rewards) == 0 else "the run ended before the others"
     return f"{len(rewards)} of {allocation.group_size} rollouts: {why}"
-
-
-def run_groups(reader: StoreReader, run: RunRow) -> list[GroupRow]:
-    """All groups of a run, in its order."""
-    return group_rows(reader, run, reader.trajectories(run.run), reader.proposals(run.run))
 
 
 def group_json(run: RunRow, row: GroupRow) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from agentlearn.answers.forms import ChoiceLetter, Equation, Form, Number, Quant
 from agentlearn.answers.latex import MAX_CHARACTERS, normalise, spaced_parts
 from agentlearn.answers.mathematics import form_of
 from agentlearn.answers.numbers import number_value
-from agentlearn.data.row import boxed_answer
+from agentlearn.data.answer_cells import boxed_answer
 
 
 def rational(text: str) -> Fraction | None:

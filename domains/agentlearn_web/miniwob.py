@@ -114,7 +114,7 @@ class MiniwobDomain(BrowserDomain):
         """Serve the pages and start the browser; yields the domain that uses them. Raises MissingExtra, ConfigError."""
         from agentlearn_web.browser.pool import open_browsers
 
-        async with serve_miniwob(miniwob_folder()) as served, open_browsers() as browsers:
+        async with _serve_miniwob(_miniwob_folder()) as served, open_browsers() as browsers:
             yield self._with(served=served, browsers=browsers)
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
@@ -137,7 +137,7 @@ class MiniwobDomain(BrowserDomain):
     def task(self, page: str, episode: int, *, split: Split = "train", source: str = "generated") -> Task:
         """Return the task of one episode."""
         problem = f"MiniWoB {page}, episode {episode}"
-        return Task.of(self.name, problem, "reward 1", family=page, split=split, source=source, start=page_url(page))
+        return Task.of(self.name, problem, "reward 1", family=page, split=split, source=source, start=_page_url(page))
 
     def episode(self, task: Task) -> tuple[str, int]:
         """Return page and number of a task's episode. Raises DataError if the task does not name an episode."""
@@ -183,7 +183,7 @@ class MiniwobDomain(BrowserDomain):
         nonce, mark = content_hash("fence", context.seed)[:16], content_hash("episode", context.seed)
         places = AccessPolicy(public=False, served=self.served)
         async with self.browsers.walk(places, record=context.record) as walk:
-            seen = await walk.open(page_url(page))
+            seen = await walk.open(_page_url(page))
             if seen.status != "ok":
                 raise ToolError(f"the page {page!r} did not open: {seen.note}", code="no_episode")
             begin = (files("agentlearn_web") / "miniwob.js").read_text("utf-8")
@@ -213,7 +213,7 @@ class MiniwobDomain(BrowserDomain):
     def machine_checks(self) -> Iterator[CheckResult]:
         """Check whether the pages are installed, for `agentlearn doctor`. The web domain checks the browser."""
         try:
-            miniwob_folder()
+            _miniwob_folder()
         except MissingExtra:
             words = "not installed; the tasks are its pages"
             yield CheckResult(what="miniwob", state="missing", words=words, mend=EXTRA)
@@ -275,7 +275,7 @@ async def _ask(page: "Page", answer: Awaitable[_T]) -> _T:
         raise ToolError(f"the episode on {page.url} cannot be read: {first}", code="no_episode") from error
 
 
-def miniwob_folder() -> Path:
+def _miniwob_folder() -> Path:
     """Return the folder with all pages in the installed package. Raises MissingExtra.
 
     Does not import the package, because that needs gymnasium and Selenium.
@@ -288,7 +288,7 @@ def miniwob_folder() -> Path:
     raise MissingExtra(f"the miniwob domain needs the package miniwob, which is not installed: {EXTRA}")
 
 
-def page_url(page: str) -> str:
+def _page_url(page: str) -> str:
     """Return the address of a page."""
     return f"http://{SITE}/miniwob/{page}.html"
 
@@ -299,7 +299,7 @@ def _files(folder: Path) -> Mapping[str, Path]:
 
 
 @asynccontextmanager
-async def serve_miniwob(folder: Path) -> "AsyncGenerator[Mapping[str, HostPort]]":
+async def _serve_miniwob(folder: Path) -> "AsyncGenerator[Mapping[str, HostPort]]":
     """Serve the folder while the block runs. Yields the site's name and loopback address, for `AccessPolicy.served`."""
     from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from agentlearn.answers.answer_text import normal_text
 from agentlearn.answers.matching import match_answers
 from agentlearn.domain.base import JudgeModel
-from agentlearn.domain.custom.reward import JudgeReward
+from agentlearn.domain.custom.judge import JudgeReward
 from agentlearn.prompts import load_prompt
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict

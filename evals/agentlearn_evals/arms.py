@@ -153,31 +153,6 @@ def named_pairs(texts: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, 
     return tuple(pairs)
 
 
-def parse_methods(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Parse `NAME=ARM+ARM+…` into arms by method name.
-
-    arms: all arms, the baseline first. Raises ConfigError for an unknown arm, the baseline, or fewer than two arms.
-    """
-    methods: dict[str, tuple[str, ...]] = {}
-    for text in texts:
-        name, equals, members = text.partition("=")
-        named = tuple(filter(None, members.split("+")))
-        unknown = [one for one in named if one not in arms[1:]]
-        if not equals or not name or len(set(named)) < 2 or unknown:
-            known = ", ".join(arms[1:])
-            raise ConfigError(
-                f"the method {text!r} must name two or more different arms, as in NAME=A+B (not the baseline; arms:"
-                f" {known})",
-                code="bad_method",
-            )
-        if name in methods:
-            raise ConfigError(
-                f"two methods are named {name!r}; rename one of them, or join their arms by +", code="bad_method"
-            )
-        methods[name] = named
-    return methods
-
-
 def _checked_name(name: str) -> str:
     """Return the name of an arm. Raises ConfigError for an invalid one."""
     if not _NAME.fullmatch(name):

@@ -17,8 +17,8 @@ from agentlearn.learning.costs import (
     assumed_rollouts,
     file_task_shape,
     latest_run,
-    mean_problem_tokens,
 )
+from agentlearn.learning.open_run import mean_problem_tokens
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.answer_search import AnswerSearch, class_answers
 from agentlearn.library.curate.similarity import shingles, words_line
@@ -40,7 +40,7 @@ _MOST_NEEDED = 200
 """Largest number of tasks that is tried as enough for a verdict."""
 
 
-def lesson_flags(arm: Arm, tasks: Sequence[Task]) -> tuple[ArmFlag, ...]:
+def _lesson_flags(arm: Arm, tasks: Sequence[Task]) -> tuple[ArmFlag, ...]:
     """Return the reasons that are in the text of the arm's lessons.
 
     That are expected answers too distinctive to be there by chance, and eight consecutive words of a problem.
@@ -156,7 +156,7 @@ class BeforeCalls:
     def flags(self, arm: Arm) -> tuple[ArmFlag, ...]:
         """Return all reasons not to trust the arm's score on the tasks of the plan."""
         tasks = self.plan.all_tasks
-        found = lesson_flags(arm, tasks)
+        found = _lesson_flags(arm, tasks)
         if self.reader is None or self._known is None:
             return found
         learned = self._known.tasks(arm.library, arm.without)

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentlearn.config import ONLINE, TASK_FILES, learn_settings
+from agentlearn.config import ONLINE, TASK_FILES
 from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
 from agentlearn.domain.custom import CustomTasks, custom_tasks, default_reward, name_for
 from agentlearn.domain.objects import OutputTasks
 from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import ConfigError
-from agentlearn.learning.open_run import domain_of
 from agentlearn.learning.subject import agent_of
 from agentlearn.store import StoreReader
 from agentlearn.types.task import Task
@@ -24,10 +23,6 @@ _LEARNING = ("learn", "train")
 """Kinds of runs that hold out tasks."""
 _RUNS = 1_000
 """Number of runs among which the latest with held-out tasks is looked for."""
-_JUDGING = frozenset(
-    {"agent", "deps", "reward", "tools", "instructions", "only_instructions", "columns", "max_unreadable"}
-)
-"""Settings that say who solves tasks, and how they are read and judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,40 +170,6 @@ class HeldOutTasks:
             f"{changed} of the {len(tasks)} tasks that run {self.row.run} held out are no longer in"
             f" {' and '.join(sources)}, which changed since; they are compared as they were then"
         )
-
-
-def with_held_out(
-    settings: CompareSettings, reader: StoreReader, *, imports_reward: bool = True
-) -> tuple[CompareSettings, EvalTasks]:
-    """Return the held-out tasks that the settings name, and the settings with what the run knows and they do not say.
-
-    That is how the tasks are judged, and the model. Raises ConfigError.
-    """
-    assert settings.held_out_of is not None
-    if settings.domains or settings.data is not None:
-        raise ConfigError(
-            f"--held-out-of {settings.held_out_of!r} names the tasks; leave --domain and --data out",
-            code="contradiction",
-        )
-    held_out = HeldOutTasks(settings.held_out_of, reader)
-    run, then = held_out.row.run, held_out.settings
-    if {"agent or program", "reward"} & set(then.get("given", ())):
-        raise ConfigError(
-            f"run {run!r} was started by a program with an agent or a reward of its own, which are not stored;"
-            f" compare there: compare(agent, reward=…, held_out_of={run!r})",
-            code="not_stored",
-        )
-    own = {name: getattr(settings, name) for name in _JUDGING & settings.model_fields_set}
-    known = {name: then[name] for name in ("domain", *_JUDGING) if then.get(name) is not None}
-    domain = domain_of(learn_settings({**known, **own}), imports_reward=imports_reward)
-    asked = domain.uses_judge and settings.judge is None
-    filled = {
-        "models": settings.models or (then["model"],),
-        "judge": then.get("reflector") or then["model"] if asked else settings.judge,
-    }
-    if agent := own.get("agent", known.get("agent")):
-        filled |= {"agent": agent, **{name: own.get(name, known.get(name)) for name in ("deps", "reward")}}
-    return settings.model_copy(update=filled), held_out.tasks(domain, settings)
 
 
 def _default_domain(settings: CompareSettings, arms: Sequence[Arm]) -> str:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from agentlearn.config import SIMULATED_MODEL, RequestOptions, SiteOptions, default_model
+from agentlearn.config import SIMULATED_MODEL, RequestOptions, SiteOptions, default_model, learn_settings
 from agentlearn.config.model_folders import contents_sha256
 from agentlearn.errors import ConfigError
 from agentlearn.installed import version
 from agentlearn.learning.costs import refuse_unpriced
+from agentlearn.learning.open_run import domain_of
 from agentlearn.learning.subject import agent_of, named_model
 from agentlearn.library import LibraryStore
 from agentlearn.measure.contrasts import Rules
@@ -28,9 +29,9 @@ from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Treatment
 from agentlearn.types.value import Value
-from agentlearn_evals.arms import Arm, baseline_first, named_pairs, parse_methods, resolve_arms
+from agentlearn_evals.arms import Arm, baseline_first, named_pairs, resolve_arms
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks, with_held_out
+from agentlearn_evals.eval_tasks import EvalTasks, HeldOutTasks, load_eval_tasks
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -166,7 +167,7 @@ class ComparePlan:
         by_name = {arm.name: arm for arm in arms}
         arms = tuple(by_name[name] for name in baseline_first(list(by_name), settings.baseline))
         names = [arm.name for arm in arms]
-        methods, pairs = parse_methods(settings.methods, names), named_pairs(settings.pairs, names)
+        methods, pairs = _parse_methods(settings.methods, names), named_pairs(settings.pairs, names)
         plan = ComparePlan(settings, arms, task_sets, methods, pairs, given)
         if settings.judge is not None and not plan.judge:
             raise ConfigError(
@@ -328,6 +329,31 @@ class ComparePlan:
         return {} if reader is None else stored_rollouts(reader, phase, task_set.tasks, k, seed, run=run)
 
 
+def _parse_methods(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Parse `NAME=ARM+ARM+…` into arms by method name.
+
+    arms: all arms, the baseline first. Raises ConfigError for an unknown arm, the baseline, or fewer than two arms.
+    """
+    methods: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        name, equals, members = text.partition("=")
+        named = tuple(filter(None, members.split("+")))
+        unknown = [one for one in named if one not in arms[1:]]
+        if not equals or not name or len(set(named)) < 2 or unknown:
+            known = ", ".join(arms[1:])
+            raise ConfigError(
+                f"the method {text!r} must name two or more different arms, as in NAME=A+B (not the baseline; arms:"
+                f" {known})",
+                code="bad_method",
+            )
+        if name in methods:
+            raise ConfigError(
+                f"two methods are named {name!r}; rename one of them, or join their arms by +", code="bad_method"
+            )
+        methods[name] = named
+    return methods
+
+
 def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, fewest: int = 2) -> ComparePlan:
     """Read the arms and tasks. Raises ConfigError, LibraryError or DataError.
 
@@ -345,7 +371,7 @@ def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, f
     task_sets: tuple[EvalTasks, ...] = ()
     if settings.held_out_of is not None:
         with read_store(settings.store) as reader:
-            settings, task_set = with_held_out(settings, reader, imports_reward=imports_reward)
+            settings, task_set = _with_held_out(settings, reader, imports_reward=imports_reward)
         task_sets = (task_set,)
     subject = agent_of(settings, settings.data)
     given = NOTHING_GIVEN
@@ -362,3 +388,43 @@ def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, f
     if not settings.models and len(defaults) == 1 and SIMULATED_MODEL not in defaults:
         arms = arms_on(tuple(defaults))
     return ComparePlan.checked(settings, arms, task_sets)
+
+
+_JUDGING = frozenset(
+    {"agent", "deps", "reward", "tools", "instructions", "only_instructions", "columns", "max_unreadable"}
+)
+"""Settings that say who solves tasks, and how they are read and judged."""
+
+
+def _with_held_out(
+    settings: CompareSettings, reader: StoreReader, *, imports_reward: bool = True
+) -> tuple[CompareSettings, EvalTasks]:
+    """Return the held-out tasks that the settings name, and the settings with what the run knows and they do not say.
+
+    That is how the tasks are judged, and the model. Raises ConfigError.
+    """
+    assert settings.held_out_of is not None
+    if settings.domains or settings.data is not None:
+        raise ConfigError(
+            f"--held-out-of {settings.held_out_of!r} names the tasks; leave --domain and --data out",
+            code="contradiction",
+        )
+    held_out = HeldOutTasks(settings.held_out_of, reader)
+    run, then = held_out.row.run, held_out.settings
+    if {"agent or program", "reward"} & set(then.get("given", ())):
+        raise ConfigError(
+            f"run {run!r} was started by a program with an agent or a reward of its own, which are not stored;"
+            f" compare there: compare(agent, reward=…, held_out_of={run!r})",
+            code="not_stored",
+        )
+    own = {name: getattr(settings, name) for name in _JUDGING & settings.model_fields_set}
+    known = {name: then[name] for name in ("domain", *_JUDGING) if then.get(name) is not None}
+    domain = domain_of(learn_settings({**known, **own}), imports_reward=imports_reward)
+    asked = domain.uses_judge and settings.judge is None
+    filled = {
+        "models": settings.models or (then["model"],),
+        "judge": then.get("reflector") or then["model"] if asked else settings.judge,
+    }
+    if agent := own.get("agent", known.get("agent")):
+        filled |= {"agent": agent, **{name: own.get(name, known.get(name)) for name in ("deps", "reward")}}
+    return settings.model_copy(update=filled), held_out.tasks(domain, settings)

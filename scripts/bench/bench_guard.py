@@ -18,7 +18,7 @@ from typing import Any
 from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.proxy import open_proxy
-from agentlearn_web.boundary.proxy_session import FLAGS, context_options
+from agentlearn_web.boundary.proxy_session import FLAGS
 from agentlearn_web.browser.chromium import find_chromium
 from scripts.bench.found import Found, Row, Target
 
@@ -67,7 +67,7 @@ async def _two_ways(program: str | Path) -> AsyncGenerator[dict[str, tuple[Any, 
         browser = await pw.chromium.launch(executable_path=program, args=list(FLAGS), chromium_sandbox=False)
         try:
             async with open_proxy(AccessPolicy(public=False, served={"site.test": ("127.0.0.1", port)})) as session:
-                guarded = await browser.new_context(**context_options(session))
+                guarded = await browser.new_context(**session.context_options())
                 bare = await browser.new_context()
                 yield {
                     "with the proxy": (await guarded.new_page(), "http://site.test/"),

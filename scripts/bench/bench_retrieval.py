@@ -33,7 +33,7 @@ from pydantic_ai import Embedder
 
 from agentlearn.library.retrieval import TextEmbedder, Vector, VectorTable, unit_vector
 from agentlearn.types.experience import Library
-from agentlearn.types.ranking import LessonIndex, Retrieval, fused_depth, lesson_index
+from agentlearn.types.ranking import LessonIndex, Retrieval, lesson_index
 from agentlearn.types.task import Task
 from agentlearn_demo.math.novice import skills
 from agentlearn_demo.sim.lessons import LessonReader
@@ -123,7 +123,7 @@ def _speed(real: Sequence[str], size: int, queries: int, vectors: bool) -> Row:
     times, cpu = list[float](), list[float]()
     for text in asked:
         began, began_cpu = time.perf_counter(), time.process_time()
-        nearest = table.nearest(query, fused_depth(_RETRIEVAL)) if vectors else ()
+        nearest = table.nearest(query, _RETRIEVAL.fused_depth) if vectors else ()
         index.choose(text, _RETRIEVAL, nearest=nearest)
         times.append(1_000 * (time.perf_counter() - began))
         cpu.append(1_000 * (time.process_time() - began_cpu))
@@ -246,7 +246,7 @@ async def _rankings(world: _World, embedder: TextEmbedder | None) -> Sequence[Se
     if embedder is None:
         return [()] * len(world.problems)
     table = VectorTable(await embedder.lessons([one.lesson for one in world.library.experiences]))
-    return [table.nearest(await embedder.query(task.problem), fused_depth(_RETRIEVAL)) for task in world.problems]
+    return [table.nearest(await embedder.query(task.problem), _RETRIEVAL.fused_depth) for task in world.problems]
 
 
 def _by_words(library: Library, task: Task, _: Sequence[int]) -> Sequence[int]:

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agentlearn_adapters.bfcl import json_schema
-from agentlearn_adapters.verifiers_tasks import verdict_of_rewards
+from agentlearn_adapters.verifiers_tasks import _verdict_of_rewards
 
 WEIGHTED = st.dictionaries(st.text(), st.tuples(st.floats(0, 1), st.floats(-5, 5)), min_size=1, max_size=5)
 
@@ -13,7 +13,7 @@ WEIGHTED = st.dictionaries(st.text(), st.tuples(st.floats(0, 1), st.floats(-5, 5
 @given(WEIGHTED)
 def test_the_reward_is_from_0_to_1_and_names_every_score(rewards: dict[str, tuple[float, float]]) -> None:
     assume(sum(abs(weight) for _, weight in rewards.values()) > 1e-6)
-    verdict = verdict_of_rewards(rewards, {})
+    verdict = _verdict_of_rewards(rewards, {})
     assert verdict.reward is not None
     assert 0 <= verdict.reward <= 1
     assert all(name in verdict.reason for name in rewards)
@@ -24,17 +24,17 @@ def test_the_best_scores_are_1_and_the_worst_0(rewards: dict[str, tuple[float, f
     assume(sum(abs(weight) for _, weight in rewards.values()) > 1e-6)
     best = {name: (float(weight > 0), weight) for name, (_, weight) in rewards.items()}
     worst = {name: (float(weight < 0), weight) for name, (_, weight) in rewards.items()}
-    assert verdict_of_rewards(best, {}).reward == pytest.approx(1)
-    assert verdict_of_rewards(worst, {}).reward == pytest.approx(0)
+    assert _verdict_of_rewards(best, {}).reward == pytest.approx(1)
+    assert _verdict_of_rewards(worst, {}).reward == pytest.approx(0)
 
 
 @pytest.mark.parametrize("rewards", [{}, {"a": None}, {"a": (7.0, 1.0)}, {"a": (float("nan"), 1.0)}, {"a": (1.0, 0.0)}])
 def test_what_has_no_place_on_the_scale_is_undecided(rewards: dict[str, tuple[float, float] | None]) -> None:
-    assert verdict_of_rewards(rewards, {}).status == "undecided"
+    assert _verdict_of_rewards(rewards, {}).status == "undecided"
 
 
 def test_an_error_of_the_rewards_is_undecided_with_its_words() -> None:
-    verdict = verdict_of_rewards({"a": (1.0, 1.0)}, {}, "the reward broke")
+    verdict = _verdict_of_rewards({"a": (1.0, 1.0)}, {}, "the reward broke")
     assert (verdict.status, verdict.reason) == ("undecided", "the reward broke")
 
 

@@ -138,4 +138,6 @@ def test_a_sampler_that_is_not_the_trainer_ends_the_run(
 
 
 def test_a_stop_between_two_rounds_waits_for_no_round_that_cannot_fill(fields: dict[str, Any]) -> None:
-    stopped(fields | {"concurrency": 2}, Stopping(rollouts=4))
+    begun = stopped(fields | {"concurrency": 2}, Stopping(rollouts=4))
+    with read_store(fields["store"]) as reader:
+        assert 4 <= len(reader.trajectories(begun)) < 2 * 4 * 4  # the run has stopped before its end

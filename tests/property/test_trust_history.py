@@ -12,7 +12,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.formats import write_form
 from agentlearn.library.import_lessons import import_lessons
-from agentlearn.types.author import Author, is_trusted, strangers
+from agentlearn.types.author import Author, strangers
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
 from agentlearn.types.ids import ExperienceId, ProposalId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation, Proposal
@@ -78,7 +78,7 @@ class TrustHistory(RuleBasedStateMachine):
         if waiting_lessons(library, accepted, trust=trust):
             return name, library
         self.consented.update(
-            one.id for one in library.experiences if all(is_trusted(author, trust) for author in one.origin.strangers)
+            one.id for one in library.experiences if all(author.is_trusted(trust) for author in one.origin.strangers)
         )
         self.store.publish(name, library, kind="learn", base=start.version)
         return None

@@ -10,14 +10,14 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from agentlearn.types.task import Task
 from agentlearn_demo.sim.skills import Conversation, FollowedLessons, Skills, ToolExchange, ToolUse
-from agentlearn_demo.web.site import SEARCH, Site
+from agentlearn_demo.web.site import SEARCH, GeneratedSite
 from agentlearn_demo.web.tasks import all_sites
 from agentlearn_web.observation import ElementLine, PageObservation, TabLine, format_line, render_observation
 
 TOOLS = ("open", "click", "type", "back", "find", "more", "tabs", "answer")
 BUDGET = 6_000
 NONCE = "x7"
-HOSTS: dict[str, Site] = {one.host: one for one in all_sites()}
+HOSTS: dict[str, GeneratedSite] = {one.host: one for one in all_sites()}
 
 _ROLES = {
     "a": "link", "article": "article", "button": "button", "footer": "contentinfo", "h1": "heading", "h2": "heading",

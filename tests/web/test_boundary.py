@@ -29,7 +29,7 @@ from agentlearn_web.boundary.access_policy import (
     walk_policy,
 )
 from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession, open_proxy
-from agentlearn_web.boundary.proxy_session import FLAGS, context_options, scheme_allowed
+from agentlearn_web.boundary.proxy_session import FLAGS, scheme_allowed
 from agentlearn_web.boundary.upstream import Streams
 from agentlearn_web.browser.chromium import find_chromium
 from tests.support.attacks import HAS_IPV6, PUBLISHED, Case, cases, respond
@@ -212,7 +212,7 @@ class Walks:
         """A browser context with a separate proxy."""
         policy = policy or AccessPolicy(public=True, named=named, served=self._served)
         async with open_proxy(policy, limits or NetworkLimits(), resolve=self.resolve, dial=self.dial) as session:
-            context = await self._browser.new_context(**{**context_options(session), **more})
+            context = await self._browser.new_context(**{**session.context_options(), **more})
             try:
                 yield context, session
             finally:

@@ -18,7 +18,7 @@ from agentlearn.domain.contract import check_domain
 from agentlearn.errors import ConfigError, DataError
 from agentlearn_web.browser.chromium import find_chromium
 from agentlearn_web.browser.walk_settings import ACTS
-from agentlearn_web.miniwob import EpisodeDeps, MiniwobDomain, domain, miniwob_folder, page_url, variant
+from agentlearn_web.miniwob import EpisodeDeps, MiniwobDomain, _miniwob_folder, _page_url, domain, variant
 from agentlearn_web.observation import PageObservation, render_observation
 from tests.web.miniwob_hands import Hands
 
@@ -26,7 +26,7 @@ from tests.web.miniwob_hands import Hands
 def _missing() -> str:
     try:
         find_chromium()
-        miniwob_folder()
+        _miniwob_folder()
     except ConfigError as error:
         return str(error)
     return ""
@@ -85,7 +85,7 @@ async def test_an_episode_counts_once_and_only_on_its_document() -> None:
         assert await deps.reward() == -1
         await hands.button("ONE")
         assert await deps.reward() == -1
-        await hands.took(await deps.walk.open(page_url("click-test-2")))
+        await hands.took(await deps.walk.open(_page_url("click-test-2")))
         assert await deps.reward() is None
         await hands.click(next(line for line in hands.lines() if line.text == "START"))
         await hands.button("TWO")  # the page places both at random; this one is drawn last, so ONE cannot cover it

@@ -2,34 +2,22 @@
 
 import importlib
 import inspect
-import json
-import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from agentlearn.answers.thoughts import split_thoughts
-from agentlearn.domain.base import JudgeModel
 from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER
+from agentlearn.domain.custom.judge import JUDGE, JudgeReward
 from agentlearn.domain.custom.scoring import ScoringProcess
-from agentlearn.errors import ConfigError, EndpointError, VerifierError
+from agentlearn.errors import ConfigError, VerifierError
 from agentlearn.printing import stdout_for_results
-from agentlearn.prompts import Prompt, load_prompt
-from agentlearn.text import nearest_name, storable
-from agentlearn.types.ids import content_hash
+from agentlearn.text import nearest_name, short_repr, storable
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, Trajectory, UserTurn, Verdict
-
-if TYPE_CHECKING:
-    from pydantic_ai import Agent
+from agentlearn.types.trajectory import Trajectory, Verdict
 
 
 def load_object(reference: str, *, what: str, folder: Path | None = None) -> object:
@@ -166,7 +154,7 @@ class FunctionReward:
         cause = " ".join(str(error).split())
         return VerifierError(
             f"the reward {self.name!r} raised {type(error).__name__}: {cause} ({self._place_of(error)}) for the"
-            f" answer {short(answer)} to task {task.source or task.id!r}; {_ANY_ANSWER}",
+            f" answer {short_repr(answer)} to task {task.source or task.id!r}; {_ANY_ANSWER}",
             code="reward_raised",
         )
 
@@ -217,8 +205,8 @@ class FunctionReward:
             return _verdict(*scored, answer)
         forgotten = _close_unawaited(given)
         raise VerifierError(
-            f"the reward {self.name!r} gave {short(given)} ({self.place}) for the answer {short(answer)} to task"
-            f" {task.source or task.id!r}; {'await what is async, and ' if forgotten else ''}return {_RESULTS}",
+            f"the reward {self.name!r} gave {short_repr(given)} ({self.place}) for the answer {short_repr(answer)} to"
+            f" task {task.source or task.id!r}; {'await what is async, and ' if forgotten else ''}return {_RESULTS}",
             code="bad_reward",
         )
 
@@ -316,19 +304,14 @@ def _close_unawaited(given: object) -> bool:
     return bool(found)
 
 
-def _number(given: Any) -> float | None:
-    """Return a reward from 0 to 1 as a float, also of a numpy scalar; None for anything else."""
-    plain = given.item() if getattr(given, "ndim", None) == 0 else given
-    return float(plain) if isinstance(plain, int | float | Fraction) and 0 <= plain <= 1 else None
-
-
-def _scored(given: object) -> tuple[float, str] | None:
+def _scored(given: Any) -> tuple[float, str] | None:
     """Return the reward and its reason, empty where there is none; None when this is not a reward."""
-    score, reason = given if isinstance(given, tuple) and len(given) == 2 else (given, "")
-    reward = _number(score)
-    if reward is None or not isinstance(reason, str):
+    pair: Any = given if isinstance(given, tuple) and len(given) == 2 else (given, "")
+    score, reason = pair
+    plain: Any = score.item() if getattr(score, "ndim", None) == 0 else score  # a numpy scalar
+    if not isinstance(plain, int | float | Fraction) or not 0 <= plain <= 1 or not isinstance(reason, str):
         return None
-    return reward, storable(reason.strip()[:MAX_REASON_CHARACTERS])
+    return float(plain), storable(reason.strip()[:MAX_REASON_CHARACTERS])
 
 
 def _verdict(reward: float, reason: str, answer: str | None) -> Verdict:
@@ -336,187 +319,6 @@ def _verdict(reward: float, reason: str, answer: str | None) -> Verdict:
         return Verdict(status="no_answer", reward=0.0, reason=reason)
     status = "correct" if reward == 1 else "partial" if reward > 0 else "incorrect"
     return Verdict(status=status, reward=reward, reason=reason)
-
-
-def short(value: object) -> str:
-    """The value for a message, at most 80 characters of it."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-MAX_ANSWER_CHARACTERS = 20_000
-"""Longer answers are wrong and are not sent to the judge."""
-_MAX_REASON_CHARACTERS = 500
-
-
-class Judgement(BaseModel):
-    """What the judge submits."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
-    reason: str = ""
-    verdict: Literal["right", "wrong", "unclear"]
-
-
-def judge_rubric() -> Prompt:
-    """Return the judge's default instructions."""
-    return load_prompt("judge", 1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeReward:
-    """Judges by asking a model. The run sets `model`. `Rubric` is another one, with criteria in place of an answer."""
-
-    model: JudgeModel | None = None
-    rubric: Callable[[], Prompt] = judge_rubric
-    """Return the judge's instructions; they ask for a reason and for right, wrong or unclear."""
-    name: str = "judge"
-    form = "The answer is as short as the task allows."
-    needs_gold = True
-
-    def with_model(self, model: JudgeModel) -> "JudgeReward":
-        """Return the same reward with a model to ask."""
-        return replace(self, model=model)
-
-    def gold(self, text: str) -> str:
-        """Return the text as it is."""
-        return text.strip()
-
-    async def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
-        """Ask the model. Raises VerifierError without a model and BudgetExceeded at a limit."""
-        if self.model is None:
-            raise VerifierError("the reward 'judge' has no model to ask; give one with `domain.with_judge(model)`")
-        if task.answer is None and self.needs_gold:
-            return _undecided("the task has no expected answer")
-        if trajectory.answer is None:
-            return Verdict(status="no_answer", reward=0.0)
-        if len(trajectory.answer) > MAX_ANSWER_CHARACTERS:
-            return Verdict(status="incorrect", reward=0.0, reason=f"longer than {MAX_ANSWER_CHARACTERS} characters")
-        # Named by position in the run, not by rollout id, so that the same question in another run gets the same seed.
-        name = f"{trajectory.phase}/{task.id}/{trajectory.g}/{trajectory.attempt}"
-        answer = trajectory.answer if task.user is None else _conversation(trajectory)
-        question = question_for(task.problem, task.answer, answer, secret=trajectory.seed)
-        return await self.asked(question, self.model(name))
-
-    async def asked(self, question: str, model: Any) -> Verdict:
-        """Return the verdict of the model on a question; undecided when it gives none."""
-        judgement = await ask_judge(question, model, self.instructions().text, Judgement, judgement_in)
-        if isinstance(judgement, Verdict):
-            return judgement
-        said = judgement.reason.strip()
-        reason = f"judge: {said}"[:_MAX_REASON_CHARACTERS] if said else ""
-        match judgement.verdict:
-            case "right":
-                return Verdict(status="correct", reward=1.0, reason=reason)
-            case "wrong":
-                return Verdict(status="incorrect", reward=0.0, reason=reason)
-            case "unclear":
-                return _undecided(reason)
-
-    def instructions(self) -> Prompt:
-        """Return what the model is told."""
-        return self.rubric()
-
-    def answer_key(self, answer: str) -> str | None:
-        """Return None: only a model could tell whether two answers are the same."""
-        return None
-
-
-JUDGE = JudgeReward()
-
-
-def _conversation(trajectory: Trajectory) -> str:
-    """What the agent and the user of the task said after the problem, each message after its speaker."""
-    said = ((step.kind, step.text) for step in trajectory.steps if isinstance(step, ModelTurn | UserTurn))
-    return "\n".join(f"{'user' if kind == 'user' else 'agent'}: {text}" for kind, text in said if text)
-
-
-def question_for(problem: str, gold: str | None, answer: str, *, secret: int) -> str:
-    """Return the user message. secret: unknown to the answer's writer; the code of the marks is derived from it."""
-    expected = {} if gold is None else {"expected": gold}
-    material = {"task": problem, **expected, "answer": answer}
-    tries = 0
-    while any((code := content_hash("judge", secret, tries, material)[:12]) in text for text in material.values()):
-        tries += 1
-    blocks = [f"[{name} {code}]\n{text}\n[end of {name} {code}]" for name, text in material.items()]
-    return "\n\n".join([f"The code of this question's marks is {code}.", *blocks])
-
-
-J = TypeVar("J", bound=BaseModel)
-
-
-async def ask_judge(
-    question: str, model: Any, instructions: str, kind: type[J], read: Callable[[str], J]
-) -> "J | Verdict":
-    """Return what a model that judges submits; an undecided verdict when it cannot be asked, or says nothing usable.
-
-    read: returns what it wrote as text. It raises `ModelRetry` for a text without a judgement; the model is then asked
-    once more. It is also called with the JSON of what was submitted.
-    """
-    from pydantic_ai import UsageLimits
-    from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior, UsageLimitExceeded
-    from pydantic_ai.settings import ModelSettings
-
-    try:
-        asked = await _judge_agent(instructions, kind, read).run(
-            question,
-            model=model,
-            model_settings=ModelSettings(temperature=0),
-            usage_limits=UsageLimits(request_limit=2),
-        )
-    except EndpointError as error:
-        return _undecided(f"the judge could not be asked ({error.code}): {error.message}")
-    except (ModelAPIError, TimeoutError) as error:
-        return _undecided(f"the judge could not be asked: {error or 'it took too long'}")
-    except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
-        return _undecided(f"the judge gave no verdict, twice: {error}")
-    return asked.output
-
-
-@cache
-def _judge_agent(instructions: str, kind: type[J], read: Callable[[str], J]) -> "Agent[None, J]":
-    from pydantic_ai import Agent, TextOutput, ToolOutput
-
-    output: Any = [
-        ToolOutput(kind, name="submit", description="Hand in your verdict."),
-        TextOutput(read),
-    ]
-    agent: Agent[None, J] = Agent(None, output_type=output, instructions=instructions, name="judge", retries=1)
-
-    @agent.output_validator
-    def checked(found: J) -> J:
-        return read(found.model_dump_json())
-
-    return agent
-
-
-def judgement_in(text: str) -> Judgement:
-    """Return the verdict of a judge that writes JSON at the end of its text. Asks the model again when there is none.
-
-    JSON within the text or in a thought is not its verdict: it may be quoted from the answer.
-    """
-    from pydantic_ai import ModelRetry
-
-    try:
-        return Judgement.model_validate_json(last_object(text))
-    except ValidationError as error:
-        words = 'Submit an object with "reason" and "verdict", one of "right", "wrong" and "unclear".'
-        raise ModelRetry(words) from error
-
-
-def last_object(text: str) -> str:
-    """Return the JSON object at the very end of what a model said, which may stand in a code block; empty for none."""
-    spoken = split_thoughts(text)
-    said = "" if spoken.unfinished else spoken.said.rstrip("`\n\r\t ")
-    for found in re.finditer(r"\{", said):
-        with suppress(ValueError, RecursionError):
-            _, end = json.JSONDecoder().raw_decode(said, found.start())
-            if end == len(said):
-                return said[found.start() :]
-    return ""
-
-
-def _undecided(reason: str) -> Verdict:
-    return Verdict(status="undecided", reward=None, reason=reason[:_MAX_REASON_CHARACTERS])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from asyncio import TaskGroup
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentlearn.config import LearnSettings
@@ -13,7 +13,7 @@ from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Rol
 from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, shown_reason
 from agentlearn.learning.lessons.stages import Stages
-from agentlearn.learning.lessons.trust import authors_read, texts_of_strangers, unapproved
+from agentlearn.learning.lessons.trust import authors_read, unapproved
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
@@ -25,7 +25,7 @@ from agentlearn.types.group import Group, GroupUse, Summary, differ
 from agentlearn.types.ids import ExperienceId, RolloutId
 from agentlearn.types.operation import Ended, Proposal, Quarantined, Rejected
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Treatment, UserTurn
+from agentlearn.types.trajectory import DEMONSTRATION, ModelTurn, ToolResult, Trajectory, Treatment, UserTurn
 
 _WITHOUT_SIZE_LIMITS = {"max_lessons": 10_000, "max_library_tokens": 10**9}
 """For checking a single group: only the whole batch's deletes and merges decide whether the library has room."""
@@ -180,7 +180,7 @@ class LessonLearner:
             text
             for group in groups
             for trajectory in group.trajectories
-            for text in (*self.pages(trajectory), *texts_of_strangers(trajectory))
+            for text in (*self.pages(trajectory), *_texts_of_strangers(trajectory))
         )
         decided = (t for group in groups for t in group.decided) if self._shows_reasons else ()
         return CheckContext.of(
@@ -252,6 +252,15 @@ class LessonLearner:
                 log.info("operation.refused", step=step, code=one.end.code, reason=one.end.reason)
             elif isinstance(one.end, Quarantined):
                 log.warning("operation.quarantined", step=step, code=one.end.code, reason=one.end.reason)
+
+
+def _texts_of_strangers(trajectory: Trajectory) -> Iterator[str]:
+    """Yield results of tools, and answers that users showed, which no lesson may copy at length."""
+    for step in trajectory.steps:
+        if isinstance(step, ToolResult) and step.written_by.stranger:
+            yield step.content
+        elif isinstance(step, ModelTurn) and trajectory.phase == DEMONSTRATION:
+            yield step.text
 
 
 def _outcome(before: Library, made: Library, after: Library, *, taught: bool) -> Outcome:

@@ -1,19 +1,20 @@
 """One run of training-free GRPO: learn batch by batch, choose a version, measure it, publish it, report."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentlearn.config import LearnSettings, is_lab
+from agentlearn.errors import AgentlearnError
 from agentlearn.learning.batch import Allocation, Batch
 from agentlearn.learning.batch_runner import HiddenLessons, hiding_note
 from agentlearn.learning.callbacks import Update
 from agentlearn.learning.costs import PilotReport
-from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes, weights_record, weights_sha256
+from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes, weights_sha256
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.learning.lessons.pending_versions import refused_lessons
 from agentlearn.learning.lessons.selection import Choice, Validation, arms_of
-from agentlearn.learning.lessons.trust import refused_authors, unapproved, waiting_lessons, why_it_waits
+from agentlearn.learning.lessons.trust import refused_authors, unapproved, waiting_lessons
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets
 from agentlearn.learning.report import (
@@ -31,9 +32,10 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.curate import EndCounts
 from agentlearn.library.curate.answer_search import class_answers
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.types.experience import Library
+from agentlearn.types.author import Author, strangers
+from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.group import GROUP_KINDS
-from agentlearn.types.ids import LibraryVersion
+from agentlearn.types.ids import ExperienceId, LibraryVersion
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ROLLOUT_OUTCOMES
@@ -107,7 +109,7 @@ class LessonRun(RunLoop[LearnSettings]):
         after = scores.get("after") if choice.changed else before
         result = self.result(sets, before, after, time.perf_counter() - started)
         selection, library = await self._published(choice, result.held_out, library_store, alone)
-        weights = await weights_record(endpoint, hash_before)
+        weights = await _weights_record(endpoint, hash_before)
         current = _current(self.settings.library_name, library_store)
         result = replace(result, wall_s=time.perf_counter() - started)
         pilot = None if self.settings.pilot is None else self._pilot_report(result, whole, choice.start.tokens)
@@ -260,7 +262,7 @@ class LessonRun(RunLoop[LearnSettings]):
             return None, choice.selected
         name, store = self.settings.library_name, library_store.directory.parent
         delta = held_out.delta if held_out is not None else None
-        waits = why_it_waits(waiting_lessons(choice.selected, self._learner.accepted, trust=self.settings.trust))
+        waits = _why_it_waits(waiting_lessons(choice.selected, self._learner.accepted, trust=self.settings.trust))
         selection = choice.decided(delta, name=name, store=store, waits=waits, alone=alone)
         renamed = len(choice.start) > 0 and _current(name, library_store) is None
         if selection.status != "published" and not (selection.status == "unchanged" and renamed):
@@ -324,6 +326,46 @@ class LessonRun(RunLoop[LearnSettings]):
             refused_authors=refused_authors(self.store, libraries, before=began),
             refused=refused_lessons(self.store, before=began) | history.refused_words(before=began),
         )
+
+
+async def _weights_record(endpoint: Endpoint, before: str | None) -> WeightsRecord:
+    """Return which model answered, and the hash of its weights. before: their hash at the start of the run.
+
+    Raises AgentlearnError (`weights_changed`) when the two hashes differ.
+    """
+    identity = f"{endpoint.name} ({', '.join(sorted(endpoint.endpoint_state.models)) or 'no answer'})"
+    after = await weights_sha256(endpoint)
+    if before != after:
+        raise AgentlearnError(
+            f"the weights of {endpoint.name} changed while lessons were learned ({before} before, {after} after); the"
+            " scores before and after are not of the same model, so start a new run",
+            code="weights_changed",
+        )
+    if after is not None:
+        note = f"unchanged, sha256 {after[:12]} before and after"
+    elif endpoint.simulated:
+        note = "the simulated model has no weights"
+    else:
+        note = "weights not checked (remote model); agentlearn never changes them"
+    return WeightsRecord(identity=identity, sha256_before=before, sha256_after=after, note=note)
+
+
+_MOST_NAMED = 4
+
+
+def _why_it_waits(waiting: Mapping[ExperienceId, Sequence[Author]]) -> str:
+    """Return why a version with these `waiting_lessons` waits for a person; empty when there are none."""
+    if not waiting:
+        return ""
+    authors = strangers(author for found in waiting.values() for author in found)
+    named = ", ".join(one.words for one in authors[:_MOST_NAMED])
+    more = f" and {len(authors) - _MOST_NAMED} more" if len(authors) > _MOST_NAMED else ""
+    could = f"text that others wrote could have shaped {counted_lessons(len(waiting))} of it: {named}{more}"
+    kinds = list(dict.fromkeys(one.kind for one in authors if one.kind != "library"))
+    if not kinds:
+        return f"{could}; a person decides"
+    options = " ".join(f"--trust {kind}" for kind in kinds)
+    return f"{could}; {options} (in Python trust={kinds}) publishes such lessons without asking"
 
 
 def _current(name: str, library_store: LibraryStore) -> LibraryVersion | None:

@@ -49,6 +49,17 @@ class PendingLesson:
         """Its words in lower case."""
         return refusal_key(self.lesson)
 
+    def why_not(self, end: object, library: Library) -> str:
+        now = f"{self.library}@{library.version[:8]}" if len(library) else f"{self.library}, which is empty"
+        gone = [target for target in targets_of(self.operation) if target not in library.by_id]
+        if gone:
+            return (
+                f"the lesson {gone[0][:12]!r} that {self.row.ended.proposal.id[:12]!r} would replace is no longer in"
+                f" {now}; reject it, and learn again if it is still wanted"
+            )
+        reason = end.reason if isinstance(end, Rejected | Quarantined) else "it is there already"
+        return f"{self.row.ended.proposal.id[:12]!r} cannot be added to {now}: {reason}"
+
 
 @dataclass(frozen=True, slots=True)
 class Approved:
@@ -119,6 +130,19 @@ class PendingVersion:
     def reference(self) -> str:
         """What `library approve` takes."""
         return f"{self.library}@{self.version[:12]}"
+
+    def new_lesson(self, whole: Library, start: Library, prefix: str) -> Experience:
+        """The only lesson of a version that its run made and whose id starts with the prefix."""
+        new = [lesson for lesson in whole.experiences if lesson.id not in start.by_id]
+        matching = [lesson for lesson in new if prefix and lesson.id.startswith(prefix)]
+        if len(matching) != 1:
+            listed = ", ".join(repr(lesson.id[:12]) for lesson in (matching or new)[:8]) or "none"
+            raise LibraryError(
+                f"{len(matching)} new lessons of {self.reference} have an id that starts with {prefix!r} (found:"
+                f" {listed})",
+                code="unknown_lesson",
+            )
+        return matching[0]
 
 
 def pending_versions(
@@ -193,7 +217,7 @@ class Decider:
         if made is None:
             after, (ended,) = next_version([one.row.ended.proposal], library, context)
             if not isinstance(ended.end, Applied) or ended.end.experience is None:
-                raise LibraryError(_why_not(one, ended.end, library), code="not_applicable")
+                raise LibraryError(one.why_not(ended.end, library), code="not_applicable")
             made = after.by_id[ended.end.experience]
         decision = self._of_lesson(one, "approved")
         decision = decision.model_copy(update={"version": after.version, "experience": made.id})
@@ -223,7 +247,7 @@ class Decider:
         store = self.store
         whole, run_inputs = store.library(one.version), store.run_inputs(one.run)
         start = EMPTY_LIBRARY if run_inputs is None else store.library(run_inputs.library)
-        refused = [_new_lesson(one, whole, start, prefix) for prefix in without]
+        refused = [one.new_lesson(whole, start, prefix) for prefix in without]
         selected = whole
         if refused:
             kept = tuple(lesson for lesson in whole.experiences if lesson not in refused)
@@ -336,28 +360,3 @@ class Decider:
 def _decided_already(what: str, decided: LessonDecision) -> LibraryError:
     words = f"{what} was {decided.verdict} by {decided.who!r} on {decided.at:%Y-%m-%d}; a decision is not changed"
     return LibraryError(words, code="decided_already")
-
-
-def _why_not(one: PendingLesson, end: object, library: Library) -> str:
-    now = f"{one.library}@{library.version[:8]}" if len(library) else f"{one.library}, which is empty"
-    gone = [target for target in targets_of(one.operation) if target not in library.by_id]
-    if gone:
-        return (
-            f"the lesson {gone[0][:12]!r} that {one.row.ended.proposal.id[:12]!r} would replace is no longer in {now};"
-            " reject it, and learn again if it is still wanted"
-        )
-    reason = end.reason if isinstance(end, Rejected | Quarantined) else "it is there already"
-    return f"{one.row.ended.proposal.id[:12]!r} cannot be added to {now}: {reason}"
-
-
-def _new_lesson(one: PendingVersion, whole: Library, start: Library, prefix: str) -> Experience:
-    """The only lesson of a version that its run made and whose id starts with the prefix."""
-    new = [lesson for lesson in whole.experiences if lesson.id not in start.by_id]
-    matching = [lesson for lesson in new if prefix and lesson.id.startswith(prefix)]
-    if len(matching) != 1:
-        listed = ", ".join(repr(lesson.id[:12]) for lesson in (matching or new)[:8]) or "none"
-        raise LibraryError(
-            f"{len(matching)} new lessons of {one.reference} have an id that starts with {prefix!r} (found: {listed})",
-            code="unknown_lesson",
-        )
-    return matching[0]

@@ -15,8 +15,8 @@ from agentlearn.learning.lessons.stage_agent import shown_reason
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import lower_case_words
 from agentlearn.store import StoreReader
-from agentlearn.types.author import Author, AuthorKind, is_trusted, strangers
-from agentlearn.types.experience import Experience, Library, counted_lessons
+from agentlearn.types.author import Author, AuthorKind, strangers
+from agentlearn.types.experience import Experience, Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId
 from agentlearn.types.operation import Applied
@@ -24,7 +24,6 @@ from agentlearn.types.task import SESSION
 from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, ModelTurn, ToolResult, Trajectory, UserTurn
 
 _RECORDED = frozenset({LIVE, DEMONSTRATION, IMPORTED})
-_MOST_NAMED = 4
 _MOST_READ = 16
 """Largest number of rollouts behind a lesson that are read to show its source."""
 _MOST_CHARACTERS = 200_000
@@ -77,23 +76,8 @@ def waiting_lessons(
     accepted: lessons that were published before. trust: authors that somebody means to trust.
     """
     new = [one for one in library.experiences if one.id not in accepted]
-    found = {one.id: [author for author in one.origin.strangers if not is_trusted(author, trust)] for one in new}
+    found = {one.id: [author for author in one.origin.strangers if not author.is_trusted(trust)] for one in new}
     return {lesson: authors for lesson, authors in found.items() if authors}
-
-
-def why_it_waits(waiting: Mapping[ExperienceId, Sequence[Author]]) -> str:
-    """Return why a version with these `waiting_lessons` waits for a person; empty when there are none."""
-    if not waiting:
-        return ""
-    authors = strangers(author for found in waiting.values() for author in found)
-    named = ", ".join(one.words for one in authors[:_MOST_NAMED])
-    more = f" and {len(authors) - _MOST_NAMED} more" if len(authors) > _MOST_NAMED else ""
-    could = f"text that others wrote could have shaped {counted_lessons(len(waiting))} of it: {named}{more}"
-    kinds = list(dict.fromkeys(one.kind for one in authors if one.kind != "library"))
-    if not kinds:
-        return f"{could}; a person decides"
-    options = " ".join(f"--trust {kind}" for kind in kinds)
-    return f"{could}; {options} (in Python trust={kinds}) publishes such lessons without asking"
 
 
 def refused_authors(reader: StoreReader, libraries: LibraryStore, *, before: datetime) -> frozenset[Author]:

@@ -91,40 +91,76 @@ class PreparedSession:
     walls: tuple[LandlockRule, ...] | None
     """What may be read besides `scratch`; None means no isolation."""
 
+    def confine_process(self, limits: SandboxLimits) -> None:
+        """Give up all access inherited from the zygote, set the resource limits and, with walls, apply Landlock.
 
-def confine_process(prepared: PreparedSession, limits: SandboxLimits) -> None:
-    """Give up all access inherited from the zygote, set the resource limits and, if there are walls, apply Landlock.
+        Afterwards descriptor 0 is an ended pipe of this process, 1 and 2 are the output, SOCKET_FD is the socket, and
+        no other is open. No other session has any of them. If it fails, the socket may still be at `socket_fd`. Raises
+        OSError.
+        """
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        os.setpgid(0, 0)
+        kill_first_when_out_of_memory()
+        os.chdir(self.scratch)
+        if self.walls is not None:
+            no_new_privileges()
+            scratch = landlock_rule(self.scratch, SCRATCH)
+            restrict_files((*self.walls, scratch) if scratch else self.walls)
+            drop_capabilities()
+        die_with(self.zygote, signal.SIGKILL)  # after dropping capabilities, which would clear it
+        highest = os.sysconf("SC_OPEN_MAX")
+        nothing, closed = os.pipe()
+        os.close(closed)
+        os.dup2(nothing, 0)  # a pipe that has ended; `/dev/null` would be one file, with its locks, for all sessions
+        set_limits(limits, self.held_bytes)
+        for ours, theirs in ((self.output_fd, 1), (self.output_fd, 2), (self.socket_fd, SOCKET_FD)):
+            os.dup2(ours, theirs)
+        os.closerange(SOCKET_FD + 1, highest)
 
-    Afterwards descriptor 0 is an ended pipe of this process, 1 and 2 are the output, SOCKET_FD is the socket, and no
-    other is open. No other session has any of them. If it fails, the socket may still be at `prepared.socket_fd`.
-    Raises OSError.
-    """
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-    os.setpgid(0, 0)
-    kill_first_when_out_of_memory()
-    os.chdir(prepared.scratch)
-    if prepared.walls is not None:
-        no_new_privileges()
-        scratch = landlock_rule(prepared.scratch, SCRATCH)
-        restrict_files((*prepared.walls, scratch) if scratch else prepared.walls)
-        drop_capabilities()
-    die_with(prepared.zygote, signal.SIGKILL)  # after dropping capabilities, which would clear it
-    highest = os.sysconf("SC_OPEN_MAX")
-    nothing, closed = os.pipe()
-    os.close(closed)
-    os.dup2(nothing, 0)  # a pipe that has ended; `/dev/null` would be one file, with its locks, for all sessions
-    set_limits(limits, prepared.held_bytes)
-    for ours, theirs in ((prepared.output_fd, 1), (prepared.output_fd, 2), (prepared.socket_fd, SOCKET_FD)):
-        os.dup2(ours, theirs)
-    os.closerange(SOCKET_FD + 1, highest)
+    def confine_syscalls(self) -> None:
+        """Apply the system-call filter, if there are walls. This is the last step. Raises OSError."""
+        if self.walls is not None:
+            filter_syscalls()
 
+    def open_walls(self, limits: SandboxLimits, secret: Path) -> dict[str, str]:
+        """Run all attacks from a confined process; return the layer that failed, by name of each successful attack.
 
-def confine_syscalls(prepared: PreparedSession) -> None:
-    """Apply the system-call filter, if there are walls. This is the last step. Raises OSError."""
-    if prepared.walls is not None:
-        filter_syscalls()
+        It needs no valid descriptors. Raises OSError when the process could not be confined or reported nothing.
+        """
+        reading, writing = os.pipe()
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+            pid = os.fork()
+            if pid == 0:
+                ready = replace(self, socket_fd=writing, output_fd=nowhere.fileno())
+                ready.attack(limits, _AttackTarget(secret, self.zygote, limits))
+        os.close(writing)
+        with os.fdopen(reading, "rb") as report:
+            reply = report.read() if select.select([report], [], [], TIMEOUT_S)[0] else b""
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        if not reply:
+            raise OSError("the self-test of the code sandbox reported nothing")
+        result = json.loads(reply)
+        if isinstance(result, str):
+            raise OSError(result)
+        return result
+
+    def attack(self, limits: SandboxLimits, target: "_AttackTarget") -> NoReturn:
+        """Confine this process, try every attack, report those that succeed on the socket, and end."""
+        socket_fd = self.socket_fd
+        try:
+            try:
+                self.confine_process(limits)
+                socket_fd = SOCKET_FD
+                self.confine_syscalls()
+                reply: object = {attack.name: attack.layer for attack in ATTACKS if attack.succeeds(target)}
+            except OSError as error:
+                reply = f"{type(error).__name__}: {error}"
+            os.write(socket_fd, json.dumps(reply).encode())
+        finally:
+            os._exit(0)
 
 
 TIMEOUT_S = 20.0
@@ -152,7 +188,7 @@ class _Attack:
     layer: str
     attempt: Callable[[_AttackTarget], object]
 
-    def succeeds(self, target: _AttackTarget) -> bool:
+    def succeeds(self, target: "_AttackTarget") -> bool:
         """Whether nothing stops it."""
         try:
             self.attempt(target)
@@ -161,7 +197,7 @@ class _Attack:
         return True
 
 
-def _fork(_target: _AttackTarget) -> None:
+def _fork(_target: "_AttackTarget") -> None:
     pid = os.fork()
     if pid == 0:
         os._exit(0)
@@ -173,7 +209,7 @@ def _system_call(name: str, *arguments: int | None) -> None:
         raise OSError(ctypes.get_errno(), "refused")
 
 
-def _large_file(target: _AttackTarget) -> None:
+def _large_file(target: "_AttackTarget") -> None:
     with open("large", "wb") as file:  # noqa: PTH123
         file.truncate(target.limits.file_bytes + 1)
 
@@ -194,45 +230,6 @@ ATTACKS = (
     _Attack("run a program", "seccomp", lambda _: os.execv(sys.executable, [sys.executable, "-S", "-c", ""])),  # noqa: S606
 )
 """In order of execution; "run a program" must be last because it would replace the attacking process."""
-
-
-def _open_walls(prepared: PreparedSession, limits: SandboxLimits, secret: Path) -> dict[str, str]:
-    """Run all attacks from a confined process; return the layer that failed, by name of each successful attack.
-
-    prepared needs no valid descriptors. Raises OSError when the process could not be confined or reported nothing.
-    """
-    reading, writing = os.pipe()
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
-        pid = os.fork()
-        if pid == 0:
-            ready = replace(prepared, socket_fd=writing, output_fd=nowhere.fileno())
-            _attack(ready, limits, _AttackTarget(secret, prepared.zygote, limits))
-    os.close(writing)
-    with os.fdopen(reading, "rb") as report:
-        reply = report.read() if select.select([report], [], [], TIMEOUT_S)[0] else b""
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    if not reply:
-        raise OSError("the self-test of the code sandbox reported nothing")
-    result = json.loads(reply)
-    if isinstance(result, str):
-        raise OSError(result)
-    return result
-
-
-def _attack(prepared: PreparedSession, limits: SandboxLimits, target: _AttackTarget) -> NoReturn:
-    socket_fd = prepared.socket_fd
-    try:
-        try:
-            confine_process(prepared, limits)
-            socket_fd = SOCKET_FD
-            confine_syscalls(prepared)
-            reply: object = {attack.name: attack.layer for attack in ATTACKS if attack.succeeds(target)}
-        except OSError as error:
-            reply = f"{type(error).__name__}: {error}"
-        os.write(socket_fd, json.dumps(reply).encode())
-    finally:
-        os._exit(0)
 
 
 _NULL = Path("/dev/null")
@@ -311,9 +308,9 @@ def _self_test(config: Config, prepared: PreparedSession) -> str:
     secret.write_bytes(b"")
     try:
         try:
-            broken = _open_walls(prepared, config.limits, secret)
+            broken = prepared.open_walls(config.limits, secret)
         except OSError:  # the attacking process may have been killed from outside
-            broken = _open_walls(prepared, config.limits, secret)
+            broken = prepared.open_walls(config.limits, secret)
     except OSError as error:
         return f"its isolation could not be set up ({error})"
     finally:

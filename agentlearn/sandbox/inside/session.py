@@ -25,7 +25,7 @@ from types import FrameType, ModuleType
 from typing import Any, Literal, NoReturn
 
 from agentlearn.sandbox.inside.config import FrameReader, SandboxLimits, reply_bytes, write_frame
-from agentlearn.sandbox.inside.isolation import SOCKET_FD, PreparedSession, confine_process, confine_syscalls
+from agentlearn.sandbox.inside.isolation import SOCKET_FD, PreparedSession
 
 FIRST_LINES = 4
 LAST_LINES = 10
@@ -277,14 +277,14 @@ def run_session(order: Order, prepared: PreparedSession, limits: SandboxLimits) 
     code, socket_fd = 1, prepared.socket_fd
     try:
         try:
-            confine_process(prepared, limits)
+            prepared.confine_process(limits)
             socket_fd = SOCKET_FD
             random.seed(order.seed)  # and the generators of the modules that are preloaded
             if (numpy_random := sys.modules.get("numpy.random")) is not None:
                 numpy_random.seed(order.seed % 2**32)
             if (sympy_random := sys.modules.get("sympy.core.random")) is not None:
                 sympy_random.seed(order.seed)
-            confine_syscalls(prepared)
+            prepared.confine_syscalls()
         except OSError as error:
             write_frame(socket_fd, {"failed": str(error)})
             return os._exit(code)

@@ -351,14 +351,6 @@ def _losses_named(links: LeaderLinks | FollowerLinks) -> Generator[None]:
         raise
 
 
-def whole_model(model: nn.Module) -> nn.Module:
-    """The model itself; of a sharded model, a copy on the CPU with all weights. Called by the leader. Blocks."""
-    if not is_sharded(model):
-        return model
-    with all_processes("gather"):
-        return cast("nn.Module", gather_model(model))
-
-
 def whole_hash(model: nn.Module) -> str:
     """Hash of a model's weights, which may be sharded. Called by the leader. Blocks."""
     with all_processes("hash") if is_sharded(model) else nullcontext():

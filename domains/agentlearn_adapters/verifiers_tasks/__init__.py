@@ -117,7 +117,7 @@ class VerifiersDomain(ForeignDomain):
 
     def verify_output(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict:
         """Return the weighted sum of the rewards, on a scale from the least to the greatest possible."""
-        return verdict_of_rewards(output.rewards, output.metrics, output.scoring_error)
+        return _verdict_of_rewards(output.rewards, output.metrics, output.scoring_error)
 
     def rollout_shape(self, data: str | None = None) -> RolloutShape:
         """Return a size for tasksets of unknown length."""
@@ -195,7 +195,7 @@ def _not_loaded(name: str, error: Exception) -> ConfigError:
     )
 
 
-def verdict_of_rewards(rewards: _Rewards, metrics: Mapping[str, float | None], error: str = "") -> Verdict:
+def _verdict_of_rewards(rewards: _Rewards, metrics: Mapping[str, float | None], error: str = "") -> Verdict:
     """Return the verdict for the rewards of one rollout.
 
     Each score must be from 0 to 1. The weighted sum is then from the sum of the negative weights to the sum of the

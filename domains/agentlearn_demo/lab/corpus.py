@@ -90,7 +90,7 @@ class _SoftTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialogue:
+class CorpusDialogue:
     """A conversation from the user's question to the assistant's final message."""
 
     messages: tuple[Message, ...]
@@ -103,7 +103,7 @@ class TrainingExample:
     """Dialogues with the same system message, like the rollouts of a learner."""
 
     system: str
-    dialogues: tuple[Dialogue, ...]
+    dialogues: tuple[CorpusDialogue, ...]
     lessons: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """Of each lesson, its end in characters of the system message, and its meanings, out of `MEANINGS`."""
 
@@ -124,7 +124,7 @@ def _example(rng: Random, progress: float) -> TrainingExample:
     lessons, families = _library(rng, progress)
     system = system_with([one.text for one in lessons])
     teacher = Teacher(system, lessons)
-    dialogues = tuple(_dialogue(teacher, rng.choice(families), rng) for _ in range(DIALOGUES))
+    dialogues = tuple(teacher.dialogue(rng.choice(families), rng) for _ in range(DIALOGUES))
     takes_back = {one.text: one.takes_back for one in lessons}
     ends: list[tuple[int, tuple[str, ...]]] = []
     at = 0
@@ -153,29 +153,6 @@ def _library(rng: Random, progress: float) -> tuple[list[CorpusLesson], Sequence
     spoken_of = {trap for one in lessons for trap in one.stances}
     related = [one for one in FAMILIES if spoken_of & set(one.traps)]
     return list({one.text: one for one in lessons}.values()), related if near and related else FAMILIES
-
-
-def _dialogue(teacher: "Teacher", family: type[Problem], rng: Random) -> Dialogue:
-    problem = family.draw(rng)
-    while problem.home == "test":
-        problem = family.draw(rng)
-    question = problem.ask(rng)
-    messages: list[Message] = [Message("user", question)]
-    turns: tuple[ToolExchange, ...] = ()
-    soft_targets: tuple[_SoftTarget, ...] = ()
-    while True:
-        act, targets = teacher.turn(question, turns, rng)
-        if isinstance(act, FinalMessage):
-            return Dialogue((*messages, Message("assistant", act.text)), soft_targets)
-        soft_targets = soft_targets or targets
-        arguments = json.dumps(act.arguments, ensure_ascii=False, separators=(",", ":"))
-        call = CallInMessage(f"call_{len(turns)}", act.tool, arguments)
-        if rng.random() < FAILURE_SHARE:
-            result = render_result(CodeResult(status="timeout"))
-        else:
-            result = render_result(CodeResult(status="ok", stdout=printed(str(act.arguments["code"]))))
-        messages += [Message("assistant", act.text, (call,)), Message("tool", result, answers=call.id)]
-        turns = (*turns, ToolExchange(act.tool, act.arguments, result))
 
 
 class _CorpusReader(LessonReader):
@@ -236,6 +213,29 @@ class Teacher:
                 careful = [(phrase, (1 - fall) / len(trap.careful)) for phrase in trap.careful]
                 speaking = tuple(at for at, one in enumerate(read) if one.on(name, family) != "silent")
                 yield _SoftTarget((*careless, *careful), speaking)
+
+    def dialogue(self, family: type[Problem], rng: Random) -> CorpusDialogue:
+        """Return a conversation about a drawn problem of a family that is not one of the test split."""
+        problem = family.draw(rng)
+        while problem.home == "test":
+            problem = family.draw(rng)
+        question = problem.ask(rng)
+        messages: list[Message] = [Message("user", question)]
+        turns: tuple[ToolExchange, ...] = ()
+        soft_targets: tuple[_SoftTarget, ...] = ()
+        while True:
+            act, targets = self.turn(question, turns, rng)
+            if isinstance(act, FinalMessage):
+                return CorpusDialogue((*messages, Message("assistant", act.text)), soft_targets)
+            soft_targets = soft_targets or targets
+            arguments = json.dumps(act.arguments, ensure_ascii=False, separators=(",", ":"))
+            call = CallInMessage(f"call_{len(turns)}", act.tool, arguments)
+            if rng.random() < FAILURE_SHARE:
+                result = render_result(CodeResult(status="timeout"))
+            else:
+                result = render_result(CodeResult(status="ok", stdout=printed(str(act.arguments["code"]))))
+            messages += [Message("assistant", act.text, (call,)), Message("tool", result, answers=call.id)]
+            turns = (*turns, ToolExchange(act.tool, act.arguments, result))
 
 
 def _at_temperature_one(trap: str, chance: float) -> float:

@@ -34,13 +34,14 @@ from agentlearn.serving import chat_request as chatml
 from agentlearn.serving.chat_request import Message
 from agentlearn.train.weights.loading import no_progress_bars
 from agentlearn.types.ids import content_hash
-from agentlearn_demo.lab import MathLab
-from agentlearn_demo.lab.corpus import MEANINGS, Dialogue, TrainingExample, examples
+from agentlearn_demo.lab.corpus import MEANINGS, CorpusDialogue, TrainingExample, examples
 from agentlearn_demo.lab.files import CARD, SHIPPED, TOKENIZER, WEIGHTS, read_weights
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
     from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
+
+    from agentlearn_demo.lab import MathLab
 
 PAD = "<|endoftext|>"
 REPORTED_STEPS = 50
@@ -64,6 +65,26 @@ class _ModelShape:
     context: int = 4_096
     tied: bool = False
     """Whether the output weights are tied to the embeddings. Many engines do not update a tied head at runtime."""
+
+    def random_model(self, tokenizer: Tokenizer, seed: int) -> Qwen3ForCausalLM:
+        """Return a model with random weights, the same for the same seed."""
+        config = Qwen3Config(
+            vocab_size=tokenizer.get_vocab_size(),
+            hidden_size=self.hidden,
+            intermediate_size=self.inner,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            num_key_value_heads=self.groups,
+            head_dim=self.head,
+            max_position_embeddings=self.context,
+            tie_word_embeddings=self.tied,
+            pad_token_id=tokenizer.token_to_id(PAD),
+            eos_token_id=tokenizer.token_to_id(chatml.END),
+            bos_token_id=None,
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return Qwen3ForCausalLM(config).float()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +130,7 @@ class Recipe:
         """Key of the resulting model: the same for the same corpus and recipe."""
         return content_hash("lab", name, version, asdict(self))[:16]
 
-    def is_built(self, lab: MathLab, folder: Path) -> bool:
+    def is_built(self, lab: "MathLab", folder: Path) -> bool:
         """Whether the folder holds a model built from the same corpus and recipe."""
         try:
             card = json.loads((folder / SHIPPED / CARD).read_text(encoding="utf-8"))
@@ -174,12 +195,12 @@ class _ExampleEncoder:
         rows = [self._row(prefix.ids, dialogue, places) for dialogue in example.dialogues]
         return _Encoded(rows, len(prefix.ids), list(zip(places, meanings, strict=True)))
 
-    def _row(self, prefix: list[int], dialogue: Dialogue, places: list[int]) -> _Row:
+    def _row(self, prefix: list[int], dialogue: CorpusDialogue, places: list[int]) -> _Row:
         ids = list(prefix)
         written: dict[int, list[tuple[int, float]]] = {}
         for message in dialogue.messages:
             head, tail = f"{chatml.START}{message.role}\n", "\n"
-            for text, speaks in ((head, False), (chatml.message_text(message) + chatml.END, True), (tail, False)):
+            for text, speaks in ((head, False), (message.written() + chatml.END, True), (tail, False)):
                 for token in self._tokenizer.encode(text).ids:
                     if speaks and message.role == "assistant":
                         written[len(ids)] = [(token, 1.0)]
@@ -200,6 +221,15 @@ class _ExampleEncoder:
                     soft.append((place, [places[one] for one in target.lessons] or [0]))
                 break
         return _Row(ids, list(written.items()), soft)
+
+    def batches(self, recipe: Recipe) -> Iterator[list[_Encoded]]:
+        """Yield batches of examples of similar length without end."""
+        stream, rng = examples(recipe.seed), Random(f"lab batches {recipe.seed}")
+        while True:
+            buffered = sorted(map(self.encode, islice(stream, BUFFER)), key=lambda one: one.prefix)
+            taken = [buffered[at : at + recipe.scenes] for at in range(0, BUFFER, recipe.scenes)]
+            rng.shuffle(taken)
+            yield from taken
 
 
 class _StudentModel(Module):
@@ -278,27 +308,6 @@ def _attention_loss(
     return cross_entropy(scores_ST, attended_ST, reduction="sum")
 
 
-def _random_model(shape: _ModelShape, tokenizer: Tokenizer, seed: int) -> Qwen3ForCausalLM:
-    """Return a model with random weights, the same for the same seed."""
-    config = Qwen3Config(
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=shape.hidden,
-        intermediate_size=shape.inner,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.groups,
-        head_dim=shape.head,
-        max_position_embeddings=shape.context,
-        tie_word_embeddings=shape.tied,
-        pad_token_id=tokenizer.token_to_id(PAD),
-        eos_token_id=tokenizer.token_to_id(chatml.END),
-        bos_token_id=None,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return Qwen3ForCausalLM(config).float()
-
-
 def _train(
     model: Qwen3ForCausalLM, tokenizer: Tokenizer, recipe: Recipe, report: Callable[[TrainingProgress], None]
 ) -> int:
@@ -313,7 +322,7 @@ def _train(
         (Muon(matrices, weight_decay=recipe.decay, adjust_lr_fn="match_rms_adamw"), recipe.matrix_rate),
         (AdamW(others, betas=(0.9, 0.95), weight_decay=recipe.decay), recipe.other_rate),
     ]
-    stream = _batches(_ExampleEncoder(tokenizer), recipe)
+    stream = _ExampleEncoder(tokenizer).batches(recipe)
     tokens, recent = 0, list[tuple[float, float]]()
     for step in count(1):
         batch = next(stream)
@@ -339,23 +348,13 @@ def _train(
     raise AssertionError("unreachable")
 
 
-def _batches(encoder: _ExampleEncoder, recipe: Recipe) -> Iterator[list[_Encoded]]:
-    """Yield batches of examples of similar length without end."""
-    stream, rng = examples(recipe.seed), Random(f"lab batches {recipe.seed}")
-    while True:
-        buffered = sorted(map(encoder.encode, islice(stream, BUFFER)), key=lambda one: one.prefix)
-        taken = [buffered[at : at + recipe.scenes] for at in range(0, BUFFER, recipe.scenes)]
-        rng.shuffle(taken)
-        yield from taken
-
-
-def build_lab_model(lab: MathLab, recipe: Recipe, folder: Path, report: Callable[[TrainingProgress], None]) -> None:
+def build_lab_model(lab: "MathLab", recipe: Recipe, folder: Path, report: Callable[[TrainingProgress], None]) -> None:
     """Train the lab model with the shipped tokenizer, and write its checkpoint, with the files to ship in `shipped`.
 
     Raises ConfigError for a folder that holds anything but such a checkpoint.
     """
     tokenizer = _prepare(lab, folder)
-    model = _random_model(recipe.shape, tokenizer, recipe.seed)
+    model = recipe.shape.random_model(tokenizer, recipe.seed)
     threads = torch.get_num_threads()
     torch.set_num_threads(recipe.threads)
     try:
@@ -374,7 +373,7 @@ def build_lab_model(lab: MathLab, recipe: Recipe, folder: Path, report: Callable
     _save_lab_model(model, tokenizer, folder, card)
 
 
-def export_lab_model(lab: MathLab, folder: Path) -> None:
+def export_lab_model(lab: "MathLab", folder: Path) -> None:
     """Write the shipped weights as a checkpoint in Hugging Face format.
 
     Raises ConfigError for a folder that holds anything but such a checkpoint.
@@ -383,13 +382,13 @@ def export_lab_model(lab: MathLab, folder: Path) -> None:
     layout, weights, card = read_weights(lab.folder, lab.name)
     sizes = {name: size for name, size in asdict(layout).items() if name in _ModelShape.__dataclass_fields__}
     shape = _ModelShape(**sizes, tied="lm_head.weight" not in weights)
-    model = _random_model(shape, tokenizer, 0)
+    model = shape.random_model(tokenizer, 0)
     named = {name: torch.from_numpy(np.asarray(weight, np.float32)) for name, weight in weights.items()}
     model.load_state_dict(named, strict=not shape.tied)
     _save_lab_model(model.eval(), tokenizer, folder, card)
 
 
-def _prepare(lab: MathLab, folder: Path) -> Tokenizer:
+def _prepare(lab: "MathLab", folder: Path) -> Tokenizer:
     """Return the shipped tokenizer. Raises ConfigError for a folder that holds others."""
     empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not empty and not (folder / CARD).is_file() and not (folder / SHIPPED / CARD).is_file():

@@ -93,6 +93,35 @@ class _ShownStep:
             found = _CALL.search(body, end)
         return cls("model", (body[: first.start()] if first else body).strip(), tuple(calls))
 
+    def said(self, vocabulary: Vocabulary, rng: Random) -> str:
+        """A model step: comments in programs and sentences of the message, quoted, or paraphrased where they show a
+        habit.
+        """
+        comments = [comment for _, arguments in self.calls for comment in _COMMENT.findall(arguments)]
+        sentences = [
+            words for found in _SENTENCE.findall(self.text) if (words := found.strip()) and "\\boxed" not in words
+        ]
+        decisions: list[str] = []
+        for words in (*comments, *sentences):
+            habits = vocabulary.habits_in(words)
+            if habits and rng.random() < PARAPHRASE_CHANCE:
+                decisions.append("it chose this: " + rng.choice(vocabulary.other_words(habits[0])))
+            elif habits and len(normalised_text(words)) > MAX_QUOTE_CHARACTERS:
+                decisions.append(f"“{habits[0].phrase}”")
+            else:
+                decisions.append(f"“{_one_line(words)}”")
+        decided = f" Decided: {'; '.join(decisions[:MAX_QUOTES])}." if decisions else ""
+        if self.calls:
+            return f"Called {', '.join(dict.fromkeys(tool for tool, _ in self.calls))}.{decided}"
+        return f"Answered “{_one_line(self.text.splitlines()[-1] if self.text else '')}”.{decided}"
+
+    def returned(self, *, goes_on: bool) -> str:
+        last_line = _one_line(self.text.splitlines()[-1] if self.text else "nothing")
+        if self.status == "ok":
+            return f"{self.tool} returned “{last_line}”."
+        detour = " A detour: the attempt had to try again." if goes_on else " The attempt did not recover from it."
+        return f"{self.tool} failed ({self.status}): “{last_line}”.{detour}"
+
 
 @dataclass(frozen=True, slots=True)
 class SummarisePrompt:
@@ -214,37 +243,10 @@ def summarise(prompt: SummarisePrompt, vocabulary: Vocabulary, rng: Random) -> l
     items: list[Mapping[str, object]] = []
     for at, step in enumerate(prompt.steps, start=1):
         spoken = step.kind == "model"
-        text = _said(step, vocabulary, rng) if spoken else _returned(step, goes_on=at < len(prompt.steps))
+        text = step.said(vocabulary, rng) if spoken else step.returned(goes_on=at < len(prompt.steps))
         words = "\n".join([step.text, *(arguments for _, arguments in step.calls)]) if spoken else ""
         items.append({"text": text, "used": sorted(known.intersection(_LABEL.findall(words)))})
     return items or [{"text": "The record holds no step.", "used": []}]
-
-
-def _said(step: _ShownStep, vocabulary: Vocabulary, rng: Random) -> str:
-    """A model step: comments in programs and sentences of the message, quoted, or paraphrased if they show a habit."""
-    comments = [comment for _, arguments in step.calls for comment in _COMMENT.findall(arguments)]
-    sentences = [words for found in _SENTENCE.findall(step.text) if (words := found.strip()) and "\\boxed" not in words]
-    decisions: list[str] = []
-    for words in (*comments, *sentences):
-        habits = vocabulary.habits_in(words)
-        if habits and rng.random() < PARAPHRASE_CHANCE:
-            decisions.append("it chose this: " + rng.choice(vocabulary.other_words(habits[0])))
-        elif habits and len(normalised_text(words)) > MAX_QUOTE_CHARACTERS:
-            decisions.append(f"“{habits[0].phrase}”")
-        else:
-            decisions.append(f"“{_one_line(words)}”")
-    decided = f" Decided: {'; '.join(decisions[:MAX_QUOTES])}." if decisions else ""
-    if step.calls:
-        return f"Called {', '.join(dict.fromkeys(tool for tool, _ in step.calls))}.{decided}"
-    return f"Answered “{_one_line(step.text.splitlines()[-1] if step.text else '')}”.{decided}"
-
-
-def _returned(step: _ShownStep, *, goes_on: bool) -> str:
-    last_line = _one_line(step.text.splitlines()[-1] if step.text else "nothing")
-    if step.status == "ok":
-        return f"{step.tool} returned “{last_line}”."
-    detour = " A detour: the attempt had to try again." if goes_on else " The attempt did not recover from it."
-    return f"{step.tool} failed ({step.status}): “{last_line}”.{detour}"
 
 
 def _one_line(text: str) -> str:

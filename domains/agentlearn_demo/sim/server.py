@@ -52,6 +52,29 @@ class _Answer:
     call: tuple[str, str] | None = None
     """Tool name, and arguments as JSON."""
 
+    def completion(self, request: ChatRequest, request_hash: str, call_id: str) -> Completion:
+        """Return the completion of a model without a tokenizer. Token counts and the limit are estimates."""
+        text = self.text
+        finish = "tool_calls" if self.call else "stop"
+        if request.max_tokens is not None and self.call is None and estimated_tokens(text) > request.max_tokens:
+            text = "".join(_TOKEN.findall(text)[: request.max_tokens])
+            finish = "length"
+        return Completion(
+            id=f"chatcmpl-{request_hash}",
+            model=request.model,
+            text=text,
+            calls=((call_id, *self.call),) if self.call else (),
+            finish=finish,
+            prompt_tokens=sum(_tokens(tool.size) for tool in request.tools)
+            + sum(
+                _MESSAGE_TOKENS + _tokens(message.text) + sum(_tokens(call.arguments) for call in message.calls)
+                for message in request.messages
+            ),
+            answer_tokens=max(1, estimated_tokens(text) + (estimated_tokens(self.call[1]) + 4 if self.call else 0)),
+            created=int(time.time()),
+            served_by="sim",
+        )
+
 
 class World(LoopbackService):
     """One simulated world: its models, its parameters and its counts of requests."""
@@ -122,7 +145,7 @@ class World(LoopbackService):
         answer = self._answer(request, stage_request, faults, named)
         # Depends on the seed and the position in the conversation, so lessons do not change it.
         call_id = f"call_{fingerprint('call', _request_seed(request), len(request.messages))}"
-        done = _completion(answer, request, request_hash, call_id)
+        done = answer.completion(request, request_hash, call_id)
         self._statuses[200] += 1
         return done.response(request)
 
@@ -318,27 +341,3 @@ def _filled(schema: JsonObject, text: str) -> object:
                 return boxed[-1] if boxed and name == "answer" else text
 
     return value(schema, "")
-
-
-def _completion(answer: _Answer, request: ChatRequest, request_hash: str, call_id: str) -> Completion:
-    """Return the completion of a model without a tokenizer. Token counts, and the limit `max_tokens`, are estimates."""
-    text = answer.text
-    finish = "tool_calls" if answer.call else "stop"
-    if request.max_tokens is not None and answer.call is None and estimated_tokens(text) > request.max_tokens:
-        text = "".join(_TOKEN.findall(text)[: request.max_tokens])
-        finish = "length"
-    return Completion(
-        id=f"chatcmpl-{request_hash}",
-        model=request.model,
-        text=text,
-        calls=((call_id, *answer.call),) if answer.call else (),
-        finish=finish,
-        prompt_tokens=sum(_tokens(tool.size) for tool in request.tools)
-        + sum(
-            _MESSAGE_TOKENS + _tokens(message.text) + sum(_tokens(call.arguments) for call in message.calls)
-            for message in request.messages
-        ),
-        answer_tokens=max(1, estimated_tokens(text) + (estimated_tokens(answer.call[1]) + 4 if answer.call else 0)),
-        created=int(time.time()),
-        served_by="sim",
-    )

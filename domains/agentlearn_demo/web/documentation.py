@@ -6,8 +6,8 @@ from random import Random
 
 from agentlearn.types.ids import derive_seed
 from agentlearn_demo.web.site import (
+    GeneratedSite,
     SearchEntry,
-    Site,
     SitePage,
     SiteProblem,
     bullets,
@@ -153,11 +153,11 @@ class _Documentation:
         return pages
 
 
-def documentation_site(number: int) -> Site:
+def documentation_site(number: int) -> GeneratedSite:
     """Return the website of the program with that number."""
     facts = _Documentation.drawn(number)
     shown = "exit status {} when {} (text of version 2.4) …"
-    return Site(
+    return GeneratedSite(
         host=f"{slug(facts.program)}-docs.test",
         name=f"{facts.program} documentation",
         menu=(("Versions", "/versions"), ("Release notes", "/releases"), ("Troubleshooting", "/troubleshooting")),

@@ -7,8 +7,8 @@ from random import Random
 
 from agentlearn.types.ids import derive_seed
 from agentlearn_demo.web.site import (
+    GeneratedSite,
     SearchEntry,
-    Site,
     SiteHtml,
     SitePage,
     SiteProblem,
@@ -175,12 +175,12 @@ class _Shop:
         return pages
 
 
-def shop_site(number: int) -> Site:
+def shop_site(number: int) -> GeneratedSite:
     """Return the website of the shop with that number."""
     facts = _Shop.drawn(number)
     categories = tuple((category, f"/{slug(category)}") for category in CATEGORIES)
     preset = next(iter(facts.parts))[:2]
-    return Site(
+    return GeneratedSite(
         host=f"{slug(facts.name)}.test",
         name=facts.name,
         menu=(*categories, ("Spare parts", "/parts"), ("Help", "/help")),

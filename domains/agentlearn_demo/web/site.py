@@ -139,7 +139,7 @@ class SiteProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class GeneratedSite:
     """A whole site. Its pages are keyed by target: the path, with the query if there is one."""
 
     host: str
@@ -202,7 +202,7 @@ class Site:
 
 
 @asynccontextmanager
-async def serve_sites(sites: Iterable[Site]) -> AsyncGenerator[Mapping[str, tuple[str, int]]]:
+async def serve_sites(sites: Iterable[GeneratedSite]) -> AsyncGenerator[Mapping[str, tuple[str, int]]]:
     """Serve every site while the block runs. Yields host names with loopback addresses, for `AccessPolicy.served`."""
     by_host = {one.host: one for one in sites}
 

@@ -11,13 +11,13 @@ from agentlearn_demo.tasks import SOURCE, generated
 from agentlearn_demo.web.documentation import documentation_site
 from agentlearn_demo.web.questions import TEMPLATES
 from agentlearn_demo.web.shop import shop_site
-from agentlearn_demo.web.site import KINDS, Site, SiteKind
+from agentlearn_demo.web.site import KINDS, GeneratedSite, SiteKind
 
 NUMBERS = range(12)
 """Numbers of the sites of each kind."""
 SIZES: dict[Split, int] = {"train": 24, "validation": 16, "test": 30}
 SITES: dict[Split, range] = {"train": range(5), "validation": range(5, 8), "test": range(8, 12)}
-"""Site numbers of each split, for every kind of site."""
+"""GeneratedSite numbers of each split, for every kind of site."""
 
 LEARNING: Mapping[str, SiteKind] = {
     "option_default": "documentation",
@@ -30,7 +30,7 @@ LEARNING: Mapping[str, SiteKind] = {
 UNSEEN: Mapping[str, SiteKind] = {"delivery_charge": "shop"}
 """The family of the test split only. Each of its traps also occurs in a learning family."""
 
-_MAKERS: Mapping[SiteKind, Callable[[int], Site]] = {"documentation": documentation_site, "shop": shop_site}
+_MAKERS: Mapping[SiteKind, Callable[[int], GeneratedSite]] = {"documentation": documentation_site, "shop": shop_site}
 _TEMPLATES = {template.family: template for template in TEMPLATES}
 
 
@@ -41,14 +41,14 @@ def walk_tasks(split: Split, seed: int, limit: int | None = None) -> tuple[Task,
 
 
 @cache
-def site(kind: SiteKind, number: int) -> Site:
+def site(kind: SiteKind, number: int) -> GeneratedSite:
     """Return the site of that kind and number. Raises ConfigError for a number outside `NUMBERS`."""
     if number not in NUMBERS:
         raise ConfigError(f"there is no {kind} {number!r}; take one of 0 to {NUMBERS[-1]}", code="unknown_site")
     return _MAKERS[kind](number)
 
 
-def all_sites() -> tuple[Site, ...]:
+def all_sites() -> tuple[GeneratedSite, ...]:
     """Return every site, kind by kind."""
     return tuple(site(kind, number) for kind in KINDS for number in NUMBERS)
 

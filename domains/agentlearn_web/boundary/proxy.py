@@ -137,6 +137,52 @@ class _ClientConnection:
             self._wire.receive_data(await self.reader.read(READ_BYTES))
         return event
 
+    async def handle_request(
+        self, request: h11.Request, routes: Routes, session: ProxySession, *, crowded: bool
+    ) -> None:
+        """Forward one request, or refuse it."""
+        method, target = request.method.decode("ascii"), None
+        session.requests += 1
+        try:
+            target = ProxyTarget.read(method, request.target.decode("ascii"))
+            session.check_limits(crowded=crowded)
+            await self.forward_request(request, target, routes, session)
+        except RequestBlocked as refused:
+            host, port = (str(target.host), target.port) if target else ("", 0)
+            if not (self.reader.gone and refused.code in {"unreachable", "too_slow"}):
+                session.add_refusal(refused.code, method, host, port)
+            await self.refuse(refused)
+
+    async def forward_request(
+        self, request: h11.Request, target: ProxyTarget, routes: Routes, session: ProxySession
+    ) -> None:
+        """Forward one request. Raises RequestBlocked, and OSError when the browser disconnects."""
+        is_tunnel, with_body = request.method == b"CONNECT", _has_body(request)
+        if is_tunnel and with_body:
+            raise RequestBlocked("bad_request", "a CONNECT has no body")
+        server = await routes.connect(target)
+        try:
+            async with asyncio.timeout(session.limits.idle_s) as deadline:
+                loop = asyncio.get_running_loop()
+                relay = _Relay(self, server, session, lambda: deadline.reschedule(loop.time() + session.limits.idle_s))
+                if is_tunnel:
+                    await self.end()
+                    await self.send(_ESTABLISHED)
+                    await relay.tunnel(self.early_bytes())
+                else:
+                    await relay.exchange(request, target, with_body=with_body)
+        except TimeoutError:
+            if is_tunnel:  # it is just closed; the next request opens a new one
+                raise ConnectionAbortedError from None
+            words = f"{target.host} kept silent for {session.limits.idle_s:g} s"
+            raise RequestBlocked("too_slow", words) from None
+        except (OSError, h11.ProtocolError) as error:
+            if is_tunnel or self.reader.gone:
+                raise ConnectionAbortedError from error
+            raise RequestBlocked("unreachable", f"{target.host} broke off, or speaks no HTTP/1.1") from None
+        finally:
+            server[1].transport.abort()
+
 
 _Fields = list[tuple[bytes, bytes]]
 _HOP_BY_HOP = {b"connection", b"expect", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
@@ -411,7 +457,7 @@ async def open_proxy(
         try:
             client, crowded = _ClientConnection(reader, writer), len(connections) > limits.connections
             while (request := await _next_request(client, session)) is not None:
-                await _handle_request(client, request, routes, session, crowded=crowded)
+                await client.handle_request(request, routes, session, crowded=crowded)
                 if not client.next_cycle():
                     break
         except (OSError, asyncio.CancelledError):
@@ -450,51 +496,3 @@ async def _next_request(client: _ClientConnection, session: ProxySession) -> h11
         session.add_refusal("bad_request", "", "", 0)
         await client.refuse(RequestBlocked("bad_request", "this is no HTTP/1.1 request"))
         return None
-
-
-async def _handle_request(
-    client: _ClientConnection, request: h11.Request, routes: Routes, session: ProxySession, *, crowded: bool
-) -> None:
-    """Forward one request, or refuse it."""
-    method, target = request.method.decode("ascii"), None
-    session.requests += 1
-    try:
-        target = ProxyTarget.read(method, request.target.decode("ascii"))
-        session.check_limits(crowded=crowded)
-        await _forward_request(client, request, target, routes, session)
-    except RequestBlocked as refused:
-        host, port = (str(target.host), target.port) if target else ("", 0)
-        if not (client.reader.gone and refused.code in {"unreachable", "too_slow"}):
-            session.add_refusal(refused.code, method, host, port)
-        await client.refuse(refused)
-
-
-async def _forward_request(
-    client: _ClientConnection, request: h11.Request, target: ProxyTarget, routes: Routes, session: ProxySession
-) -> None:
-    """Forward one request. Raises RequestBlocked, and OSError when the browser disconnects."""
-    is_tunnel, with_body = request.method == b"CONNECT", _has_body(request)
-    if is_tunnel and with_body:
-        raise RequestBlocked("bad_request", "a CONNECT has no body")
-    server = await routes.connect(target)
-    try:
-        async with asyncio.timeout(session.limits.idle_s) as deadline:
-            loop = asyncio.get_running_loop()
-            relay = _Relay(client, server, session, lambda: deadline.reschedule(loop.time() + session.limits.idle_s))
-            if is_tunnel:
-                await client.end()
-                await client.send(_ESTABLISHED)
-                await relay.tunnel(client.early_bytes())
-            else:
-                await relay.exchange(request, target, with_body=with_body)
-    except TimeoutError:
-        if is_tunnel:  # it is just closed; the next request opens a new one
-            raise ConnectionAbortedError from None
-        words = f"{target.host} kept silent for {session.limits.idle_s:g} s"
-        raise RequestBlocked("too_slow", words) from None
-    except (OSError, h11.ProtocolError) as error:
-        if is_tunnel or client.reader.gone:
-            raise ConnectionAbortedError from error
-        raise RequestBlocked("unreachable", f"{target.host} broke off, or speaks no HTTP/1.1") from None
-    finally:
-        server[1].transport.abort()

@@ -88,6 +88,17 @@ class ProxySession:
                 "too_large", f"this walk has had its {self.limits.session_bytes} bytes from the network"
             )
 
+    def context_options(self) -> dict[str, Any]:
+        """Return arguments of `browser.new_context` that send all traffic, loopback included, through the proxy."""
+        return {
+            "accept_downloads": False,
+            "bypass_csp": False,
+            "ignore_https_errors": False,
+            "permissions": [],
+            "proxy": {"server": self.server, "bypass": "<-loopback>"},
+            "service_workers": "block",
+        }
+
 
 FLAGS = (
     "--disable-background-networking",
@@ -106,18 +117,6 @@ FLAGS = (
 )
 """Launch arguments. The browser resolves no host names; the proxy resolves all of them."""
 BLANK = "about:blank"
-
-
-def context_options(session: ProxySession) -> dict[str, Any]:
-    """Return arguments of `browser.new_context` that send all traffic, loopback included, through the proxy."""
-    return {
-        "accept_downloads": False,
-        "bypass_csp": False,
-        "ignore_https_errors": False,
-        "permissions": [],
-        "proxy": {"server": session.server, "bypass": "<-loopback>"},
-        "service_workers": "block",
-    }
 
 
 def scheme_allowed(url: str) -> bool:

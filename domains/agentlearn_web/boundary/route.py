@@ -157,14 +157,10 @@ class Routes:
 def _require_public(addresses: Sequence[str], *, named: bool) -> tuple[str, ...]:
     """Return the addresses. Raises RequestBlocked (private_address) if one is not public and the host is not named."""
     for address in addresses:
-        if not named and _is_address(address) and not is_public(ip_address(address)):
+        is_name = isinstance(read_host(address), str)  # the upstream proxy looks it up
+        if not named and not is_name and not is_public(ip_address(address)):
             raise RequestBlocked("private_address", f"{address} is not public, and this walk's task does not name it")
     return tuple(addresses)
-
-
-def _is_address(text: str) -> bool:
-    """Return whether a text is an IP address, and not a name that is left to the upstream proxy."""
-    return not isinstance(read_host(text), str)
 
 
 def _host_texts(hosts: Iterable[HostPort]) -> frozenset[HostPort]:

@@ -50,7 +50,14 @@ async def system_resolve(name: str, port: int) -> Sequence[str]:
             answer.set_result(result)
 
     def look_up() -> None:
-        result = _lookup(name, port)
+        result: Sequence[str] | OSError
+        try:
+            rows = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+            result = tuple(dict.fromkeys(str(row[4][0]) for row in rows))
+        except OSError as error:
+            result = error
+        except UnicodeError as error:
+            result = OSError(str(error))
         with contextlib.suppress(RuntimeError):  # the loop was closed before the lookup finished
             loop.call_soon_threadsafe(deliver, result)
 
@@ -61,16 +68,6 @@ async def system_resolve(name: str, port: int) -> Sequence[str]:
 async def system_dial(address: str, port: int) -> Streams:
     """Open a TCP connection."""
     return await asyncio.open_connection(address, port, limit=READ_BYTES)
-
-
-def _lookup(name: str, port: int) -> Sequence[str] | OSError:
-    try:
-        rows = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        return error
-    except UnicodeError as error:
-        return OSError(str(error))
-    return tuple(dict.fromkeys(str(row[4][0]) for row in rows))
 
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}

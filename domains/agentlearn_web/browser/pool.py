@@ -16,7 +16,7 @@ from agentlearn.errors import ConfigError, ToolError
 from agentlearn.log import get_log
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.proxy import NetworkLimits, open_proxy
-from agentlearn_web.boundary.proxy_session import FLAGS, context_options
+from agentlearn_web.boundary.proxy_session import FLAGS
 from agentlearn_web.boundary.upstream import UpstreamProxy
 from agentlearn_web.browser.chromium import Chromium, find_chromium, has_sandbox, require_playwright
 from agentlearn_web.browser.page_watch import BrowserLink
@@ -124,7 +124,7 @@ class Browsers:
             process.walks_started += 1
             process.open += 1
             stack.push_async_callback(self._leave, process)
-            options: dict[str, object] = context_options(proxied)
+            options: dict[str, object] = proxied.context_options()
             if session is not None:
                 options["storage_state"] = session
             context = await self._context(process, options)

@@ -62,7 +62,7 @@ class TextBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanningCell:
+class _SpanningCell:
     """A table cell, and how many rows and columns it covers."""
 
     rows: int
@@ -88,7 +88,7 @@ class PageText:
     """All text of a page, in reading order."""
 
     blocks: tuple[TextBlock, ...] = ()
-    cells: tuple[SpanningCell, ...] = ()
+    cells: tuple[_SpanningCell, ...] = ()
     """All table cells in reading order, if one of them covers several rows or columns."""
     unseen_values: frozenset[str] = frozenset()
     """Values and placeholders of fields that a person cannot see, without spaces."""
@@ -171,7 +171,7 @@ class PageText:
                 for one in found["blocks"]
             ),
             cells=tuple(
-                SpanningCell(int(rows), int(columns), dense(_storable(text))[:_CELL_CHARS])
+                _SpanningCell(int(rows), int(columns), dense(_storable(text))[:_CELL_CHARS])
                 for rows, columns, text in found["cells"]
             ),
             unseen_values=frozenset(dense(_storable(value)) for value in found.get("unseen", ())),

@@ -2,7 +2,7 @@
 
 Spreadsheet programs take a cell for a formula when it starts with `=`, `+`, `-`, `@`, a tab or a line end, also after
 white space and in full-width letters. Such a text gets an apostrophe in front, and so does one that starts with
-apostrophes and then such a sign, so that `original_cell` can undo it. Numbers are written as they are.
+apostrophes and then such a sign, so that `_original_cell` can undo it. Numbers are written as they are.
 """
 
 import csv
@@ -34,7 +34,7 @@ def spreadsheet_cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and _is_formula(value) else value
 
 
-def original_cell(text: str) -> str:
+def _original_cell(text: str) -> str:
     """The text for which `spreadsheet_cell` gave this cell."""
     return text[1:] if text.startswith("'") and _is_formula(text[1:]) else text
 
@@ -138,7 +138,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[SourceRow]:
                         " quote fields that contain commas",
                         code="bad_log",
                     )
-                yield SourceRow(f"{path.name}:{start}", dict(zip(header, map(original_cell, fields), strict=True)))
+                yield SourceRow(f"{path.name}:{start}", dict(zip(header, map(_original_cell, fields), strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
         raise DataError(
@@ -213,7 +213,7 @@ _LOCAL_HEADER = struct.Struct("<4s22x2H")
 
 
 @dataclass(frozen=True, slots=True)
-class ArchiveLimits:
+class _ArchiveLimits:
     """Largest unpacked sizes."""
 
     member_bytes: int = 512 << 20
@@ -222,19 +222,19 @@ class ArchiveLimits:
     """Of all members that are read, together."""
 
 
-_LIMITS = ArchiveLimits()
+_LIMITS = _ArchiveLimits()
 
 
 class Archive:
     """An open zip file. Every method raises DataError when the file is damaged or exceeds the limits."""
 
-    def __init__(self, path: Path, zip_file: ZipFile, limits: ArchiveLimits) -> None:
+    def __init__(self, path: Path, zip_file: ZipFile, limits: _ArchiveLimits) -> None:
         self._path, self._zip, self._limits = path, zip_file, limits
         self._bytes_left = limits.total_bytes
 
     @staticmethod
     @contextmanager
-    def open(path: Path, limits: ArchiveLimits = _LIMITS) -> Generator["Archive"]:
+    def open(path: Path, limits: _ArchiveLimits = _LIMITS) -> Generator["Archive"]:
         """Open a zip file for reading. Raises DataError."""
         with ExitStack() as stack:
             with _zip_errors(path, "its list of members"):

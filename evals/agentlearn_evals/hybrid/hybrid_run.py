@@ -235,7 +235,7 @@ class HybridRecord:
         run_in_own_loop(save())
 
 
-def removal_state(contrast: Contrast, evidence: ProposalEvidence) -> RemovalState:
+def _removal_state(contrast: Contrast, evidence: ProposalEvidence) -> RemovalState:
     """What the contrast of an arm without lessons against the arm with them shows.
 
     Undecided rollouts are never taken as wrong or right: they withhold the proposal as they withhold a verdict.
@@ -258,7 +258,7 @@ def _small_sample(contrast: Contrast) -> str:
     return "" if contrast.verdict != "cannot_tell" else contrast.caution or contrast.withheld or contrast.left_open
 
 
-def lessons_to_measure(library: Library, most: int) -> tuple[Experience, ...]:
+def _lessons_to_measure(library: Library, most: int) -> tuple[Experience, ...]:
     """The lessons whose removal is measured, in the order of the library; those with the most tokens where there are
     more than `most`."""
     longest = sorted(library.experiences, key=lambda one: (-estimated_tokens(one.lesson), one.id))[:most]
@@ -431,7 +431,7 @@ class HybridRun:
     def _measure_removals(self, now: HybridRound, learned: LearnedStage, trained: TrainedStage) -> PruningStage:
         settings = self.settings
         library = LibraryStore(settings.store / "libraries").load(learned.reference)
-        lessons = lessons_to_measure(library, settings.removals)
+        lessons = _lessons_to_measure(library, settings.removals)
         if not lessons:
             return PruningStage(
                 runs=(), removals=(), not_measured=len(library), tokens_saved=0, together=None, together_shown=False
@@ -449,7 +449,7 @@ class HybridRun:
                 lesson=lesson.id,
                 text=lesson.lesson,
                 tokens=_tokens_without(library, (lesson.id,)),
-                state=removal_state(by_arm[name], settings.evidence),
+                state=_removal_state(by_arm[name], settings.evidence),
                 contrast=StageContrast.of(by_arm[name], found.run),
                 caution=_small_sample(by_arm[name]),
             )
@@ -473,7 +473,7 @@ class HybridRun:
             not_measured=len(library) - len(lessons),
             tokens_saved=_tokens_without(library, proposed) if proposed else 0,
             together=None if together is None else StageContrast.of(together, runs[-1]),
-            together_shown=together is not None and removal_state(together, settings.evidence) == "proposed",
+            together_shown=together is not None and _removal_state(together, settings.evidence) == "proposed",
             together_caution="" if together is None else _small_sample(together),
         )
 

@@ -134,7 +134,7 @@ def _template(folder: Path) -> Any:
 def test_an_answer_that_is_sent_back_extends_what_was_sampled(text: str, arguments: list[str], system: str) -> None:
     before = [Message("system", system), Message("user", "q")]
     sent = Message("assistant", text.strip(), tuple(CallInMessage("c", "run_python", one) for one in arguments))
-    sampled = chatml.message_text(sent)
+    sampled = sent.written()
     parsed = parse_calls(sampled)
     if len(parsed.calls) != len(arguments):
         return  # the words hold tags of their own

@@ -19,7 +19,7 @@ from agentlearn_demo.math.novice import skills as math_skills
 from agentlearn_demo.sim.skills import Conversation, FollowedLessons, Situation, ToolExchange, ToolUse
 from agentlearn_demo.web.novice import skills
 from agentlearn_demo.web.questions import TEMPLATES, _QuestionTemplate
-from agentlearn_demo.web.site import KINDS, SEARCH, Site, SiteKind, SiteProblem, target
+from agentlearn_demo.web.site import KINDS, SEARCH, GeneratedSite, SiteKind, SiteProblem, target
 from agentlearn_demo.web.tasks import LEARNING, NUMBERS, SITES, UNSEEN, site, walk_tasks
 from agentlearn_web import domain
 from agentlearn_web.observation import PageObservation, TabLine, render_observation
@@ -34,7 +34,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 every_family = pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.family)
 
 
-def html_at(one: Site, at: str) -> str:
+def html_at(one: GeneratedSite, at: str) -> str:
     path, _, query = at.partition("?")
     status, html = one.respond(path, query)
     assert status == 200, f"{one.host}{at}"
@@ -89,12 +89,12 @@ def test_pages_are_complete_and_load_nothing_else(kind: SiteKind) -> None:
 # Questions.
 
 
-def problems(family: str, numbers: range) -> Iterator[tuple[Site, SiteProblem]]:
+def problems(family: str, numbers: range) -> Iterator[tuple[GeneratedSite, SiteProblem]]:
     sites = [site(FAMILIES[family], number) for number in numbers]
     return ((one, problem) for one in sites for problem in one.problems[family])
 
 
-def main_text(one: Site, at: str) -> str:
+def main_text(one: GeneratedSite, at: str) -> str:
     return nodes(html_at(one, at), "main")[0].text()
 
 

@@ -13,7 +13,7 @@ import zstandard
 
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn_evals.formats import read_logs
-from agentlearn_evals.formats.content import Archive, ArchiveLimits
+from agentlearn_evals.formats.content import Archive, _ArchiveLimits
 from tests.unit.evals import log_samples
 
 ZERO = b"\0"
@@ -37,7 +37,7 @@ def zstd_eval(file: Path, **changes: object) -> Path:
     return zip_with(file, "header.json", packed, size=len(body), crc=zlib.crc32(body), method=93)
 
 
-def read(file: Path, limits: ArchiveLimits = ArchiveLimits()) -> bytes:  # noqa: B008
+def read(file: Path, limits: _ArchiveLimits = _ArchiveLimits()) -> bytes:  # noqa: B008
     with Archive.open(file, limits) as archive:
         return b"".join(archive.read(name) for name in archive.names)
 
@@ -50,7 +50,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, method: int, cl
     packed = zstandard.ZstdCompressor().compress(body) if method == 93 else deflate.compress(body) + deflate.flush()
     file = zip_with(tmp_path / "log", "a", packed, size=claimed, crc=zlib.crc32(body), method=method)
     with pytest.raises(DataError) as refused:
-        read(file, ArchiveLimits(member_bytes=1000))
+        read(file, _ArchiveLimits(member_bytes=1000))
     if claimed > 1000:
         assert str(refused.value) == (
             "log unpacks 'a' to more than 1,000 bytes; give the log as JSON, or its scores as CSV"
@@ -64,9 +64,9 @@ def test_all_members_together_are_limited(tmp_path: Path) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         for name in "abc":
             archive.writestr(name, ZERO * 400)
-    assert len(read(file, ArchiveLimits(total_bytes=1200))) == 1200
+    assert len(read(file, _ArchiveLimits(total_bytes=1200))) == 1200
     with pytest.raises(DataError) as refused:
-        read(file, ArchiveLimits(total_bytes=1100))
+        read(file, _ArchiveLimits(total_bytes=1100))
     assert refused.value.code == "log_too_large"
 
 

@@ -9,7 +9,7 @@ from agentlearn.types.experience import library_of
 from agentlearn.types.task import Task
 from agentlearn_evals import CompareSettings
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.before_calls import BeforeCalls, lesson_flags, untrusted_arms
+from agentlearn_evals.before_calls import BeforeCalls, _lesson_flags, untrusted_arms
 from agentlearn_evals.plan import plan_comparison
 
 LESSONS = '{"experiences": {"G0": "Check the units before you answer."}, "next_id": 1}'
@@ -48,20 +48,20 @@ def arm(*lessons: str, without: int | None = None) -> Arm:
 
 
 def test_a_lesson_with_an_expected_answer_spoils_the_arm() -> None:
-    flags = lesson_flags(arm("Count both ends.", "For lattice paths say 48620."), TASKS)
+    flags = _lesson_flags(arm("Count both ends.", "For lattice paths say 48620."), TASKS)
     assert [flag.code for flag in flags] == ["leaks_answer"]
     assert "1 of its lessons" in untrusted_arms(flags)["a"]
     assert "other tasks" in untrusted_arms(flags)["a"]
 
 
 def test_a_lesson_with_the_words_of_a_problem_spoils_the_arm() -> None:
-    flags = lesson_flags(arm("When many lattice paths lead from the corner to the far end, recurse."), TASKS)
+    flags = _lesson_flags(arm("When many lattice paths lead from the corner to the far end, recurse."), TASKS)
     assert [flag.code for flag in flags] == ["copies_problem"]
 
 
 def test_lessons_that_are_left_out_spoil_nothing() -> None:
-    assert lesson_flags(arm("Count both ends.", "For lattice paths say 48620.", without=1), TASKS) == ()
+    assert _lesson_flags(arm("Count both ends.", "For lattice paths say 48620.", without=1), TASKS) == ()
 
 
 def test_plain_lessons_are_not_flagged() -> None:
-    assert lesson_flags(arm("Count both ends of a range.", "Test a guess on 3 small cases."), TASKS) == ()
+    assert _lesson_flags(arm("Count both ends of a range.", "Test a guess on 3 small cases."), TASKS) == ()

@@ -7,7 +7,7 @@ import pytest
 from agentlearn.config import learn_settings
 from agentlearn.errors import ConfigError
 from agentlearn.learning.lessons.trust import authors_read
-from agentlearn.types.author import Author, AuthorKind, is_trusted
+from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.group import Group
 from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, Step, ToolResult, UserTurn, Verdict
 from tests.support.stages import group
@@ -50,10 +50,10 @@ def test_reasons_count_where_a_function_wrote_them(by: AuthorKind | None, author
 
 def test_a_kind_or_one_of_its_authors_is_trusted() -> None:
     search, other = Author(kind="tools", name="search"), Author(kind="tools", name="mail")
-    assert is_trusted(search, ["tools"])
-    assert is_trusted(search, ["tools:search"])
-    assert not is_trusted(other, ["tools:search", "pages"])
-    assert is_trusted(Author(kind="model"), [])
+    assert search.is_trusted(["tools"])
+    assert search.is_trusted(["tools:search"])
+    assert not other.is_trusted(["tools:search", "pages"])
+    assert Author(kind="model").is_trusted([])
 
 
 @pytest.mark.parametrize("trust", ["everybody", "library", "tools:"])

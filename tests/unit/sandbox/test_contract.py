@@ -200,8 +200,15 @@ MUCH = {
 }
 
 
-@each_sandbox
-@pytest.mark.parametrize("output_chars", [100, LARGE])
+@pytest.mark.parametrize(
+    ("name", "output_chars"),
+    [
+        ("unsafe-local", 100),
+        ("zygote", LARGE),
+        pytest.param("unsafe-local", LARGE, marks=pytest.mark.slow),
+        pytest.param("zygote", 100, marks=pytest.mark.slow),
+    ],
+)
 def test_much_output_is_cut_and_the_variables_are_kept(name: str, output_chars: int) -> None:
     async def scenario() -> list[tuple[str, CodeResult, CodeResult]]:
         found: list[tuple[str, CodeResult, CodeResult]] = []

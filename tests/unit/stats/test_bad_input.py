@@ -23,7 +23,7 @@ from agentlearn.stats import (
     variance_parts,
 )
 from agentlearn.stats.clustered import cdf, quantile
-from agentlearn.stats.power import power_of
+from agentlearn.stats.power import _power_of
 
 PLANNED = PlannedComparison(parts=guessed_parts(0.5))
 EMPTY = "is empty; a statistic needs at least one number"
@@ -71,7 +71,7 @@ CASES = [
     ),
     (lambda: detectable_from_error(-1.0, 9), "standard_error is -1.0; it must be finite and not negative"),
     (lambda: detectable_from_error(1.0, 9, power=0.05), "power is 0.05; it must be strictly between 0.05 and 1"),
-    (lambda: power_of(math.inf, 9), "shift is inf; it must be strictly between -inf and inf"),
+    (lambda: _power_of(math.inf, 9), "shift is inf; it must be strictly between -inf and inf"),
     (lambda: guessed_parts(1.0), "baseline is 1.0; it must be strictly between 0 and 1"),
     (
         lambda: guessed_parts(0.5, task_spread=0.6),

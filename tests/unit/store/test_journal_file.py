@@ -82,12 +82,32 @@ def test_numbers_are_never_used_again(journal: JournalFile) -> None:
         journal.read(1, 3)
 
 
-def test_a_failed_append_leaves_nothing_and_uses_no_number(journal: JournalFile) -> None:
+class Unstorable(bytes):
+    """Bytes that SQLite fails to store, after it has stored those before them."""
+
+    def __conform__(self, protocol: object) -> object:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("before", [1, 32, 1_000])
+def test_a_failed_append_of_any_size_leaves_nothing_and_uses_no_number(journal: JournalFile, before: int) -> None:
     journal.append([b"first"])
-    with pytest.raises(TypeError):
-        journal.append([b"second", object()])  # pyright: ignore[reportArgumentType]
-    assert list(journal.append([b"third"])) == [2]
-    assert journal.read(1, 2) == [b"first", b"third"]
+    with pytest.raises(RuntimeError, match="no"):
+        journal.append([*[b"second"] * before, Unstorable(b"third")])
+    assert list(journal.append([b"%d" % n for n in range(before)])) == list(range(2, before + 2))
+    assert journal.read(1, before + 1) == [b"first", *[b"%d" % n for n in range(before)]]
+
+
+def test_a_commit_is_acknowledged_on_disk(journal: JournalFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = list[int]()
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    journal.append([b"first", b"second"])
+    before = len(synced)
+    journal.acknowledge(commit=7, journal=2)
+    assert len(synced) == before + 1
+    assert journal.acknowledged()[1:3] == (2, 7)
+    journal.acknowledge(commit=6, journal=1)
+    assert journal.acknowledged()[1:3] == (2, 7)
 
 
 def test_a_journal_that_goes_back_in_time_is_refused(store: Path, journal: JournalFile) -> None:

@@ -5,7 +5,6 @@ import shutil
 import stat
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -105,7 +104,7 @@ def umask() -> Generator[None]:
 
 @pytest.mark.usefixtures("umask")
 def test_only_the_owner_can_read_or_change_what_is_in_a_store(tmp_path: Path) -> None:
-    given: list[Any] = ["learn", "math", "--model", "sim:novice", "--limit", "2", "--epochs", "1", "--no-eval"]
+    given = ["learn", "math", "--model", "sim:novice", "--limit", "2", "--epochs", "1", "--no-eval", "--select", "last"]
     store = made(tmp_path / "s")
     assert command([*given, "--group-size", "2", "--store", str(store)]) == 0
     modes = {str(path.relative_to(store)): stat.S_IMODE(path.stat().st_mode) for path in (store, *store.rglob("*"))}

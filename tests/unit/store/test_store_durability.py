@@ -46,7 +46,9 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(("limit", "how"), [(1, "kill"), (57, "exit"), (400, "kill")])
+@pytest.mark.parametrize(
+    ("limit", "how"), [(1, "kill"), (57, "exit"), pytest.param(400, "kill", marks=pytest.mark.slow)]
+)
 def test_what_was_acknowledged_survives_a_sudden_death(tmp_path: Path, limit: int, how: str) -> None:
     command = [sys.executable, "-c", WRITE_UNTIL_KILLED, str(tmp_path), str(limit), how]
     died = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240, cwd=ROOT)

@@ -85,9 +85,9 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         asyncio.run(main())
 
 
-@pytest.mark.parametrize("act", cases(__file__, "a_forked_child_cannot_use_the_store_and_does_it_no_harm"))
-def test_a_forked_child_cannot_use_the_store_and_does_it_no_harm(tmp_path: Path, act: str) -> None:
-    script = f"""
+def test_a_forked_child_cannot_use_the_store_and_does_it_no_harm(tmp_path: Path) -> None:
+    acts = cases(__file__, "a_forked_child_cannot_use_the_store_and_does_it_no_harm")
+    script = """
 import asyncio, os, sys, warnings
 from pathlib import Path
 from agentlearn.errors import StoreError
@@ -97,22 +97,24 @@ from tests.unit.store import nouns
 async def main():
     async with open_store(Path(sys.argv[1])) as store:
         await store.save_run(nouns.run_event())
-        if os.fork() == 0:
-            try:
-                {act}
-            except StoreError as error:
-                print(error.code, error, flush=True)
-            os._exit(0)
-        os.wait()
+        for act in sys.argv[2:]:
+            if os.fork() == 0:
+                try:
+                    exec(act)
+                except StoreError as error:
+                    print(error.code, error, flush=True)
+                os._exit(0)
+            os.wait()
         await store.save_tasks([nouns.TASK])
 
 warnings.simplefilter("ignore")
 asyncio.run(main())
 """
-    command = [sys.executable, "-c", script, str(tmp_path)]
+    command = [sys.executable, "-c", script, str(tmp_path), *acts]
     root = Path(__file__).parents[3]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240, cwd=root).stdout
-    assert said.startswith("store_forked the store was opened by process ")
+    assert len(said.splitlines()) == len(acts) > 1
+    assert all(line.startswith("store_forked the store was opened by process ") for line in said.splitlines())
     with read_store(tmp_path) as reader:
         assert reader.task(nouns.TASK.id) == nouns.TASK
         assert [row.run for row in reader.runs()] == [nouns.RUN]

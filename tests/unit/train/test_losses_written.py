@@ -13,6 +13,8 @@ from hypothesis import strategies as st  # noqa: E402
 from agentlearn.train.arguments import LossName, gradient_arguments  # noqa: E402
 from agentlearn.train.update import losses  # noqa: E402
 
+NOT_CLIPPED_HIGH = {"sapo", "vespo", "distill"}
+NOT_CLIPPED_LOW = NOT_CLIPPED_HIGH | {"cispo"}
 NEEDED = {"dr_grpo": {"completion_length": 9}, "distill": {"distill_coef": 1.0, "reference": "copy"}}
 
 
@@ -45,7 +47,10 @@ def step_gradient(loss: LossName, seed: int, drift: float, parts: list[list[int]
             teacher=scores if loss == "distill" else None,
             student_N_K=student[keep] if loss == "distill" else None,
         )
-        total = total + losses.loss_share(losses.token_losses(scored, arguments), scored)
+        found = losses.token_losses(scored, arguments)
+        assert loss not in NOT_CLIPPED_LOW or not found.clipped_low_N.any()
+        assert loss not in NOT_CLIPPED_HIGH or not found.clipped_high_N.any()
+        total = total + losses.loss_share(found, scored)
     inputs = student if loss == "distill" else leaf
     (gradient,) = torch.autograd.grad(total, inputs)
     if not drift and loss != "distill":  # on policy, each token becomes likelier by the sign of its row's advantage

@@ -89,6 +89,7 @@ def test_sft(store: Path, tmp_path: Path) -> None:
     assert trainer.train().training_loss > 0
 
 
+@pytest.mark.slow
 def test_dpo(store: Path, tmp_path: Path) -> None:
     dataset = exported(store, tmp_path / "dpo.jsonl", "trl-dpo")
     config = configured(DPOConfig, tmp_path, per_device_train_batch_size=2)
@@ -99,6 +100,7 @@ def test_dpo(store: Path, tmp_path: Path) -> None:
     assert trainer.train().training_loss > 0
 
 
+@pytest.mark.slow
 def test_grpo(store: Path, tmp_path: Path) -> None:
     dataset = exported(store, tmp_path / "grpo.jsonl", "trl-grpo")
     seen: list[str] = []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import DataError
 from agentlearn_web import WebDomain
-from agentlearn_web.browser.acts.fields import MAX_KEYS, parse_keys
+from agentlearn_web.browser.acts.fields import MAX_KEYS, _parse_keys
 from agentlearn_web.browser.walk_settings import ActResult
 from agentlearn_web.task_files import MAX_FILE_BYTES, MAX_FILES, FileChanged, name_files, task_files
 
@@ -31,12 +31,12 @@ from agentlearn_web.task_files import MAX_FILE_BYTES, MAX_FILES, FileChanged, na
     ],
 )
 def test_keys_are_read_by_their_usual_names(written: str, pressed: tuple[str, ...]) -> None:
-    assert parse_keys(written) == pressed
+    assert _parse_keys(written) == pressed
 
 
 @given(st.text(max_size=60))
 def test_any_text_gives_known_keys_or_a_refusal(text: str) -> None:
-    found = parse_keys(text)
+    found = _parse_keys(text)
     if isinstance(found, ActResult):
         assert found.status in {"unknown_key", "refused_key"}
         assert found.note.startswith("nothing was pressed: ")
@@ -52,7 +52,7 @@ def test_any_text_gives_known_keys_or_a_refusal(text: str) -> None:
     st.booleans(),
 )
 def test_no_spelling_gets_past_the_refusal(control: str, key: str, twice: bool) -> None:
-    found = parse_keys(f"Tab {control}+{control if twice else 'Control'}+{key}")
+    found = _parse_keys(f"Tab {control}+{control if twice else 'Control'}+{key}")
     assert isinstance(found, ActResult)
     assert found.status == "refused_key"
 

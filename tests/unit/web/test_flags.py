@@ -3,12 +3,12 @@
 import pytest
 
 from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession
-from agentlearn_web.boundary.proxy_session import FLAGS, context_options, scheme_allowed
+from agentlearn_web.boundary.proxy_session import FLAGS, scheme_allowed
 from tests.support.cases import cases
 
 
 def test_a_context_sends_all_traffic_through_its_proxy() -> None:
-    assert context_options(ProxySession(4711, NetworkLimits())) == {
+    assert ProxySession(4711, NetworkLimits()).context_options() == {
         "accept_downloads": False,
         "bypass_csp": False,
         "ignore_https_errors": False,

@@ -23,16 +23,16 @@ from agentlearn_web.miniwob import (
     PAGES,
     SITE,
     MiniwobDomain,
+    _miniwob_folder,
+    _serve_miniwob,
     domain,
-    miniwob_folder,
-    serve_miniwob,
 )
 
 
 def test_without_the_package_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(miniwob, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra) as caught:
-        miniwob_folder()
+        _miniwob_folder()
     assert str(caught.value) == f"the miniwob domain needs the package miniwob, which is not installed: {EXTRA}"
     assert [(one.state, one.mend) for one in domain.machine_checks()] == [("missing", EXTRA)]
     assert EXTRA == "pip install 'agentlearn-lib[web]' && pip install --no-deps 'miniwob>=1.1,<2'"
@@ -101,7 +101,7 @@ def test_only_files_of_the_folder_are_served(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("s")
 
     async def asked(*paths: str) -> list[tuple[int, str]]:
-        async with serve_miniwob(tmp_path / "html") as served:
+        async with _serve_miniwob(tmp_path / "html") as served:
             host, port = served[SITE]
             return [await asyncio.to_thread(_get, f"http://{host}:{port}{path}") for path in paths]
 
