@@ -111,7 +111,7 @@ EMBEDDINGS_FILE = "embeddings.sqlite"
 _log = logging.getLogger("agentlearn")
 
 
-class _EmbeddingFile:
+class EmbeddingFile:
     """Embeddings in the table `embedding` of a SQLite file, which several processes may use at the same time.
 
     It holds no text. Where there is no file, or it cannot be used (which is one warning), they are kept in memory.
@@ -157,7 +157,7 @@ class _EmbeddingFile:
                 yield key, vector
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_EmbeddingFile, (self.file,))
+        return (EmbeddingFile, (self.file,))
 
     def _use(self, use: Callable[[sqlite3.Connection], object]) -> None:
         """Do something with the file, if there is one. What fails on it is one warning."""
@@ -238,7 +238,7 @@ class TextEmbedder:
             found += await self._ask(texts[start : start + AT_ONCE], "document", self._lessons_s)
         return found
 
-    async def kept_lessons(self, texts: Sequence[str], cache: _EmbeddingFile, *, fresh: bool = False) -> list[Vector]:
+    async def kept_lessons(self, texts: Sequence[str], cache: EmbeddingFile, *, fresh: bool = False) -> list[Vector]:
         """Return the vectors of lessons; those that are not kept yet are made and kept. Raises _EmbedderFailed."""
         found = {} if fresh else dict(await asyncio.to_thread(cache.read, self.name, texts))
         missing = [text for text in dict.fromkeys(texts) if text not in found]
@@ -297,19 +297,19 @@ class Retriever:
         retrieval: Retrieval = DEFAULT_RETRIEVAL,
         *,
         embedder: "TextEmbedder | Embedder | str | None" = None,
-        cache: _EmbeddingFile | None = None,
+        cache: EmbeddingFile | None = None,
     ) -> None:
         self.retrieval = retrieval
         given = embedder or retrieval.embedder
         self._embedder = given if given is None or isinstance(given, TextEmbedder) else TextEmbedder(given)
-        self._cache = cache or _EmbeddingFile()
+        self._cache = cache or EmbeddingFile()
         self._tables: dict[int, tuple[LessonIndex, VectorTable]] = {}
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     @classmethod
     def in_store(cls, retrieval: Retrieval, store: Path) -> "Retriever":
         """Return a retriever that keeps its embeddings in the directory of a store."""
-        return cls(retrieval, cache=_EmbeddingFile(store / EMBEDDINGS_FILE))
+        return cls(retrieval, cache=EmbeddingFile(store / EMBEDDINGS_FILE))
 
     @property
     def embedder_name(self) -> str | None:
@@ -403,7 +403,7 @@ async def near_duplicates(
     embedder: TextEmbedder | None = None,
     *,
     similarity: float | None = None,
-    cache: _EmbeddingFile | None = None,
+    cache: EmbeddingFile | None = None,
 ) -> tuple[_NearPair, ...]:
     """Return the pairs of lessons that say nearly the same, in library order.
 
@@ -414,7 +414,7 @@ async def near_duplicates(
     by, found = "words", None
     if embedder is not None:
         try:
-            vectors = await embedder.kept_lessons([one.lesson for one in lessons], cache or _EmbeddingFile())
+            vectors = await embedder.kept_lessons([one.lesson for one in lessons], cache or EmbeddingFile())
         except _EmbedderFailed:
             pass
         else:

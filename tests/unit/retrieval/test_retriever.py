@@ -11,7 +11,7 @@ import pytest
 from pydantic_ai import Embedder
 from pydantic_ai.embeddings import EmbeddingResult, TestEmbeddingModel
 
-from agentlearn.library.retrieval import Retrieval, Retriever, TextEmbedder, _EmbeddingFile, near_duplicates
+from agentlearn.library.retrieval import EmbeddingFile, Retrieval, Retriever, TextEmbedder, near_duplicates
 from agentlearn.types.experience import Library
 
 ANIMALS = {"dog": 0, "hound": 0, "cat": 1, "kitten": 1, "car": 2, "lorry": 2}
@@ -143,7 +143,7 @@ async def test_embeddings_are_kept_in_the_store_without_any_text(tmp_path: Path)
     first, second = ByMeaning(), ByMeaning()
     file = tmp_path / "embeddings.sqlite"
     for model in (first, second):
-        chooser = Retriever(FEW, embedder=Embedder(model), cache=_EmbeddingFile(file))
+        chooser = Retriever(FEW, embedder=Embedder(model), cache=EmbeddingFile(file))
         assert "G31" in await labels(chooser, "dog")
     assert [len(one) for one in first.asked] == [len(LIBRARY), 1]
     assert [len(one) for one in second.asked] == [1]
@@ -154,7 +154,7 @@ async def test_embeddings_are_kept_in_the_store_without_any_text(tmp_path: Path)
 async def test_a_model_that_changed_its_size_under_its_name_is_asked_again(tmp_path: Path) -> None:
     for dimensions in (3, 4):
         chooser = Retriever(
-            FEW, embedder=Embedder(ByMeaning(dimensions=dimensions)), cache=_EmbeddingFile(tmp_path / "e.sqlite")
+            FEW, embedder=Embedder(ByMeaning(dimensions=dimensions)), cache=EmbeddingFile(tmp_path / "e.sqlite")
         )
         chosen = await chooser.choose(LIBRARY, "dog")
         assert (chosen.note, LIBRARY.experiences[30].id in (chosen.lessons or ())) == ("", True)
@@ -167,7 +167,7 @@ async def test_a_file_that_cannot_be_used_costs_one_warning(
 ) -> None:
     file = tmp_path / "e.sqlite"
     file.write_bytes(damage)
-    chooser = Retriever(FEW, embedder=Embedder(ByMeaning()), cache=_EmbeddingFile(file))
+    chooser = Retriever(FEW, embedder=Embedder(ByMeaning()), cache=EmbeddingFile(file))
     assert "G31" in await labels(chooser, "dog")
     assert caplog.text.count("embeddings.not_kept") == bool(damage)
 
