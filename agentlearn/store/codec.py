@@ -378,6 +378,13 @@ class FeedbackEntry(Value):
     feedback: Feedback
 
 
+class DecisionEntry(Value):
+    """What a person decided, appended by any process while another one may have the store open."""
+
+    kind: Literal["decision"] = "decision"
+    decision: LessonDecision
+
+
 class RolloutEntry(Value):
     """A finished rollout as an entry of the journal."""
 
@@ -394,7 +401,7 @@ class SummaryEntry(Value):
 
 
 EntryValue = Annotated[
-    CallRecord | RolloutEntry | SummaryEntry | LiveRunEntry | LibraryEntry | LiveEntry | FeedbackEntry,
+    CallRecord | RolloutEntry | SummaryEntry | LiveRunEntry | LibraryEntry | LiveEntry | FeedbackEntry | DecisionEntry,
     Field(discriminator="kind"),
 ]
 """What the journal can hold."""
@@ -438,3 +445,5 @@ def rows_of_entry(value: EntryValue) -> RowGroup:
         case FeedbackEntry():
             values = value.feedback.model_dump(exclude={"by", "at"})
             return (row("feedback", **values, who=value.feedback.by, given_at=value.feedback.at),)
+        case DecisionEntry():
+            return (row("decision", **value.decision.model_dump(exclude={"at"}), decided_at=value.decision.at),)

@@ -12,6 +12,7 @@ from agentlearn.errors import LibraryError
 from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history.change_log import (
     MAIN,
+    ApproveLesson,
     Change,
     ChangeKind,
     ChangeLog,
@@ -28,7 +29,7 @@ from agentlearn.library.history.hand_edits import HandEdit, HandEdits, LibraryDi
 from agentlearn.library.history.three_way import Ancestry, BlamedLesson, JoinSide, LibraryJoin
 from agentlearn.text import storable
 from agentlearn.types.author import Author
-from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
 _OF_RUNS = frozenset({"add", "modify", "merge"})
@@ -112,20 +113,37 @@ class History:
 
     def refused_words(self, before: datetime | None = None) -> frozenset[str]:
         """Lessons that persons refused, as `refusal_key` returns them. before: only those of changes before a time."""
-        changes = (change for change in self.changes if before is None or change.at < before)
-        operations = (one for change in changes for one in change.operations)
-        return frozenset(refusal_key(one.lesson) for one in operations if isinstance(one, RejectLesson))
+        decided = (one for _, one in self.decisions(before))
+        return frozenset(refusal_key(one.lesson) for one in decided if isinstance(one, RejectLesson))
 
     def refused_strangers(self, before: datetime | None = None) -> frozenset[Author]:
         """The strangers behind the waiting lessons that persons refused. before: only those refused before a time."""
-        found = set[Author]()
-        for change in self.changes:
-            targets = {one.target for one in change.operations if isinstance(one, RejectLesson)}
-            if targets and change.before is not None and (before is None or change.at < before):
+        known, found = dict[ExperienceId, Experience](), set[Author]()
+        for change, one in self.decisions(before):
+            if isinstance(one, ApproveLesson):
+                continue
+            if one.target not in known and change.before is not None:
                 with suppress(LibraryError):  # a damaged version names nobody
-                    held = held_lessons(self._files.load(change.before))
-                    found.update(author for one in targets & held.keys() for author in held[one][0].origin.strangers)
+                    known |= {key: held for key, (held, _) in held_lessons(self._files.load(change.before)).items()}
+            found.update(known[one.target].origin.strangers if one.target in known else ())
         return frozenset(found)
+
+    def decisions(self, before: datetime | None = None) -> list[tuple[Change, ApproveLesson | RejectLesson]]:
+        """Return what persons decided on waiting lessons, without what a rollback took back. before: only until then."""
+        found = list[tuple[Change, ApproveLesson | RejectLesson]]()
+        for change in self.changes:
+            if before is not None and change.at >= before:
+                break
+            if change.kind == "rollback" and found:
+                again = self._files.load(change.version)
+                held = held_lessons(again)
+                found = [
+                    (past, one)
+                    for past, one in found
+                    if (one.target in again.by_id if isinstance(one, ApproveLesson) else one.target not in held)
+                ]
+            found += [(change, one) for one in change.operations if isinstance(one, ApproveLesson | RejectLesson)]
+        return found
 
     def diff(self, before: str | None = None, after: str | None = None) -> LibraryDiff:
         """Return what changed between two references. before: None for the version before `after`."""
@@ -173,12 +191,12 @@ class History:
         """Show a parked lesson again, after the same check as for a new one. accept: codes of rules to set aside."""
         return self._edit("unpark", lambda edits: edits.show(lesson, "parked"), **how)
 
-    def approve(self, lesson: str, **how: Any) -> Change:
+    def approve(self, lesson: str, words: str = "", **how: Any) -> Change:
         """Show a lesson that waits for a person, after the same check as for a new one.
 
-        accept: codes of rules to set aside.
+        words: what it is to say instead. accept: codes of rules to set aside.
         """
-        return self._edit("approve", lambda edits: edits.show(lesson, "pending"), **how)
+        return self._edit("approve", lambda edits: edits.show(lesson, "pending", words), **how)
 
     def reject(self, lesson: str, **how: Any) -> Change:
         """Refuse a lesson that waits for a person. It leaves the library, and its words are refused later."""
