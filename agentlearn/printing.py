@@ -80,11 +80,11 @@ def ask_key(question: str, keys: str) -> str:
     import termios
     import tty
 
-    print_line(question, to_stderr=True)
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     try:
-        tty.setcbreak(terminal)
+        tty.setcbreak(terminal, termios.TCSADRAIN)  # keeps keys that were pressed ahead
+        print_line(question, to_stderr=True)
         while True:
             key = os.read(terminal, 1).decode(errors="replace").lower()
             if key in {"", "\x04"}:

@@ -17,6 +17,7 @@ from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError
+from agentlearn.library.curate.codes import ACCEPTABLE
 from agentlearn.live import Decision, Inbox, Item, Waiting
 from agentlearn.printing import ask_key, ask_line, is_a_terminal, print_line
 from agentlearn.text import block
@@ -47,7 +48,7 @@ def review(
         library_pending(library, run=run, store=store, json=json)
         return
     waiting = inbox.waiting(library=library, run=run)
-    queue, done, shown = list(waiting.items), 0, ""
+    queue, done, shown, refused = list(waiting.items), 0, "", ""
     print_line(f"{count_words(len(queue), 'thing')} to decide on" if queue else "nothing waits for a decision")
     for line in _closing_lines(waiting):
         print_line(line)
@@ -59,10 +60,10 @@ def review(
         if (key := ask_key(_QUESTION, "arelsuq")) == "q":
             break
         try:
-            made = _decided(inbox, one, queue, key)
+            made, refused = _decided(inbox, one, queue, key, refused), ""
         except LibraryError as error:  # it no longer applies, somebody else decided on it, or a rule is in the way
-            print_line(error.message)
-            made = []
+            made, refused = [], error.code if error.code in ACCEPTABLE and key == "a" else ""
+            print_line(f"{error.message}{'; press a again to keep it anyway' if refused else ''}")
         for decision in made:
             print_line(_said(decision))
         gone = {decision.item for decision in made if decision.verdict not in {"failed", "undone"}}
@@ -74,11 +75,11 @@ def review(
     print_line(f"{count_words(done, 'decision')} made")
 
 
-def _decided(inbox: Inbox, one: Item, queue: Sequence[Item], key: str) -> list[Decision]:
-    """Make the decision that a key stands for. Raises LibraryError."""
+def _decided(inbox: Inbox, one: Item, queue: Sequence[Item], key: str, refused: str) -> list[Decision]:
+    """Make the decision that a key stands for. refused: the rule that was in the way just now. Raises LibraryError."""
     match key:
         case "a":
-            return [inbox.approve(one)]
+            return [inbox.approve(one, accept=[refused] if refused else ())]
         case "r":
             return [inbox.reject(one, ask_line("Why? (Enter for no reason)"))]
         case "e":
@@ -171,8 +172,9 @@ def _said(made: Decision) -> str:
     if made.verdict == "failed":
         return f"not approved: {name}: {made.problem}"
     if made.version is None:
-        more = {"later": "it goes on waiting, and comes last", "rejected": "it is not published"}
-        return f"{made.verdict}: {name}; {more.get(made.verdict, '')}"
+        of_version = "it stays in the store and is not published"
+        kept = of_version if "@" in name else "it stays" if "-" in name else "later runs refuse the same lesson"
+        return f"{made.verdict}: {name}; {'it goes on waiting, and comes last' if made.verdict == 'later' else kept}"
     instead = f" and replaces version {made.replaced[:8]}" if made.replaced else ""
     lessons = count_words(made.lessons or 0, "lesson")
     return f"{made.verdict}: {name}; {made.library}@{made.version[:8]} has {lessons}{instead}"

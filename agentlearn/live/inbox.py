@@ -12,15 +12,15 @@ decide while a run holds the store.
 
 import json
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from agentlearn.errors import ConfigError, LibraryError, StoreLocked, StoreMissing
+from agentlearn.errors import ConfigError, LibraryError, StoreError, StoreMissing
 from agentlearn.files import own, write_whole
 from agentlearn.learning.evidence import LibraryEvidence, ToPark, to_park
 from agentlearn.learning.lessons.pending_versions import (
@@ -58,6 +58,7 @@ from agentlearn.types.operation import (
 )
 from agentlearn.types.value import Value
 
+T = TypeVar("T")
 ItemKind = Literal["version", "lesson", "foreign", "rollback"]
 """version: of a run; lesson: of a run, held back by a rule; foreign: a lesson that came with a file or another library;
 rollback: a lesson that is shown and that the evidence calls harmful. To approve a rollback is to park the lesson."""
@@ -219,22 +220,24 @@ class Inbox:
 
         reader: the store, where it is open already.
         """
-        with self._reading(reader) as opened:
+
+        def look(opened: StoreReader | None) -> Waiting:
             if run is not None and opened is None:
                 raise StoreMissing(f"there is no store in {str(self.store)!r}, so no run {run!r}")
             wanted = None if run is None or opened is None else opened.run(run).run
             seen, put_off = self._scan(opened), self._put_off()
-            self._note(seen)
+            self._note(seen.found)
             items = [
                 self._item(one, seen.main, opened).model_copy(update={"put_off": one.id in put_off})
                 for one in seen.found
                 if library in {None, one.library, getattr(one.what, "domain", None)}
                 and wanted in {None, _run_of(one.what)}
             ]
-            closed = (one for one in seen.closed if library in {None, one.library})
-            decided = acceptance(opened, self.libraries)
-        items.sort(key=lambda one: (not one.put_off, one.since), reverse=True)
-        return Waiting(items=tuple(items), closed=tuple(closed), acceptance=decided)
+            items.sort(key=lambda one: (not one.put_off, one.since), reverse=True)
+            closed = tuple(one for one in seen.closed if library in {None, one.library})
+            return Waiting(items=tuple(items), closed=closed, acceptance=acceptance(opened, self.libraries))
+
+        return self._read(look, reader)
 
     def approve(
         self, item: Item | str, *, without: Collection[str] = (), accept: Collection[str] = (), note: str = ""
@@ -315,24 +318,25 @@ class Inbox:
 
     # What waits.
 
-    @contextmanager
-    def _reading(self, reader: StoreReader | None = None) -> Generator[StoreReader | None]:
-        """The open store; None when there is none. Waits while another process has it for a moment."""
+    def _read(self, act: Callable[[StoreReader | None], T], reader: StoreReader | None = None) -> T:
+        """What a function returns that is given the open store, or None when there is none.
+
+        Waits while another process has the store for a moment; the function is called again where that process ended
+        before it had answered.
+        """
         if reader is not None or self.store is None:
-            yield reader
-            return
-        ends, opened = time.monotonic() + _PATIENCE_S, None
-        with ExitStack() as stack:
-            while opened is None:
-                try:
-                    opened = stack.enter_context(read_store(self.store))
-                except StoreMissing:
-                    break
-                except StoreLocked:
-                    if time.monotonic() > ends:
-                        raise
-                    time.sleep(_PAUSE_S)
-            yield opened
+            return act(reader)
+        ends = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                with read_store(self.store) as opened:
+                    return act(opened)
+            except StoreMissing:
+                return act(None)
+            except StoreError as error:
+                if error.code not in {"store_locked", "store_unanswered"} or time.monotonic() > ends:
+                    raise
+            time.sleep(_PAUSE_S)
 
     def _scan(self, reader: StoreReader | None) -> _Seen:
         """Look for everything that waits."""
@@ -441,23 +445,25 @@ class Inbox:
             return ()
         return tuple(map(str, found)) if isinstance(found, list) else ()
 
-    def _note(self, seen: _Seen) -> None:
-        self.libraries.note_waiting(sum(not isinstance(one.what, Withheld) for one in seen.found))
+    def _note(self, found: Iterable[_Found]) -> None:
+        self.libraries.note_waiting(sum(not isinstance(one.what, Withheld) for one in found))
 
     # Decisions.
 
     def _decide(self, item: Item | str, act: Callable[[_Found, StoreReader | None], Decision]) -> Decision:
         """Find something that waits and decide on it, while nobody else can."""
+
+        def decide(reader: StoreReader | None) -> Decision:
+            seen = self._scan(reader)
+            for unfinished, change in seen.unfinished:
+                self._append(self._rows(unfinished, change))
+            one = self._find(item, seen, reader)
+            made = act(one, reader)
+            self._note(other for other in seen.found if other.id != one.id or made.verdict == "later")
+            return made
+
         with self.libraries.reviewing():
-            with self._reading() as reader:
-                seen = self._scan(reader)
-                for unfinished, change in seen.unfinished:
-                    self._append(self._rows(unfinished, change))
-                one = self._find(item, seen, reader)
-                made = act(one, reader)
-            left = tuple(other for other in seen.found if other.id != one.id or made.verdict == "later")
-            self._note(replace(seen, found=left))
-        return made
+            return self._read(decide)
 
     def _find(self, item: Item | str, seen: _Seen, reader: StoreReader | None) -> _Found:
         """The only thing that waits of that name. Raises LibraryError."""

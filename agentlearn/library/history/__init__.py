@@ -129,7 +129,7 @@ class History:
         return frozenset(found)
 
     def decisions(self, before: datetime | None = None) -> list[tuple[Change, ApproveLesson | RejectLesson]]:
-        """Return what persons decided on waiting lessons, without what a rollback took back. before: only until then."""
+        """Return what persons decided on waiting lessons, without what a rollback took back, until a time."""
         found = list[tuple[Change, ApproveLesson | RejectLesson]]()
         for change in self.changes:
             if before is not None and change.at >= before:

@@ -17,7 +17,7 @@ from agentlearn.store import open_store, read_store
 from agentlearn.types.author import Author
 from agentlearn.types.experience import Library, Origin, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId
-from agentlearn.types.operation import Add, Applied, Ended, Merge, Modify, Operation, Proposal, Quarantined
+from agentlearn.types.operation import Add, Ended, Merge, Modify, Operation, Proposal, Quarantined
 from agentlearn.types.run_event import RunInputs
 from tests.unit.store import nouns
 
@@ -247,7 +247,7 @@ def test_a_lesson_is_left_out_of_a_version_or_changed_in_it(tmp_path: Path) -> N
         assert refused_lessons(reader, before=nouns.AT + timedelta(days=9_999)) == {"praise the reader always"}
         assert [(one.approved, one.rejected) for one in acceptance(reader, of.libraries)] == [(1, 1)]
     of = inbox(tmp_path / "two", versions=[left])
-    with pytest.raises(LibraryError, match="2 new lessons of math@.* could be meant; name one"):
+    with pytest.raises(LibraryError, match=r"2 new lessons of math@.* could be meant; name one"):
         of.edit(of.items()[0], "Thank the reader once.")
     of.edit(of.items()[0], "Thank the reader once.", lesson=rider[:8])
     assert shown(of)[2:] == ["When unsure, ask.", "Thank the reader once."]

@@ -59,13 +59,13 @@ def test_waiting_lessons_are_listed_with_the_doubt_and_the_evidence(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = output(capsys, store, "library", "pending")
-    assert f"{IDENTITY[:12]}  math  refused_source" in shown
-    assert f"add: {HELD}" in shown
+    assert f"{IDENTITY[:12]}  math  lesson of a run" in shown
+    assert f"  + {HELD}" in shown
     assert "\x1b" not in shown
     assert "\\x1b[2J" in shown
-    assert f"run {nouns.RUN}, epoch-1/1; from r1" in shown
-    (one,) = result(capsys, store, "library", "pending", "math", "--run", nouns.RUN[:6])["pending"]
-    assert (one["id"], one["code"], one["lesson"], one["evidence"]) == (IDENTITY, "refused_source", HELD, ["r1"])
+    assert f"run:      {nouns.RUN}" in shown
+    (one,) = result(capsys, store, "library", "pending", "math", "--run", nouns.RUN[:6])["items"]
+    assert (one["id"], one["kind"], one["lessons"][0]["lesson"]) == (IDENTITY, "lesson", HELD)
     assert output(capsys, store, "library", "pending", "web") == "nothing waits for a decision\n"
 
 
@@ -76,7 +76,7 @@ def test_approving_publishes_and_names_the_person(
     decision = result(capsys, store, "library", "approve", IDENTITY[:6], "--note", "fine")["decision"]
     assert (decision["who"], decision["note"], decision["verdict"]) == ("ada", "fine", "approved")
     assert [one.lesson for one in LibraryStore(store / "libraries").load("math").experiences] == [HELD]
-    assert output(capsys, store, "library", "pending") == "nothing waits for a decision\n"
+    assert "nothing waits for a decision\n" in output(capsys, store, "library", "pending")
     assert f"made in run {nouns.RUN}, epoch-1/1, by proposal {IDENTITY[:8]}" in output(
         capsys, store, "library", "show", "math", "--origins"
     )
@@ -86,7 +86,7 @@ def test_rejecting_ends_the_wait(store: Path, capsys: pytest.CaptureFixture[str]
     assert output(capsys, store, "library", "reject", IDENTITY[:6]) == (
         f"rejected: {IDENTITY[:12]}; later runs refuse the same lesson\n"
     )
-    assert result(capsys, store, "library", "pending") == {"pending": [], "versions": []}
+    assert result(capsys, store, "library", "pending")["items"] == []
     assert "was rejected by" in output(capsys, store, "library", "approve", IDENTITY[:6], status=2)
 
 
