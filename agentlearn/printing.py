@@ -58,21 +58,22 @@ def ask_line(question: str, *, given: str = "") -> str:
 
     given: an answer that the person can change, where the terminal can do that.
     """
-    sys.stderr.write(f"{visible_line(question, MAX_LINE)} ")
-    sys.stderr.flush()
+    prompt = f"{visible_line(question, MAX_LINE)} "
     if given:
         import readline  # here: input() edits lines from now on
 
-        readline.set_startup_hook(lambda: _insert_once(readline, given))
+        def insert() -> None:
+            readline.insert_text(visible_line(given))
+            readline.set_startup_hook()
+
+        readline.set_startup_hook(insert)
+    else:
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
     try:
-        return input().strip()
+        return input(prompt if given else "").strip()
     except EOFError:
         return ""
-
-
-def _insert_once(readline: Any, text: str) -> None:
-    readline.insert_text(visible_line(text))
-    readline.set_startup_hook()
 
 
 def ask_key(question: str, keys: str) -> str:

@@ -113,7 +113,7 @@ def test_no_decision_is_lost_or_applied_twice(tmp_path: Path) -> None:
         text, _ = one.communicate(timeout=300)
         acknowledged += said(text)
         assert one.returncode == 0
-    learner.wait(120)
+    learner.communicate(timeout=120)
     assert Inbox(store / "libraries", store).items() == ()
     with read_store(store) as reader:
         rows = reader.decisions()

@@ -37,12 +37,11 @@ class Person:
         ours, theirs = pty.openpty()
         attributes = termios.tcgetattr(theirs)
         attributes[1] &= ~termios.OPOST
-        attributes[3] &= ~termios.ECHO
         termios.tcsetattr(theirs, termios.TCSANOW, attributes)
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
         self.command = subprocess.Popen(
             [str(AGENTLEARN), *arguments], cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs,
-            env={**os.environ, "TERM": "dumb", "COLUMNS": str(COLUMNS)}, close_fds=True,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}, close_fds=True,
         )  # fmt: skip
         os.close(theirs)
         self.screen, self.text, self.keys = ours, "", 0
@@ -127,7 +126,7 @@ def test_other_keys_put_off_change_take_back_and_approve_all_of_a_source(tmp_pat
     assert "undone: " in person.sees("q quit\n")
     person.presses("e")
     person.sees("New words:")
-    person.sees(".")  # the words as they are
+    person.sees("and note")  # the words as they are
     person.presses("\x15When in doubt, ask the customer for the number.\n")  # Ctrl-U removes what is there
     assert "edited: " in person.sees("q quit\n")
     person.presses("s")
