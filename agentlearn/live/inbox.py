@@ -272,7 +272,7 @@ class Inbox:
             known = [*(key for key in self._put_off() if key != one.id), one.id]
             content = json.dumps(known[-1_000:]).encode()
             write_whole(self.libraries.directory / _LATER_FILE, content, private=True)
-            return self._noted(one, "later")
+            return self._made(one, "later")
 
         return self._decide(item, put_off)
 
@@ -292,7 +292,7 @@ class Inbox:
             try:
                 made.append(self.approve(one, note=note))
             except LibraryError as error:
-                made.append(self._noted(one, "failed", note).model_copy(update={"problem": error.message}))
+                made.append(self._made(one, "failed", note=note, problem=error.message))
         return tuple(made)
 
     def undo(self) -> Decision:
@@ -481,7 +481,7 @@ class Inbox:
         for closed in seen.closed:
             if name and closed.id.startswith(name):
                 raise LibraryError(f"{name!r} no longer applies: {closed.reason}", code="not_applicable")
-        if name and (said := self._decided_before(name, reader)):
+        if name and (said := self._decided_before(name, seen, reader)):
             raise LibraryError(f"{said}; a decision is not changed", code="decided_already")
         listed = ", ".join(repr(one.id[:_ID] if "@" not in one.id else one.id) for one in seen.found[:8]) or "none"
         raise LibraryError(
@@ -489,26 +489,24 @@ class Inbox:
             code="unknown_version" if "@" in name else "unknown_lesson",
         )
 
-    def _decided_before(self, name: str, reader: StoreReader | None) -> str:
+    def _decided_before(self, name: str, seen: _Seen, reader: StoreReader | None) -> str:
         """What was decided on something, in words; empty when nothing was."""
         library, _, prefix = name.rpartition("@")
-
-        def is_it(decided: str, of: str) -> bool:
-            return bool(decided) and (decided.startswith(name) or f"{of}@{decided}".startswith(name))
-
+        made = [(one.names, "approved", change.who, change.at) for one, change in seen.unfinished]
         for of in self.libraries.names():
             history = self.libraries.history(of)
             if library == of and prefix and str(history.state.current).startswith(prefix):
                 return f"version {name!r} is published already"
-            for change, one in reversed(history.decisions()):
+            for change, one in history.decisions():
                 edited = (edit.target for edit in change.operations if isinstance(edit, Modify))
-                if any(target.startswith(name) for target in (one.target, *edited)):
-                    verdict = "rejected" if isinstance(one, RejectLesson) else "approved"
-                    return f"{name!r} was {verdict} by {change.who!r} on {change.at:%Y-%m-%d}"
-        for done in [] if reader is None else reversed(reader.decisions()):
+                verdict = "rejected" if isinstance(one, RejectLesson) else "approved"
+                made.append(((one.target, *edited), verdict, change.who, change.at))
+        for done in [] if reader is None else reader.decisions():
             decided = done.version if done.of_version else done.proposal or f"park-{done.experience}"
-            if is_it(decided or "", done.library):
-                return f"{name!r} was {done.verdict} by {done.who!r} on {done.at:%Y-%m-%d}"
+            made.append(((str(decided), f"{done.library}@{decided}"), done.verdict, done.who, done.at))
+        for names, verdict, who, at in reversed(made):
+            if any(one.startswith(name) for one in names):
+                return f"{name!r} was {verdict} by {who!r} on {at:%Y-%m-%d}"
         return ""
 
     def _approve(
@@ -597,19 +595,13 @@ class Inbox:
         return made
 
     def _reject(self, one: _Found, _reader: StoreReader | None, *, note: str) -> Decision:
-        self._undoable, made = None, self._noted(one, "rejected", note)
+        self._undoable, made = None, self._made(one, "rejected", note=note)
         if isinstance(one.what, Withheld):
             change = self.libraries.history(one.library).reject(one.what.experience.id, who=self.who, note=note)
             self._undoable = (one, change)
             return self._made(one, "rejected", change)
         self._append([DecisionEntry(decision=self._row(one, "rejected", self.who, note, made.at))])
         return made
-
-    def _noted(self, one: _Found | Item, verdict: DecisionKind, note: str = "") -> Decision:
-        """A decision that changes no library."""
-        return Decision(
-            item=one.id, library=one.library, verdict=verdict, who=self.who, note=note, at=datetime.now(UTC)
-        )
 
     def _row(
         self, one: _Found, verdict: Literal["approved", "rejected"], who: str, note: str, at: datetime, **more: Any
@@ -654,19 +646,22 @@ class Inbox:
         with closing(JournalFile(self.store)) as journal:
             journal.append([encode_entry(one) for one in entries])
 
-    def _made(self, one: _Found, verdict: DecisionKind, change: Change) -> Decision:
-        """What a change of a library did."""
-        return Decision(
-            item=one.id,
-            library=one.library,
-            verdict=verdict,
-            who=change.who,
-            note=change.note,
-            at=change.at,
-            version=change.version,
-            replaced=change.before,
-            lessons=len(self.libraries.history(one.library).load(change.version)),
-        )
+    def _made(
+        self,
+        one: _Found | Item,
+        verdict: DecisionKind,
+        change: Change | None = None,
+        *,
+        note: str = "",
+        problem: str = "",
+    ) -> Decision:
+        """A decision. change: what it did to the library."""
+        said = {"item": one.id, "library": one.library, "verdict": verdict, "who": self.who, "problem": problem}
+        if change is None:
+            return Decision.model_validate({**said, "note": note, "at": datetime.now(UTC)})
+        lessons = len(self.libraries.history(one.library).load(change.version))
+        known = {"version": change.version, "replaced": change.before, "note": change.note, "at": change.at}
+        return Decision.model_validate({**said, **known, "lessons": lessons})
 
 
 def _run_of(what: PendingVersion | PendingLesson | Withheld | ToPark) -> RunId | None:

@@ -240,8 +240,8 @@ class History:
         """Make the version that a run selected the current one of `main`, and return the version that is current then.
 
         What persons changed on `main` after the run had started is joined into it: lessons that they wrote, edited,
-        imported, parked or removed. Such a version is made from both. start: the version that the run started from.
-        since: when it started. versions: those that it made, which have no file.
+        imported, approved, parked or removed. Such a version is made from both. start: the version that the run started
+        from. since: when it started. versions: those that it made, which have no file.
         """
         with self._writing() as writer:
             changes = writer.logged.changes
@@ -249,7 +249,12 @@ class History:
             library = selected
             if head is not None:
                 began = LibraryState.of(one for one in changes if one.at < since).branches.get(MAIN)
-                library = self._joined_with_persons(selected, start, head, began, versions)
+                approved = set[ExperienceId]()
+                for one in changes:
+                    if one.kind == "approve" and one.at >= since:
+                        before = self._files.load(one.before).by_id if one.before is not None else {}
+                        approved |= self._files.load(one.version).by_id.keys() - before.keys()
+                library = self._joined_with_persons(selected, start, head, began, versions, approved)
             self._files.save(library)
             if head != library.version:
                 self._files.save(selected)
@@ -263,13 +268,18 @@ class History:
         head: LibraryVersion,
         began: LibraryVersion | None,
         versions: Iterable[Library],
+        approved: Collection[ExperienceId],
     ) -> Library:
-        """What a run selected, with what persons changed on `main` meanwhile. began: `main` when the run started."""
+        """What a run selected, with what persons changed on `main` meanwhile. began: `main` when the run started.
+
+        approved: lessons of runs that a person approved meanwhile.
+        """
         ours, base = self._files.load(head), self._files.load(began) if began else EMPTY_LIBRARY
         unseen = {one.id for one in base.written if one.id not in held_lessons(start)}
         if head == began and not unseen:
             return selected
-        learned = {one.id for one in ours.experiences if one.origin.kind in _OF_RUNS and one.id not in base.by_id}
+        new = (one for one in ours.experiences if one.id not in base.by_id and one.id not in approved)
+        learned = {one.id for one in new if one.origin.kind in _OF_RUNS}
         sides: list[Library] = []
         for library, left_out in ((ours, learned), (base, unseen)):
             kept = tuple(one for one in library.experiences if one.id not in left_out)

@@ -3,17 +3,18 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from agentlearn.errors import LibraryError
+from agentlearn.errors import LibraryError, StoreError
 from agentlearn.learning.lessons.pending_versions import pending_lessons, refused_lessons
 from agentlearn.learning.lessons.trust import acceptance, refused_authors
 from agentlearn.library import LibraryStore
 from agentlearn.live import Inbox
 from agentlearn.store import open_store, read_store
+from agentlearn.store.journal_file import JournalFile
 from agentlearn.types.author import Author
 from agentlearn.types.experience import Library, Origin, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId
@@ -270,6 +271,38 @@ def test_what_a_person_wrote_since_stays_when_a_version_is_approved(tmp_path: Pa
     of.libraries.history("math").add("Draw a picture first.")
     of.approve(of.items()[0])
     assert {"Draw a picture first.", "When unsure, ask."} <= set(shown(of))
+
+
+def test_a_run_that_ends_later_keeps_what_was_approved_meanwhile(tmp_path: Path) -> None:
+    of = inbox(tmp_path, held(Add(lesson=HELD)), versions=[made("When unsure, ask.")])
+    began = datetime.now(UTC)
+    for item in of.items():
+        of.approve(item)
+    learned = made("When sure, answer.", strangers=())
+    of.libraries.history("math").publish_learned(learned, start=LIBRARY, since=began, run="01jz")
+    assert {HELD, "When unsure, ask.", "When sure, answer."} <= set(shown(of))
+
+
+def test_a_decision_that_was_cut_off_is_finished_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = inbox(tmp_path, held(Add(lesson=HELD)), held(Add(lesson="Skip checking."), "p2"))
+    with monkeypatch.context() as patch:
+        patch.setattr(JournalFile, "append", cut_off)
+        with pytest.raises(StoreError, match="the power failed"):
+            of.approve("p1", note="fine")
+    assert shown(of)[-1] == HELD
+    assert [one.id[:2] for one in of.items()] == ["p2"], "it is decided, although the store does not know yet"
+    with pytest.raises(LibraryError, match="'p1' was approved by 'ada'"):
+        of.reject("p1")
+    of.reject("p2")
+    with read_store(tmp_path) as reader:
+        assert [(one.proposal[:2], one.verdict, one.note) for one in reader.decisions()] == [
+            ("p1", "approved", "fine"),
+            ("p2", "rejected", ""),
+        ]
+
+
+def cut_off(*_: object) -> None:
+    raise StoreError("the power failed", code="store_write")
 
 
 def test_later_and_all_of_one_source(tmp_path: Path) -> None:
