@@ -48,30 +48,32 @@ def review(
         library_pending(library, run=run, store=store, json=json)
         return
     waiting = inbox.waiting(library=library, run=run)
-    queue, done, shown, refused = list(waiting.items), 0, "", ""
+    queue, done, refused = list(waiting.items), 0, ""
+    shown: Item | None = None
     print_line(f"{count_words(len(queue), 'thing')} to decide on" if queue else "nothing waits for a decision")
     for line in _closing_lines(waiting):
         print_line(line)
     while queue:
-        one = queue[0]
-        for line in _lines(one, f"{len(queue)} left") if one.id != shown else ():
+        item = queue[0]
+        for line in _lines(item, f"{len(queue)} left") if item != shown else ():
             print_line(line)
-        shown = one.id
+        shown = item
         if (key := ask_key(_QUESTION, "arelsuq")) == "q":
             break
         try:
-            made, refused = _decided(inbox, one, queue, key, refused), ""
+            made, refused = _decided(inbox, item, queue, key, refused), ""
         except LibraryError as error:  # it no longer applies, somebody else decided on it, or a rule is in the way
             made, refused = [], error.code if error.code in ACCEPTABLE and key == "a" else ""
             print_line(f"{error.message}{'; press a again to keep it anyway' if refused else ''}")
         for decision in made:
             print_line(_said(decision))
-        gone = {decision.item for decision in made if decision.verdict not in {"failed", "undone"}}
+        gone = {(one.library, one.item) for one in made if one.verdict not in {"failed", "undone"}}
         done += len(gone) if key != "l" else 0
         if not gone:
-            kept = {other.id for other in queue} | {decision.item for decision in made}
-            queue = [other for other in inbox.items(library=library, run=run) if other.id in kept]
-        queue = [other for other in queue if other.id not in gone]
+            kept = {(other.library, other.id) for other in queue} | {(one.library, one.item) for one in made}
+            still = inbox.items(library=library, run=run)
+            queue = [other for other in still if (other.library, other.id) in kept]
+        queue = [other for other in queue if (other.library, other.id) not in gone]
     print_line(f"{count_words(done, 'decision')} made")
 
 

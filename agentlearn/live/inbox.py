@@ -173,8 +173,8 @@ class _Found:
     @property
     def names(self) -> tuple[str, ...]:
         """Its ids, of which a person may give the start."""
-        version = self.what.version if isinstance(self.what, PendingVersion) else ""
-        return (f"{self.library}@{version}", version) if version else (self.id,)
+        identity = self.what.version if isinstance(self.what, PendingVersion) else self.id
+        return f"{self.library}@{identity}", identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,11 +469,12 @@ class Inbox:
         """The only thing that waits of that name. Raises LibraryError."""
         name = item.id if isinstance(item, Item) else item
         matching = [one for one in seen.found if name and any(known.startswith(name) for known in one.names)]
-        matching = [one for one in matching if one.id == name] or matching
+        if isinstance(item, Item):
+            matching = [one for one in matching if (one.library, one.id) == (item.library, item.id)]
         if len(matching) == 1:
             return matching[0]
         if matching:
-            listed = ", ".join(repr(one.id[: max(_ID, len(name) + 4)]) for one in matching[:8])
+            listed = ", ".join(repr(one.names[0]) for one in matching[:8])
             raise LibraryError(
                 f"{len(matching)} things that wait match {name!r} (found: {listed}); give more of the one you mean",
                 code="ambiguous",
@@ -527,17 +528,13 @@ class Inbox:
                 f"--without leaves lessons out of a version, and {one.id[:_ID]!r} is a lesson; approve or reject it",
                 code="not_a_version",
             )
-        self._undoable = None
         match what:
             case Withheld():
                 change = history.approve(what.experience.id, text, accept=accept, **signed)
-                self._undoable = (one, change)
             case ToPark() if text:
                 change = history.edit(what.experience.id, text, accept=accept, **signed)
-                self._undoable = (one, change)
             case ToPark():
                 change = history.park(what.experience.id, reason=what.reason, **signed)
-                self._undoable = (one, change)
             case PendingLesson():
 
                 def added(current: Library) -> Library:
@@ -553,6 +550,7 @@ class Inbox:
                 assert reader is not None, "versions come from the store"
                 change = self._publish(what, reader, history, without, text, lesson, signed)
                 self._append(self._rows(one, change))
+        self._undoable = (one, change) if isinstance(what, Withheld | ToPark) else None
         return self._made(one, "edited" if text else "approved", change)
 
     def _publish(

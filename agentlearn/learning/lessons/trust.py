@@ -163,8 +163,9 @@ def _decided_by_runs(reader: StoreReader, before: datetime | None) -> Iterator[t
     decisions = [one for one in reader.decisions() if one.phase != OF_EVIDENCE and (before is None or one.at < before)]
     left_out = {one.experience for one in decisions if one.verdict == "rejected" and one.experience}
     held = {row.ended.proposal.id: row.ended.end for row in reader.quarantined()} if decisions else {}
+    writers = {run: writer_of(reader.run(run)) for run in {one.run for one in decisions}}
     for one in decisions:
-        model = writer_of(reader.run(one.run))
+        model = writers[one.run]
         if not one.of_version:
             end = held.get(one.proposal)
             authors = end.strangers if isinstance(end, Quarantined) else ()

@@ -125,3 +125,41 @@ def test_a_library_file_with_doubtful_lessons_brings_one_caution(
     assert "caution" not in output(capsys, store, "library", "show", "mixed")
     solved = output(capsys, store, "solve", "math", "Compute 2 + 3.", "--library", str(file), "--model", "sim:novice")
     assert caution in " ".join(solved.split())
+
+
+def test_the_last_line_of_every_command_says_how_many_things_wait(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def last(*arguments: str) -> str:
+        capsys.readouterr()
+        assert run([*arguments, "--store", str(store)]) == 0
+        return capsys.readouterr().err
+
+    assert last("library", "list") == "", "nobody has looked at the inbox since this store was filled"
+    result(capsys, store, "library", "pending")
+    line = f"1 thing waits for your decision: agentlearn review --store {store}\n"
+    assert last("library", "list") == line
+    (store.parent / "lessons.md").write_text("- Read the question twice.\n", encoding="utf-8")
+    assert last("library", "import", str(store.parent / "lessons.md"), "--name", "team").startswith("2 things wait for")
+    assert last("runs", "list", "--json") == "", "a program reads it"
+    LibraryStore(store / "libraries").history("team").pin()
+    assert last("review").startswith("2 things wait"), "without a terminal it lists"
+    last("library", "reject", IDENTITY)
+    assert last("library", "list").startswith("1 thing waits")
+
+
+def test_a_command_of_the_user_is_told_what_is_new(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lessons, told = store.parent / "lessons.md", store.parent / "told"
+    tell = f"sh -c 'cat > {told}; echo $AGENTLEARN_WAITING $AGENTLEARN_NEW $AGENTLEARN_LIBRARY >> {told}; exit 3'"
+    lessons.write_text("- Read the question twice.\n", encoding="utf-8")
+    importing = ["library", "import", str(lessons), "--name", "team", "--store", str(store), "--notify", tell]
+    assert run(importing) == 0
+    assert "--notify" in (failed := capsys.readouterr().err)
+    assert "failed: exit status 3; nothing else is affected" in failed
+    sent, numbers = told.read_text(encoding="utf-8").rsplit("}", 1)
+    assert [one["lessons"][0]["lesson"] for one in json.loads(sent + "}")["new"]] == ["Read the question twice."]
+    assert numbers.split() == ["2", "1", "team"]
+    told.unlink()
+    assert run(importing) == 0, "nothing new waits"
+    assert not told.exists()
+    assert run([*importing[:-1], "no-such-program-here"]) == 0
