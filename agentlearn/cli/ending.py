@@ -175,7 +175,10 @@ def things_waiting(libraries: Path) -> int:
             if (last := next(moved, None)) is not None and b"pending" in (
                 text := (log.parent / f"{last['version']}.json").read_bytes()
             ):
-                found += sum(one["status"] == "pending" for one in json.loads(text).get("withheld", ()))
+                library = json.loads(text)
+                shown = {one["lesson"].casefold() for one in library["experiences"]}
+                pending = [one["experience"] for one in library["withheld"] if one["status"] == "pending"]
+                found += sum(one["lesson"].casefold() not in shown for one in pending)
     return found
 
 

@@ -34,7 +34,7 @@ NotifyOption = Annotated[
     str | None,
     Parameter(
         help="Command to run when something new waits for your decision, such as 'mail -s lessons ana'. It gets"
-        " AGENTLEARN_WAITING, AGENTLEARN_NEW and AGENTLEARN_LIBRARY, and what is new as JSON on its input.",
+        " the variable AGENTLEARN_WAITING with the number of things, and what is new as JSON on its input.",
         env_var="AGENTLEARN_NOTIFY",
     ),
 ]

@@ -222,7 +222,8 @@ def _lines(one: Item, left: str = "") -> Iterator[str]:
 def notifying(command: str | None, store: Path) -> Generator[None]:
     """Run a command of the user's when things begin to wait inside the block. A failure is said, and harms nothing.
 
-    The command gets AGENTLEARN_WAITING, AGENTLEARN_NEW and AGENTLEARN_LIBRARY in its environment, and JSON on stdin.
+    The command gets AGENTLEARN_WAITING, AGENTLEARN_WAITING_NEW, AGENTLEARN_WAITING_LIBRARY and AGENTLEARN_STORE in its
+    environment, and JSON on stdin.
     """
     inbox = Inbox(store / "libraries", store)
     before = {one.id for one in inbox.items()} if command else set[str]()
@@ -233,13 +234,14 @@ def notifying(command: str | None, store: Path) -> Generator[None]:
         return
     libraries = sorted({one.library for one in new})
     sent: dict[str, Any] = {"waiting": len(items), "new": [one.model_dump(mode="json") for one in new]}
-    numbers = {"AGENTLEARN_WAITING": str(len(items)), "AGENTLEARN_NEW": str(len(new))}
-    named = {"AGENTLEARN_LIBRARY": " ".join(libraries), "AGENTLEARN_STORE": str(store.absolute())}
+    numbers = {"AGENTLEARN_WAITING": str(len(items)), "AGENTLEARN_WAITING_NEW": str(len(new))}
+    named = {"AGENTLEARN_WAITING_LIBRARY": " ".join(libraries), "AGENTLEARN_STORE": str(store.absolute())}
+    inherited = {name: text for name, text in os.environ.items() if name != "AGENTLEARN_NOTIFY"}  # it may call us
     try:
         ended = subprocess.run(  # noqa: S603 - the user's own command
             shlex.split(command),
             input=json.dumps(sent).encode(),
-            env={**os.environ, **numbers, **named},
+            env={**inherited, **numbers, **named},
             capture_output=True,
             timeout=_NOTIFY_S,
             check=False,

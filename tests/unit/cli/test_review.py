@@ -150,7 +150,8 @@ def test_the_last_line_of_every_command_says_how_many_things_wait(
 
 def test_a_command_of_the_user_is_told_what_is_new(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lessons, told = store.parent / "lessons.md", store.parent / "told"
-    tell = f"sh -c 'cat > {told}; echo $AGENTLEARN_WAITING $AGENTLEARN_NEW $AGENTLEARN_LIBRARY >> {told}; exit 3'"
+    numbers = "$AGENTLEARN_WAITING $AGENTLEARN_WAITING_NEW $AGENTLEARN_WAITING_LIBRARY"
+    tell = f"sh -c 'cat > {told}; echo {numbers} >> {told}; exit 3'"
     lessons.write_text("- Read the question twice.\n", encoding="utf-8")
     importing = ["library", "import", str(lessons), "--name", "team", "--store", str(store), "--notify", tell]
     assert run(importing) == 0
