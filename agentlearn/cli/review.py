@@ -119,8 +119,8 @@ def library_pending(
     def lines() -> Iterator[str]:
         for one in waiting.items:
             yield from _lines(one)
-            yield f"  to approve it: {command_words('library', 'approve', one.id, store=store)}"
-            yield f"  to refuse it:  {command_words('library', 'reject', one.id, store=store)}"
+            yield f"  to approve it: {command_words('library', 'approve', _short(one.id), store=store)}"
+            yield f"  to refuse it:  {command_words('library', 'reject', _short(one.id), store=store)}"
         yield from _closing_lines(waiting)
         for known in waiting.acceptance:
             decided = known.approved + known.rejected
@@ -168,9 +168,14 @@ def library_reject(
     print_result({"decision": made.model_dump(mode="json")}, [_said(made)], json=json)
 
 
+def _short(identity: str) -> str:
+    """As much of the id of an item as is enough; that of a version is short already."""
+    return identity if "@" in identity else identity[: identity.find("-") + 1 + _ID]
+
+
 def _said(made: Decision) -> str:
     """What a decision did, in a line."""
-    name = made.item if "@" in made.item else made.item[: made.item.find("-") + 1 + _ID]
+    name = _short(made.item)
     if made.verdict == "failed":
         return f"not approved: {name}: {made.problem}"
     if made.version is None:
@@ -185,13 +190,13 @@ def _said(made: Decision) -> str:
 def _closing_lines(waiting: Waiting) -> Iterator[str]:
     if waiting.closed:
         yield f"closed by themselves, because they no longer apply: {len(waiting.closed)}"
-    yield from (f"  {one.id[:_ID] if '@' not in one.id else one.id}  {one.reason}" for one in waiting.closed[:3])
+    yield from (f"  {_short(one.id)}  {one.reason}" for one in waiting.closed[:3])
 
 
 def _lines(one: Item, left: str = "") -> Iterator[str]:
     """Everything that decides on an item."""
     yield ""
-    title = one.id if one.kind == "version" else f"{one.id[: one.id.find('-') + 1 + _ID]}  {one.library}"
+    title = one.id if one.kind == "version" else f"{_short(one.id)}  {one.library}"
     put_off = "put off  " if one.put_off else ""
     yield f"{title}  {_KINDS[one.kind]}  {put_off}{one.since:%Y-%m-%d %H:%M}  {one.tokens:+} tokens  {left}".rstrip()
     yield block(one.reason, "  waits:    ", "            ")

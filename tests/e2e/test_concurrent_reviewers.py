@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from agentlearn.library import LibraryStore
 from agentlearn.library.import_lessons import import_lessons
 from agentlearn.live import Inbox
@@ -17,6 +19,8 @@ from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ProposalId, RunId
 from agentlearn.types.operation import Add, Ended, Proposal, Quarantined
 from tests.unit.store import nouns
+
+pytestmark = pytest.mark.slow
 
 EACH = 12
 REVIEWER = """
@@ -38,6 +42,8 @@ while items := inbox.items():
 LEARNER = """
 import asyncio, sys, time
 from pathlib import Path
+import pytest
+
 from agentlearn.library import LibraryStore
 from agentlearn.store import open_store
 from agentlearn.types.ids import RunId

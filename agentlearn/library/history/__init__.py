@@ -133,15 +133,14 @@ class History:
         found = list[tuple[Change, ApproveLesson | RejectLesson]]()
         for change in self.changes:
             if before is not None and change.at >= before:
-                break
+                continue
             if change.kind == "rollback" and found:
-                again = self._files.load(change.version)
-                held = held_lessons(again)
-                found = [
-                    (past, one)
-                    for past, one in found
-                    if (one.target in again.by_id if isinstance(one, ApproveLesson) else one.target not in held)
-                ]
+                with suppress(LibraryError):  # a damaged version takes nothing back
+                    again = held_lessons(self._files.load(change.version))
+                    held = {key: status for key, (_, status) in again.items()}
+                    stays = [held.get(one.target) == "shown" if one.op == "approve" else one.target not in held
+                             for _, one in found]  # fmt: skip
+                    found = [one for one, kept in zip(found, stays, strict=True) if kept]
             found += [(change, one) for one in change.operations if isinstance(one, ApproveLesson | RejectLesson)]
         return found
 
