@@ -126,8 +126,8 @@ def test_no_decision_is_lost_or_applied_twice(tmp_path: Path) -> None:
     history = LibraryStore(store / "libraries").history("math")
     verdicts = Counter((one.proposal, one.verdict) for one in rows)
     assert all(count == 1 for count in verdicts.values()), verdicts
-    by_thing = {one.proposal: one.verdict for one in rows}
-    by_thing |= {op.target: {"approve": "approved", "reject": "rejected"}[op.op] for _, op in history.decisions()}
+    by_thing = {str(one.proposal): str(one.verdict) for one in rows}
+    by_thing |= {str(op.target): {"approve": "approved", "reject": "rejected"}[op.op] for _, op in history.decisions()}
     assert by_thing.keys() == things, "each thing is decided on, once"
     assert len(history.decisions()) + len(rows) == len(things)
     assert {item: verdict for item, verdict in acknowledged if by_thing[item] != verdict} == {}

@@ -28,7 +28,7 @@ def with_reasons(number: int) -> Group:
     return Group(task=one.task, trajectories=(one.trajectories[0], wrong.model_copy(update={"verdict": verdict})))
 
 
-def used(folder: Path, known: Acceptance | None, seed: int = 0, **settings: float) -> list[bool]:
+def used(folder: Path, known: Acceptance | None, seed: int = 0, least: float = 0.2) -> list[bool]:
     """Whether each of 200 groups is used."""
 
     async def main() -> list[bool]:
@@ -36,12 +36,12 @@ def used(folder: Path, known: Acceptance | None, seed: int = 0, **settings: floa
             learner = LessonLearner(
                 library=EMPTY_LIBRARY,
                 settings=LearnSettings.model_validate(
-                    {"domain": "math", "model": "scripted", "seed": seed, **settings}
+                    {"domain": "math", "model": "scripted", "seed": seed, "min_acceptance": least}
                 ),
                 call_context=CallContext(RUN, store, Budget(BudgetOptions())),
                 reflector=scripted(lambda _: {}),
                 store=store,
-                acceptance={} if known is None else {known.source: known},
+                acceptance={one.source: one for one in (known,) if one is not None},
             )
             return [learner._use(with_reasons(n)) == "mixed" for n in range(200)]  # pyright: ignore[reportPrivateUsage]
 
@@ -49,21 +49,21 @@ def used(folder: Path, known: Acceptance | None, seed: int = 0, **settings: floa
 
 
 @pytest.mark.parametrize(
-    ("known", "settings", "low", "high"),
+    ("known", "least", "low", "high"),
     [
-        (None, {}, 200, 200),
-        (Acceptance(source=REASONS, approved=0, rejected=9), {}, 200, 200),  # too few to say
-        (Acceptance(source=REASONS, approved=4, rejected=16), {}, 200, 200),  # at the least share
-        (Acceptance(source=REASONS, approved=2, rejected=18), {}, 75, 125),  # half of it
-        (Acceptance(source=REASONS, approved=0, rejected=40), {}, 8, 35),  # never less than 1 in 10
-        (Acceptance(source=REASONS, approved=0, rejected=40), {"min_acceptance": 0}, 200, 200),
-        (Acceptance(source=Author(kind="pages"), approved=0, rejected=40), {}, 200, 200),  # another source
+        (None, 0.2, 200, 200),
+        (Acceptance(source=REASONS, approved=0, rejected=9), 0.2, 200, 200),  # too few to say
+        (Acceptance(source=REASONS, approved=4, rejected=16), 0.2, 200, 200),  # at the least share
+        (Acceptance(source=REASONS, approved=2, rejected=18), 0.2, 75, 125),  # half of it
+        (Acceptance(source=REASONS, approved=0, rejected=40), 0.2, 8, 35),  # never less than 1 in 10
+        (Acceptance(source=REASONS, approved=0, rejected=40), 0, 200, 200),
+        (Acceptance(source=Author(kind="pages"), approved=0, rejected=40), 0.2, 200, 200),  # another source
     ],
 )
 def test_a_share_below_the_least_lowers_the_rate(
-    tmp_path: Path, known: Acceptance | None, settings: dict[str, float], low: int, high: int
+    tmp_path: Path, known: Acceptance | None, least: float, low: int, high: int
 ) -> None:
-    assert low <= sum(used(tmp_path, known, **settings)) <= high
+    assert low <= sum(used(tmp_path, known, least=least)) <= high
 
 
 def test_the_draw_depends_on_the_seed_alone(tmp_path: Path) -> None:
