@@ -18,7 +18,7 @@ from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate.codes import ACCEPTABLE
-from agentlearn.live import Decision, Inbox, Item, Waiting
+from agentlearn.live import Inbox, Item, ReviewDecision, WaitingItems
 from agentlearn.printing import ask_key, ask_line, is_a_terminal, print_line
 from agentlearn.text import block
 from agentlearn.views.figure import count_words
@@ -77,7 +77,7 @@ def review(
     print_line(f"{count_words(done, 'decision')} made")
 
 
-def _decided(inbox: Inbox, one: Item, queue: Sequence[Item], key: str, refused: str) -> list[Decision]:
+def _decided(inbox: Inbox, one: Item, queue: Sequence[Item], key: str, refused: str) -> list[ReviewDecision]:
     """Make the decision that a key stands for. refused: the rule that was in the way just now. Raises LibraryError."""
     match key:
         case "a":
@@ -173,7 +173,7 @@ def _short(identity: str) -> str:
     return identity if "@" in identity else identity[: identity.find("-") + 1 + _ID]
 
 
-def _said(made: Decision) -> str:
+def _said(made: ReviewDecision) -> str:
     """What a decision did, in a line."""
     name = _short(made.item)
     if made.verdict == "failed":
@@ -187,7 +187,7 @@ def _said(made: Decision) -> str:
     return f"{made.verdict}: {name}; {made.library}@{made.version[:8]} has {lessons}{instead}"
 
 
-def _closing_lines(waiting: Waiting) -> Iterator[str]:
+def _closing_lines(waiting: WaitingItems) -> Iterator[str]:
     if waiting.closed:
         yield f"closed by themselves, because they no longer apply: {len(waiting.closed)}"
     yield from (f"  {_short(one.id)}  {one.reason}" for one in waiting.closed[:3])

@@ -28,7 +28,7 @@ from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history import MAIN, Change, History
 from agentlearn.library.history.change_log import RejectLesson, account_name
 from agentlearn.library.history.hand_edits import HandEdits, held_lessons
-from agentlearn.live.waiting import Found, Item, Seen, Waiting, applied, item_of, look, run_of, why_not
+from agentlearn.live.waiting import Found, Item, Seen, WaitingItems, applied, item_of, look, run_of, why_not
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.codec import DecisionEntry, EntryValue, LibraryEntry, encode_entry
 from agentlearn.store.journal_file import JournalFile
@@ -53,7 +53,7 @@ _PATIENCE_S, _PAUSE_S = 20.0, 0.05
 _ID = 12
 
 
-class Decision(Value):
+class ReviewDecision(Value):
     """What a decision did."""
 
     item: str
@@ -98,13 +98,13 @@ class Inbox:
 
     def waiting(
         self, reader: StoreReader | None = None, *, library: str | None = None, run: str | None = None
-    ) -> Waiting:
+    ) -> WaitingItems:
         """Return what waits as `items` does, what closed by itself, and the acceptance of each source.
 
         reader: the store, where it is open already.
         """
 
-        def shown(opened: StoreReader | None) -> Waiting:
+        def shown(opened: StoreReader | None) -> WaitingItems:
             if run is not None and opened is None:
                 raise StoreMissing(f"there is no store in {str(self.store)!r}, so no run {run!r}")
             wanted = None if run is None or opened is None else opened.run(run).run
@@ -118,13 +118,13 @@ class Inbox:
             ]
             items.sort(key=lambda one: (not one.put_off, one.since), reverse=True)
             closed = tuple(one for one in seen.closed if library in {None, one.library})
-            return Waiting(items=tuple(items), closed=closed, acceptance=acceptance(opened, self.libraries))
+            return WaitingItems(items=tuple(items), closed=closed, acceptance=acceptance(opened, self.libraries))
 
         return self._read(shown, reader)
 
     def approve(
         self, item: Item | str, *, without: Collection[str] = (), accept: Collection[str] = (), note: str = ""
-    ) -> Decision:
+    ) -> ReviewDecision:
         """Publish a version, show a lesson, or park a lesson that the evidence calls harmful.
 
         without: starts of ids of new lessons of a version that are refused; the others are published. accept: codes of
@@ -132,7 +132,7 @@ class Inbox:
         """
         return self._decide(item, partial(self._approve, note=note, without=without, accept=accept))
 
-    def edit(self, item: Item | str, text: str, *, lesson: str = "", note: str = "") -> Decision:
+    def edit(self, item: Item | str, text: str, *, lesson: str = "", note: str = "") -> ReviewDecision:
         """Approve it with words of your own. The lesson is yours then, and no run changes it.
 
         lesson: which one, of a version with several: the start of its id.
@@ -141,17 +141,17 @@ class Inbox:
             raise LibraryError("the new words of the lesson are empty; give some, or reject it", code="empty_lesson")
         return self._decide(item, partial(self._approve, note=note, text=text.strip(), lesson=lesson))
 
-    def reject(self, item: Item | str, reason: str = "") -> Decision:
+    def reject(self, item: Item | str, reason: str = "") -> ReviewDecision:
         """Refuse it. Later runs refuse the same words of a lesson, and their reflector reads the reason.
 
         A refused version stays in the store. A lesson that the evidence calls harmful stays in the library.
         """
         return self._decide(item, partial(self._reject, note=storable(reason)))
 
-    def later(self, item: Item | str) -> Decision:
+    def later(self, item: Item | str) -> ReviewDecision:
         """Leave it as it is. It goes on waiting, and comes last from now on."""
 
-        def put_off(one: Found, *_: object) -> Decision:
+        def put_off(one: Found, *_: object) -> ReviewDecision:
             known = [*(key for key in self._put_off() if key != one.id), one.id]
             content = json.dumps(known[-1_000:]).encode()
             write_whole(self.libraries.directory / _LATER_FILE, content, private=True)
@@ -159,7 +159,7 @@ class Inbox:
 
         return self._decide(item, put_off)
 
-    def approve_source(self, source: str, *, note: str = "") -> tuple[Decision, ...]:
+    def approve_source(self, source: str, *, note: str = "") -> tuple[ReviewDecision, ...]:
         """Approve everything that waits from one source, as `Item.source` names it, each by itself.
 
         What cannot be approved goes on waiting; its decision has the verdict `failed` and says why.
@@ -170,7 +170,7 @@ class Inbox:
                 f"nothing that waits comes from {source!r}; `agentlearn review` shows the source of each thing",
                 code="unknown_source",
             )
-        made = list[Decision]()
+        made = list[ReviewDecision]()
         for one in wanted[::-1]:  # the oldest first, so that newer versions replace older ones
             try:
                 made.append(self.approve(one, note=note))
@@ -178,7 +178,7 @@ class Inbox:
                 made.append(self._made(one, "failed", note=note, problem=error.message))
         return tuple(made)
 
-    def undo(self) -> Decision:
+    def undo(self) -> ReviewDecision:
         """Take back the last decision of this inbox on a lesson that a library holds.
 
         Decisions on what a run left stay. Raises LibraryError where there is nothing to take back.
@@ -233,10 +233,10 @@ class Inbox:
 
     # Decisions.
 
-    def _decide(self, item: Item | str, act: Callable[[Found, StoreReader | None], Decision]) -> Decision:
+    def _decide(self, item: Item | str, act: Callable[[Found, StoreReader | None], ReviewDecision]) -> ReviewDecision:
         """Find something that waits and decide on it, while nobody else can."""
 
-        def decide(reader: StoreReader | None) -> Decision:
+        def decide(reader: StoreReader | None) -> ReviewDecision:
             seen = look(self.libraries, reader)
             for unfinished, change in seen.unfinished:
                 self._append(self._rows(unfinished, change))
@@ -303,7 +303,7 @@ class Inbox:
         accept: Collection[str] = (),
         text: str = "",
         lesson: str = "",
-    ) -> Decision:
+    ) -> ReviewDecision:
         history, what = self.libraries.history(one.library), one.what
         signed: dict[str, Any] = {"who": self.who, "note": note, "at": datetime.now(UTC)}
         if without and not isinstance(what, PendingVersion):
@@ -375,7 +375,7 @@ class Inbox:
             raise LibraryError(f"{one.reference} is the current version already", code="decided_already")
         return made
 
-    def _reject(self, one: Found, _reader: StoreReader | None, *, note: str) -> Decision:
+    def _reject(self, one: Found, _reader: StoreReader | None, *, note: str) -> ReviewDecision:
         self._undoable, made = None, self._made(one, "rejected", note=note)
         if isinstance(one.what, Withheld):
             change = self.libraries.history(one.library).reject(one.what.experience.id, who=self.who, note=note)
@@ -435,14 +435,14 @@ class Inbox:
         *,
         note: str = "",
         problem: str = "",
-    ) -> Decision:
+    ) -> ReviewDecision:
         """A decision. change: what it did to the library."""
         said = {"item": one.id, "library": one.library, "verdict": verdict, "who": self.who, "problem": problem}
         if change is None:
-            return Decision.model_validate({**said, "note": note, "at": datetime.now(UTC)})
+            return ReviewDecision.model_validate({**said, "note": note, "at": datetime.now(UTC)})
         lessons = len(self.libraries.history(one.library).load(change.version))
         known = {"version": change.version, "replaced": change.before, "note": change.note, "at": change.at}
-        return Decision.model_validate({**said, **known, "lessons": lessons})
+        return ReviewDecision.model_validate({**said, **known, "lessons": lessons})
 
 
 def _only(one: PendingVersion, new: Sequence[Experience], prefix: str) -> Experience:

@@ -111,7 +111,7 @@ class ClosedItem(Value):
     reason: str
 
 
-class Waiting(Value):
+class WaitingItems(Value):
     """What waits, newest first."""
 
     items: tuple[Item, ...]
