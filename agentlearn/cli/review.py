@@ -55,7 +55,7 @@ def review(
         print_line(line)
     while queue:
         item = queue[0]
-        for line in _lines(item, f"{len(queue)} left") if item != shown else ():
+        for line in _lines(item, waiting, f"{len(queue)} left") if item != shown else ():
             print_line(line)
         shown = item
         if (key := ask_key(_QUESTION, "arelsuq")) == "q":
@@ -118,13 +118,10 @@ def library_pending(
 
     def lines() -> Iterator[str]:
         for one in waiting.items:
-            yield from _lines(one)
+            yield from _lines(one, waiting)
             yield f"  to approve it: {command_words('library', 'approve', _short(one.id), store=store)}"
             yield f"  to refuse it:  {command_words('library', 'reject', _short(one.id), store=store)}"
         yield from _closing_lines(waiting)
-        for known in waiting.acceptance:
-            decided = known.approved + known.rejected
-            yield f"approved so far of {known.source.words}: {known.approved} of {count_words(decided, 'lesson')}"
         if not waiting.items:
             yield "nothing waits for a decision"
         else:
@@ -193,30 +190,33 @@ def _closing_lines(waiting: WaitingItems) -> Iterator[str]:
     yield from (f"  {_short(one.id)}  {one.reason}" for one in waiting.closed[:3])
 
 
-def _lines(one: Item, left: str = "") -> Iterator[str]:
-    """Everything that decides on an item."""
+def _lines(one: Item, waiting: WaitingItems, left: str = "") -> Iterator[str]:
+    """Everything that decides on an item. left: what is printed at the end of its first line."""
     yield ""
     title = one.id if one.kind == "version" else f"{_short(one.id)}  {one.library}"
     put_off = "put off  " if one.put_off else ""
     yield f"{title}  {_KINDS[one.kind]}  {put_off}{one.since:%Y-%m-%d %H:%M}  {one.tokens:+} tokens  {left}".rstrip()
     yield block(one.reason, "  waits:    ", "            ")
-    yield f"  source:   {one.source}"
+    authors = [author for lesson in one.lessons for author in lesson.authors]
+    known = (of for of in waiting.acceptance if of.source in authors or of.source.words == one.source)
+    shares = [f"{of.approved} of {of.approved + of.rejected} approved so far" for of in known]
+    yield f"  source:   {'; '.join((one.source, *shares))}"
     if one.run:
         yield f"  run:      {one.run}"
     for lesson in one.lessons[:_LESSONS_SHOWN]:
         for old in lesson.replaces:
             yield block(old, "  - ", "    ")
         yield block(lesson.lesson, f"  {_SIGNS[lesson.change]} ", "    ")
-        known = {
+        told = {
             "id": lesson.id[:_ID] if len(one.lessons) > 1 else "",
-            "after": ", ".join(author.words for author in lesson.authors),
+            "after": ", ".join(author.words for author in lesson.authors) if len(one.lessons) > 1 else "",
             "said": lesson.sentence[:_SENTENCE_SHOWN],
             "it is in": lesson.said_by,
             "attempts": " and ".join(f"{rollout} ({reward:.2f})" for rollout, reward in lesson.attempts),
             "near": lesson.nearest,
             "effect": lesson.effect if lesson.effect != one.reason else "",
         }
-        for words, text in known.items():
+        for words, text in told.items():
             if text:
                 yield block(text, f"      {words + ':':<10}", " " * 16)
     if (more := len(one.lessons) - _LESSONS_SHOWN) > 0:
