@@ -217,7 +217,8 @@ def item_of(one: Found, main: Mapping[str, Library], reader: StoreReader | None)
             lessons = tuple(_version_lessons(what, reader, library))
         case PendingLesson():
             assert reader is not None, "lessons of runs come from the store"
-            kind, reason, proposal = "lesson", what.end.reason, what.row.ended.proposal
+            kind, proposal = "lesson", what.row.ended.proposal
+            reason = f"{what.end.reason} ({what.end.code})"
             replaced = [library.by_id[target] for target in targets_of(what.operation) if target in library.by_id]
             origin = Origin(kind="add", strangers=what.end.strangers)
             lesson = Experience(id=ExperienceId(proposal.id), lesson=what.lesson, origin=origin)

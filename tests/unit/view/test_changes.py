@@ -48,7 +48,8 @@ def test_a_quarantined_lesson_is_approved_with_a_remark(of: Recorded) -> None:
 
 
 def test_a_quarantined_lesson_is_rejected_with_a_reason(of: Recorded) -> None:
-    assert "was refused. Later runs refuse the same words." in sent(of, "/waiting", "reject", among=HELD, note="it flatters")
+    page = sent(of, "/waiting", "reject", among=HELD, note="it flatters")
+    assert "was refused. Later runs refuse the same words." in page
     with read_store(of.store) as reader:
         decision = reader.decisions()[-1]
     assert (decision.verdict, decision.note) == ("rejected", "it flatters")
