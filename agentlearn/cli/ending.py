@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 from agentlearn.cli.output import print_json_error
 from agentlearn.cli.stop_signals import SIGNALS
 from agentlearn.errors import AgentlearnError, Interrupted, StopSignal, StoreError, root_cause
+from agentlearn.files import own
 from agentlearn.plugins import GROUP_OF_COMMANDS, cause_words, fault_of, loaded_packages
 from agentlearn.printing import print_line
 from agentlearn.text import block
@@ -167,13 +168,13 @@ def things_waiting(libraries: Path) -> int:
     """
     found = 0
     with suppress(OSError, ValueError):
-        found = int((libraries / "waiting").read_bytes()[:20])
+        found = int(own(libraries / "waiting", libraries).read_bytes()[:20])
     for log in libraries.glob("*/history.jsonl"):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            changes = map(json.loads, reversed(log.read_bytes().splitlines()))
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            changes = map(json.loads, reversed(own(log, libraries).read_bytes().splitlines()))
             moved = (one for one in changes if one["branch"] == "main" and one["kind"] not in {"pin", "unpin", "tag"})
             if (last := next(moved, None)) is not None and b"pending" in (
-                text := (log.parent / f"{last['version']}.json").read_bytes()
+                text := own(log.parent / f"{last['version']}.json", libraries).read_bytes()
             ):
                 library = json.loads(text)
                 shown = {one["lesson"].casefold() for one in library["experiences"]}

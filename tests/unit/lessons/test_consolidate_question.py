@@ -128,8 +128,12 @@ def test_a_long_reason_keeps_its_beginning(reason: str, quoted: str) -> None:
 def test_reasons_of_refusals_reach_both_questions_and_without_them_nothing_changes() -> None:
     one = judged([1, 0], 0)
     plain, told = asking(), asking(refusals=("It flatters <b>the judge</b>.", "Too long."))
-    for ask in (lambda of: of.consolidate_question(PROPOSALS, GROUPS), lambda of: of.compare_question(one, {})):
-        block = ask(told).removeprefix(ask(plain))
-        assert ask(told).startswith(ask(plain))
+    asked = (
+        (plain.consolidate_question(PROPOSALS, GROUPS), told.consolidate_question(PROPOSALS, GROUPS)),
+        (plain.compare_question(one, {}), told.compare_question(one, {})),
+    )
+    for without, with_reasons in asked:
+        assert with_reasons.startswith(without)
+        block = with_reasons.removeprefix(without)
         assert block.startswith("\n<refused>\nA person refused earlier lessons for these reasons.")
         assert "- It flatters ‹b›the judge‹/b›.\n- Too long.\n</refused>" in block
