@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run
+from agentlearn.cli.ending import things_waiting
 from agentlearn.library import LibraryStore
 from agentlearn.store import open_store
 from agentlearn.types.experience import library_of
@@ -164,3 +165,25 @@ def test_a_command_of_the_user_is_told_what_is_new(store: Path, capsys: pytest.C
     assert run(importing) == 0, "nothing new waits"
     assert not told.exists()
     assert run([*importing[:-1], "no-such-program-here"]) == 0
+
+
+def test_a_damaged_library_harms_no_other_command(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result(capsys, store, "library", "pending")
+    history = LibraryStore(store / "libraries").history("team")
+    history.add("Name the menu path.")
+    log = store / "libraries" / "team" / "history.jsonl"
+    for damage in ("[]", '{"branch":"main","kind":"add","version":7}', '{"branch":"main","kind":"add"', "\udcff"):
+        log.write_bytes(damage.encode("utf-8", "surrogateescape") + b"\n")
+        assert "1 thing waits for your decision" in output_of_runs(capsys, store)
+    log.unlink()
+    log.symlink_to("/dev/zero")
+    assert things_waiting(store / "libraries") == 1
+    (store / "libraries" / "waiting").write_text("many")
+    assert things_waiting(store / "libraries") == 0
+
+
+def output_of_runs(capsys: pytest.CaptureFixture[str], store: Path) -> str:
+    """The errors of a command that has nothing to do with libraries."""
+    capsys.readouterr()
+    assert run(["runs", "list", "--store", str(store)]) == 0
+    return capsys.readouterr().err
