@@ -48,6 +48,7 @@ COMMANDS = {
     "doctor": CommandEntry("agentlearn.cli.setup:doctor", "Check what works here, and print how to fix what does not."),
     "trace": CommandEntry("agentlearn.cli.runs:trace", "Show one rollout, step by step."),
     "view": CommandEntry("agentlearn.cli.view:view", "Look at runs, attempts and lessons in a browser."),
+    "review": CommandEntry("agentlearn.cli.review:review", "Decide on the lessons and versions that wait for you."),
     "init": CommandEntry("agentlearn.cli.setup:init", "Write a recipe to start from."),
     "--install-completion": CommandEntry(
         "agentlearn.cli.setup:install_completion", "Install completion for your shell."
@@ -82,9 +83,9 @@ _LIBRARY = {
         "effects": "Show what each lesson does to the reward.",
         "prune": "Park the lessons that are shown to be harmful.",
     },
-    "quarantine": {
-        "pending": "List the versions and lessons that wait for your decision.",
-        "approve": "Publish a version or add a lesson that waits.",
+    "review": {
+        "pending": "List what waits for your decision.",
+        "approve": "Publish a version or show a lesson that waits.",
         "reject": "Refuse a version or a lesson that waits.",
     },
 }

@@ -53,14 +53,52 @@ def _terminal_columns(stream: TextIO) -> int | None:
         return None
 
 
-def ask_line(question: str) -> str:
-    """Print a question on stderr and read one line from stdin. The answer is empty at the end of the input."""
-    sys.stderr.write(f"{visible_line(question, MAX_LINE)} ")
-    sys.stderr.flush()
+def ask_line(question: str, *, given: str = "") -> str:
+    """Print a question on stderr and read one line from stdin. The answer is empty at the end of the input.
+
+    given: an answer that the person can change, where the terminal can do that.
+    """
+    prompt = f"{visible_line(question, MAX_LINE)} "
+    if given:
+        import readline  # here: input() edits lines from now on
+
+        def insert() -> None:
+            readline.insert_text(visible_line(given))
+            readline.set_startup_hook()
+
+        readline.set_startup_hook(insert)
+    else:
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
     try:
-        return input().strip()
+        return input(prompt if given else "").strip()
     except EOFError:
         return ""
+
+
+def ask_key(question: str, keys: str) -> str:
+    """Print a question on stderr and wait for one of these keys. The last of them stands for the end of the input."""
+    import termios
+    import tty
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal, termios.TCSADRAIN)  # keeps keys that were pressed ahead
+        print_line(question, to_stderr=True)
+        while True:
+            key = os.read(terminal, 1).decode(errors="replace").lower()
+            if key in {"", "\x04"}:
+                return keys[-1]
+            if key in keys:
+                return key
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def is_a_terminal() -> bool:
+    """Whether a person reads stdout and can press keys."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 class _GuardedStream:

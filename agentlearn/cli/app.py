@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from agentlearn.cli.ending import DEBUG, UNREAD, Ending, ending_of, print_traceback, report_ending
+from agentlearn.cli.ending import DEBUG, UNREAD, Ending, ending_of, print_traceback, print_waiting, report_ending
 from agentlearn.cli.output import console, restart_output
 from agentlearn.cli.stop_signals import nobody_reads
 from agentlearn.errors import ConfigError
@@ -114,4 +114,6 @@ def run(arguments: Sequence[str]) -> int:
         if os.environ.get(DEBUG, "").casefold() == "debug":
             print_traceback(error)
         return report_ending(ending, json=json)
+    if not json:
+        print_waiting(arguments)
     return 0

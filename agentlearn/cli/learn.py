@@ -11,6 +11,7 @@ from agentlearn.cli.options import (
     DryRunOption,
     JsonOption,
     LogOption,
+    NotifyOption,
     ResumeOption,
     YesOption,
     setting_options,
@@ -46,6 +47,7 @@ def learn(
     resume: ResumeOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
+    notify: NotifyOption = None,
     json: JsonOption = False,
     log: LogOption = "warning",
 ) -> None:
@@ -61,6 +63,7 @@ def learn(
     from agentlearn.cli.ask import ask_before_spending, recording_words, require_model
     from agentlearn.cli.interrupt import run_to_end
     from agentlearn.cli.progress import LearnProgress, learn_command
+    from agentlearn.cli.review import notifying
     from agentlearn.learning.lessons.run_learning import run_learning
     from agentlearn.views.learn_page import page_at_the_end
 
@@ -72,17 +75,18 @@ def learn(
     ask_before_spending(settings, yes=yes)
     progress = LearnProgress(settings, console(to_stderr=json))
     read: list[SessionsRead] = []
-    if folder is not None:
-        from agentlearn.recorder.sessions import learn_sessions
+    with notifying(notify, settings.store):
+        if folder is not None:
+            from agentlearn.recorder.sessions import learn_sessions
 
-        def told(found: "SessionsRead") -> None:
-            read.append(found)
-            for line in found.lines():
-                progress.line("read", line)
+            def told(found: "SessionsRead") -> None:
+                read.append(found)
+                for line in found.lines():
+                    progress.line("read", line)
 
-        report = run_to_end(lambda: learn_sessions(folder, settings, progress, told=told), progress)
-    else:
-        report = run_to_end(lambda: run_learning(settings, progress, resume=run), progress)
+            report = run_to_end(lambda: learn_sessions(folder, settings, progress, told=told), progress)
+        else:
+            report = run_to_end(lambda: run_learning(settings, progress, resume=run), progress)
     page, problem = page_at_the_end(settings.store, report.run)
     progress.line(*(("note", problem) if page is None else ("report", str(page))))
     progress.line("view", command_words("view", report.run, store=settings.store))

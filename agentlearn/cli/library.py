@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from agentlearn.cli.interrupt import run_async
-from agentlearn.cli.options import GivenSettings, JsonOption, LibraryReference, StoreOption, setting_options
+from agentlearn.cli.options import (
+    GivenSettings,
+    JsonOption,
+    LibraryReference,
+    NotifyOption,
+    StoreOption,
+    setting_options,
+)
 from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE, RetrievalOptions, given_settings
 from agentlearn.config.command_words import command_words
@@ -151,10 +158,12 @@ def library_import(
         bool, Parameter(negative="", show_default=False, help="Show the lessons to agents; else they wait for you.")
     ] = False,
     max_mb: Annotated[float, Parameter(help="Largest size that is read, in megabytes.")] = 1.0,
+    notify: NotifyOption = None,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
     """Import lessons of other programs, people or stores into a library. Each is checked, and waits for approval."""
+    from agentlearn.cli.review import notifying
     from agentlearn.library import LibraryStore
     from agentlearn.library.formats.source_files import ImportLimits
     from agentlearn.library.history import MAIN
@@ -181,7 +190,8 @@ def library_import(
 
     if library != into:
         note = f"{imported.path} (format {imported.form})"
-        history.update(next_library, kind="import", copied=lambda: imported.copied, note=note)
+        with notifying(notify, store):
+            history.update(next_library, kind="import", copied=lambda: imported.copied, note=note)
     fresh = {one.experience.id for one in imported.lessons}
     document = {
         "name": name,

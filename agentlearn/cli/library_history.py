@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
+from agentlearn.cli.options import JsonOption, LibraryReference, NotifyOption, StoreOption
 from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
@@ -272,6 +272,7 @@ def library_join(
         Literal["ours", "theirs"] | None, Parameter(help="The side to take where both changed the same lesson.")
     ] = None,
     note: _Note = "",
+    notify: NotifyOption = None,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
@@ -281,12 +282,14 @@ def library_join(
     joined, and the exit status is 1. Lessons of a file that no library of the store has shown wait for
     `library approve`.
     """
+    from agentlearn.cli.review import notifying
     from agentlearn.views.lesson_origins import conflict_lines, find_library, join_json
 
     place = _Place.of(store, reference)
     theirs = find_library(store, other).library
     screened = other.endswith(".json") or "/" in other
-    done = place.history.join(theirs, prefer=prefer, screened=screened, branch=place.branch, note=note)
+    with notifying(notify, store):
+        done = place.history.join(theirs, prefer=prefer, screened=screened, branch=place.branch, note=note)
     print_result(join_json(done), conflict_lines(done.join.conflicts), json=json)
     if done.open_conflicts:
         again = command_words("library", "join", reference, other, "--prefer", "ours", store=store)

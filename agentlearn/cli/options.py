@@ -30,6 +30,14 @@ DryRunOption = Annotated[
     bool, Parameter(negative="", show_default=False, help="Print what the run would do and cost, and stop.")
 ]
 ResumeOption = Annotated[str | None, Parameter(help="Continue this interrupted run; the start of its id is enough.")]
+NotifyOption = Annotated[
+    str | None,
+    Parameter(
+        help="Command to run when something new waits for your decision, such as 'mail -s lessons ana'. It gets"
+        " the variable AGENTLEARN_WAITING with the number of things, and what is new as JSON on its input.",
+        env_var="AGENTLEARN_NOTIFY",
+    ),
+]
 LogOption = Annotated[str, Parameter(help="Log level on stderr: debug, info, warning, error.")]
 LibraryReference = Annotated[
     str, Parameter(help="NAME, NAME@X with a branch, tag or version, @VERSION of any name, or a file.")
@@ -42,16 +50,19 @@ _SITES = Group("For tools that visit web sites", sort_key=3)
 ADVANCED = frozenset((
     "block", "call_deadline_s", "change_written", "embedder", "fold_system", "instructions", "keep_checkpoints",
     "lesson_domains", "lesson_tags", "lesson_words", "max_deletes", "max_lessons", "max_library_tokens",
-    "max_output_tokens", "max_proposals", "max_shown_tokens", "max_staleness", "max_turns", "max_unreadable", "no_seed",
-    "only_instructions", "otel", "own_task_lessons", "reasoning_effort", "reflector_output_tokens", "reproducible",
-    "rollout_deadline_s", "sandbox", "save_every", "shown_lessons", "tensorboard", "top_p",
+    "max_output_tokens", "max_proposals", "max_shown_tokens", "max_staleness", "max_turns", "max_unreadable",
+    "min_acceptance", "no_seed", "only_instructions", "otel", "own_task_lessons", "reasoning_effort",
+    "reflector_output_tokens", "reproducible", "rollout_deadline_s", "sandbox", "save_every", "shown_lessons",
+    "tensorboard", "top_p",
 ))
 # fmt: on
 """Settings that `--help` lists last, in a group of their own."""
 _NEVER = frozenset({"api_key", "private_addresses", "given"})
 """Settings that are not options: other users can read the arguments of a process; and what a run notes for itself."""
 
-_OTHER_VARIABLES = frozenset({"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "STORE", "VLLM_ARGS", "WALKERS"})
+_OTHER_VARIABLES = frozenset(
+    {"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "NOTIFY", "STORE", "VLLM_ARGS", "WALKERS"}
+)
 """Variables that are not the default of an option, without the prefix."""
 _OTHER_TYPES = {LOGIN: Path}
 """Types of options that differ from those of their settings."""

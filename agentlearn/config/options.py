@@ -437,6 +437,9 @@ class LessonOptions(OptionGroup):
     trust: Annotated[tuple[TrustedAuthor, ...], BeforeValidator(as_tuple)] = ()
     """Publish lessons that text of these authors could have shaped without asking: pages, reasons, tasks, tools or
     traffic, or one of a kind such as tools:search; may be repeated. Without it, such a version waits for a person."""
+    min_acceptance: float = Field(default=0.2, ge=0, le=1)
+    """Share of a source's lessons that persons must have approved for it to be asked as often as others. Below it,
+    groups with its text are used at the rate share / `min_acceptance`, at least 1 in 10. 0: always ask."""
     change_written: bool = False
     """Also change, merge and delete lessons that a person wrote with `library add` and `library edit`."""
 

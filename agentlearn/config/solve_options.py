@@ -83,6 +83,7 @@ class LearnOptions(RolloutKeywords, total=False):
     max_lessons: int
     max_library_tokens: int
     trust: str | Sequence[str]
+    min_acceptance: float
     change_written: bool
     own_task_lessons: Literal["show", "hide"]
     all_wrong: Literal["teach", "skip"]

@@ -200,8 +200,8 @@ class Taught(Value):
     """The same, with a single attempt."""
     skipped: dict[str, int] = Field(default_factory=dict[str, int])
     """Groups that taught nothing. all_right: every attempt was right; nothing: all were equally wrong, and nothing said
-    what was wanted; not_wanted: all were wrong, and the settings leave such groups out; undecided: none was judged;
-    failed: the agent answered in none."""
+    what was wanted; not_wanted: all were wrong, and the settings leave such groups out; seldom_asked: persons refused
+    most lessons of a source of theirs; undecided: none was judged; failed: the agent answered in none."""
 
     @classmethod
     def of(cls, uses: Mapping[str, int]) -> "Taught":
@@ -229,6 +229,7 @@ _SKIPPED = {
     "all_right": "always right",
     "nothing": "wrong with nothing to learn from",
     "not_wanted": "always wrong (--all-wrong skip)",
+    "seldom_asked": "of a source whose lessons are mostly refused (--min-acceptance)",
     "undecided": "undecided",
     "failed": "without an answer",
 }

@@ -8,8 +8,8 @@ DIR/NAME/HEAD            one line per version that the name came to mean, `VERSI
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from agentlearn.errors import LibraryError
-from agentlearn.files import readable
+from agentlearn.files import own_folder, readable, write_whole
 from agentlearn.library.formats import parse_library, write_form
 from agentlearn.library.formats.source_files import Form
 from agentlearn.library.history import History
@@ -32,6 +32,7 @@ from agentlearn.library.history.change_log import (
     LibraryState,
     checked_name,
     is_library_name,
+    locked,
 )
 from agentlearn.library.history.hand_edits import held_lessons
 from agentlearn.library.history.three_way import Ancestry, HeldLesson
@@ -39,6 +40,9 @@ from agentlearn.text import nearest_name
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+
+WAITING_FILE = "waiting"
+"""File with the number of things of runs that wait for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +266,27 @@ class LibraryStore:
             library = history.load(version)
             found.append(StoredLibrary(name, version, len(library), library.tokens, at))
         return found
+
+    @contextmanager
+    def reviewing(self) -> Generator[None]:
+        """Hold the lock of those who decide on what waits. Raises LibraryError where it takes too long."""
+        try:
+            own_folder(self.directory, self.directory.parent)
+            with locked(self.directory / "inbox.lock"):
+                yield
+        except OSError as error:
+            raise LibraryError(
+                f"the inbox of {str(self.directory)!r} cannot be used: {error}", code="not_written"
+            ) from error
+
+    def note_waiting(self, number: int) -> None:
+        """Keep how many things of runs wait for a person, for the last line of commands. Unwritable folders stay."""
+        file = self.directory / WAITING_FILE
+        if number or file.exists():
+            with suppress(OSError):
+                write_whole(
+                    own_folder(self.directory, self.directory.parent) / file.name, b"%d\n" % number, private=True
+                )
 
     def _folder(self, name: str) -> Path:
         return self.directory / checked_name(name)

@@ -384,6 +384,13 @@ class FeedbackEntry(Value):
     feedback: Feedback
 
 
+class DecisionEntry(Value):
+    """What a person decided, appended by any process while another one may have the store open."""
+
+    kind: Literal["decision"] = "decision"
+    decision: LessonDecision
+
+
 class RolloutEntry(Value):
     """A finished rollout as an entry of the journal."""
 
@@ -400,7 +407,7 @@ class SummaryEntry(Value):
 
 
 EntryValue = Annotated[
-    CallRecord | RolloutEntry | SummaryEntry | LiveRunEntry | LibraryEntry | LiveEntry | FeedbackEntry,
+    CallRecord | RolloutEntry | SummaryEntry | LiveRunEntry | LibraryEntry | LiveEntry | FeedbackEntry | DecisionEntry,
     Field(discriminator="kind"),
 ]
 """What the journal can hold."""
@@ -451,3 +458,5 @@ def rows_of_entry(value: EntryValue) -> RowGroup:
             values = given.model_dump(exclude={"by", "at", "personal"})
             personal = _json(dict[str, int], given.personal)
             return (row("feedback", **values, who=given.by, personal=personal, given_at=given.at),)
+        case DecisionEntry():
+            return (row("decision", **value.decision.model_dump(exclude={"at"}), decided_at=value.decision.at),)

@@ -159,11 +159,12 @@ class StoreReader:
         return [SelectedRow(**one) for one in self._query(Query.SELECTED, *selection.parameters)]
 
     def whole(self, rollouts: Sequence[RolloutId]) -> list[WholeRollout]:
-        """The rollouts with these ids and all their text, in the order given."""
+        """The rollouts with these ids and all their text, in the order given. Ids that are unknown are left out."""
         found = {one["id"]: one for one in self._query(Query.WHOLE, list(rollouts))}
         return [
             WholeRollout(trajectory_from_row(found[one]), found[one]["format"], str(found[one]["messages"]).encode())
             for one in rollouts
+            if one in found
         ]
 
     @contextmanager

@@ -39,7 +39,7 @@ from agentlearn.store.reader import LocalSource, Parameter, QuerySource, StoreRe
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.group import Summary
 from agentlearn.types.ids import CallId, RunId
-from agentlearn.types.operation import Ended, LessonDecision
+from agentlearn.types.operation import Ended
 from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Trajectory
@@ -231,11 +231,6 @@ class Store(StoreReader):
     async def save_version(self, library: Library, *, run: RunId | None) -> None:
         """Store a library version and its new experiences. run: the run that made it; None if a person did."""
         await self._write(library_rows(library, run, datetime.now(UTC)))
-
-    async def save_decision(self, decision: LessonDecision, library: Library | None = None) -> None:
-        """Store a person's decision, with the library version that an approval makes, in one commit."""
-        version = library_rows(library, None, decision.at) if library is not None else ()
-        await self._write((*version, row("decision", **decision.model_dump(exclude={"at"}), decided_at=decision.at)))
 
     async def save_prompt(self, ref: PromptRef, text: str) -> None:
         """Store a prompt's text; a second call with the same text changes nothing."""

@@ -17,10 +17,13 @@ GroupKind = Literal["mixed", "all_right", "all_wrong", "undecided", "failed"]
 """mixed: rewards differ; all_right: they are equal and all count as right; all_wrong: they are equal, and not all are
 right; failed: the agent answered in no rollout; undecided: no rollout has a reward."""
 GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
-GroupUse = Literal["mixed", "all_wrong", "single", "all_right", "nothing", "not_wanted", "undecided", "failed"]
+GroupUse = Literal[
+    "mixed", "all_wrong", "single", "all_right", "nothing", "not_wanted", "seldom_asked", "undecided", "failed"
+]
 """How a run that learns lessons uses a group. mixed: its attempts are compared; all_wrong: what was wanted is held
 against its attempts; single: the same with one attempt. Left out: all_right, undecided and failed groups, and those
-that are all wrong while nothing says what was wanted, or the settings leave them out (not_wanted)."""
+that are all wrong while nothing says what was wanted, or the settings leave them out (not_wanted), and some of those
+with text of a source whose lessons persons mostly refused (seldom_asked)."""
 _ROUNDING = 1e-9
 """Larger than the error of a sum of rewards. It counts only with a margin."""
 

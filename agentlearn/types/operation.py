@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from agentlearn.types.author import Author
 from agentlearn.types.experience import Lesson
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId, RolloutId, RunId, TaskId
 from agentlearn.types.trajectory import PromptRef
@@ -92,6 +93,8 @@ class Quarantined(Value):
     """Stable code of the doubt."""
     reason: str
     """A sentence that names the words in doubt."""
+    strangers: tuple[Author, ...] = Field(default=(), exclude_if=lambda authors: not authors)
+    """The strangers whose text its reflector read."""
 
 
 End = Annotated[Applied | Folded | Dropped | Rejected | Quarantined, Field(discriminator="end")]
@@ -130,6 +133,12 @@ class Ended(Value):
 
 OF_VERSION = "version"
 """Phase of a decision about a whole version. Such a decision has no proposal and no words of a lesson."""
+
+
+OF_EVIDENCE = "evidence"
+"""Phase of a decision to keep a lesson that the evidence calls harmful. `experience` names the lesson."""
+LEFT_OUT = "left_out"
+"""Phase of a decision about a lesson that was left out of a version when a person approved the version."""
 
 
 class LessonDecision(Value):

@@ -1,16 +1,14 @@
 """What the forms of the web app do. Each is what a command or `Recorder` does, under the account's name."""
 
-import asyncio
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 from agentlearn.errors import ConfigError
-from agentlearn.learning.lessons.pending_versions import Decider
 from agentlearn.library import LibraryStore
 from agentlearn.library.history.change_log import account_name
+from agentlearn.live import Inbox
 from agentlearn.recorder import Recorder
-from agentlearn.store import open_store, read_store
+from agentlearn.store import read_store
 from agentlearn.store.queries import Query
 
 Fields = Mapping[str, str]
@@ -21,11 +19,11 @@ MAX_NOTE = 2_000
 def done(store: Path, fields: Fields) -> str:
     """Do what a form asks, and say in a sentence what was done. Raises AgentlearnError. Blocks."""
     match fields.get("act", ""):
-        case "approve" | "reject":
-            return asyncio.run(_decide(store, fields))
+        case "approve" | "reject" | "edit-waiting" as act:
+            return _decide(store, fields, act)
         case "thumb" | "demonstrate":
             return _feedback(store, fields)
-        case "add" | "edit" | "park" | "unpark" | "approve-held" | "reject-held" as act:
+        case "add" | "edit" | "park" | "unpark" as act:
             return _change(store, fields, act)
         case act:
             raise ConfigError(f"{act[:40]!r} is no action of a form", code="bad_form")
@@ -49,31 +47,25 @@ def _change(store: Path, fields: Fields, act: str) -> str:
         case "park":
             history.park(lesson, reason=note)
             return "The lesson was parked. It stays in the library, and no agent sees it."
-        case "unpark":
+        case _:
             history.unpark(lesson, note=note)
             return "The lesson is shown to agents again."
-        case "approve-held":
-            history.approve(lesson, note=note)
-            return "The lesson was approved. Agents see it from now on."
-        case _:
-            history.reject(lesson, note=note)
-            return "The lesson was refused. Later runs refuse the same words."
 
 
-async def _decide(store: Path, fields: Fields) -> str:
-    """Approve or refuse a version or a quarantined lesson. It needs the store, so no run may have it open."""
-    waiting = fields.get("waiting", "")
+def _decide(store: Path, fields: Fields, act: str) -> str:
+    """Approve, change or refuse something that waits, as `agentlearn review` does, also during a run."""
+    waiting, inbox = fields.get("waiting", ""), Inbox(store / "libraries", store)
     if not waiting:
         raise ConfigError("the form names nothing that waits; load the page again", code="bad_form")
-    async with open_store(store, create=False) as opened:
-        libraries, at = LibraryStore(store / "libraries"), datetime.now(UTC)
-        person = Decider(opened, libraries, account_name(), _note(fields), at)
-        if fields["act"] == "approve":
-            approved = await person.approve(waiting)
-            return f"Published as {approved.decision.library}@{approved.library.version[:12]}."
-        if (await person.reject(waiting)).of_version:
-            return f"Version {waiting} was refused. It stays in the store."
-        return "The lesson was refused. Later runs refuse the same words."
+    if act == "reject":
+        rejected = inbox.reject(waiting, _note(fields))
+        kept = "It stays in the store." if "@" in rejected.item else "Later runs refuse the same words."
+        return f"{rejected.item[:40]} was refused. {kept}"
+    if act == "approve":
+        made = inbox.approve(waiting, note=_note(fields))
+    else:
+        made = inbox.edit(waiting, fields.get("words", ""), note=_note(fields))
+    return f"{made.verdict.capitalize()}. The library {made.library} is at version {(made.version or '')[:12]}."
 
 
 def _feedback(store: Path, fields: Fields) -> str:

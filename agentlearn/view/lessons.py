@@ -7,11 +7,10 @@ from typing import Any
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError
 from agentlearn.learning.evidence import LessonEvidence, LibraryEvidence, evidence_of
-from agentlearn.learning.lessons.pending_versions import PendingVersion, pending_lessons, pending_versions
-from agentlearn.learning.lessons.trust import shaped_lessons
 from agentlearn.library.audit import DEFAULT_THRESHOLD, AuditedLesson, LibraryAudit
 from agentlearn.library.history import MAIN, Change
 from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
+from agentlearn.live import Inbox, Item
 from agentlearn.store.queries import Query
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, Experience, Library
 from agentlearn.types.ids import ExperienceId
@@ -21,7 +20,6 @@ from agentlearn.views.figure import Tone, count, count_words, decimal, fold
 from agentlearn.views.learn_record import library_card
 from agentlearn.views.lesson_origins import find_library, origins_in
 from agentlearn.views.markup import Html, clipped, element, joined
-from agentlearn.views.records import operation_words
 from agentlearn.views.table import Paragraph, Statement, Table, TableCell, number_cells
 
 SHOWN = 40
@@ -249,10 +247,10 @@ def _find(view: View, identity: str) -> tuple[str, LessonStatus | None, Experien
     )
 
 
-def _decide(view: View, words: str, acts: tuple[str, str], **sent: str) -> Html:
-    """The forms to approve and to reject what waits. acts: what the two forms do."""
-    approve = view.form(acts[0], field_of("note", "Remark"), submit=words, kind="good", **sent)
-    reject = view.form(acts[1], field_of("note", "Reason"), submit="Reject", kind="bad", **sent)
+def _decide(view: View, words: str, waiting: str) -> Html:
+    """The forms to approve and to reject what waits."""
+    approve = view.form("approve", field_of("note", "Remark"), submit=words, kind="good", waiting=waiting)
+    reject = view.form("reject", field_of("note", "Reason"), submit="Reject", kind="bad", waiting=waiting)
     return row_of(approve, reject, kind="hand")
 
 
@@ -263,7 +261,7 @@ def _hand(view: View, name: str, held: LessonStatus | None, lesson: Experience) 
         return
     why = field_of("note", "Reason")
     if held == "pending":
-        yield _decide(view, "Approve", ("approve-held", "reject-held"), **sent)
+        yield _decide(view, "Approve", lesson.id)
     elif held == "parked":
         yield row_of(view.form("unpark", submit="Show it again", **sent), kind="hand")
     else:
@@ -346,51 +344,54 @@ def _blame(view: View, name: str, lesson: Experience) -> Iterator[Body]:
 
 
 def waiting_page(view: View) -> Page:
-    """Everything that waits for a person: versions, quarantined lessons, pending lessons of libraries."""
-    reader, libraries = view.reader, view.libraries
-    versions, lessons = pending_versions(reader, libraries), pending_lessons(reader)
-    shown = libraries.shown_lessons() if versions else {}
+    """Everything that waits for a person, as `agentlearn review` shows it, with forms to decide."""
+    waiting = Inbox(view.libraries.directory, view.reader.directory).waiting(view.reader)
     words = "Versions that a run did not publish, and lessons that need a person's decision, are listed here."
-    body: list[Body] = [Paragraph(text=words, quiet=True), *(_version(view, one, shown) for one in versions[:50])]
-    for one in lessons[:200]:
-        proposal, run = one.row.ended.proposal, one.row.run
-        asked = operation_words(one.operation, proposal.raw, {})
-        sources = [link(f" attempt {source[:12]} ", view.to("rollout", source)) for source in proposal.evidence[:3]]
-        parts = (
-            element("p", element("b", element("bdi", asked))),
-            Paragraph(text=f"For library {one.library}. It waits because of {one.end.code}: {one.end.reason}"),
-            element("p", "Learned in ", link(f"run {run[:12]}", view.to("run", run)), " from", *sources),
-            _decide(view, "Approve", ("approve", "reject"), waiting=proposal.id),
-        )
-        body.append(_article(*parts))
-    histories = [libraries.history(name) for name in libraries.names()]
-    held = [(of.name, one) for of in histories for one in of.load(MAIN).withheld if one.status == "pending"]
-    for name, one in held[:200]:
-        words = link(one.experience.lesson, view.to("lesson", one.experience.id))
-        why = Paragraph(text=f"In library {name}: {one.reason or 'no reason is stored'}")
-        body.append(_article(element("p", element("b", words)), why, *_hand(view, name, "pending", one.experience)))
-    total = len(versions) + len(lessons) + len(held)
+    body: list[Body] = [Paragraph(text=words, quiet=True), *(_waits(view, one) for one in waiting.items[:_WAITING])]
+    if waiting.closed:
+        rows = [(box(one.id[:40], one.library), box(one.reason)) for one in waiting.closed[:_WAITING]]
+        body.append(sheet("Closed by themselves, because they no longer apply", "What, Why", rows))
+    if waiting.acceptance:
+        shares = [
+            (box(one.source.words), *number_cells(count, one.approved, one.rejected), box(f"{one.share:.0%}"))
+            for one in waiting.acceptance
+        ]
+        body.append(sheet("Decided so far, by source", "Source, #Approved, #Rejected, Share", shares))
+    total = len(waiting.items)
     return Page(f"{count_words(total, 'thing')} waiting for you" if total else "Nothing waits for you", tuple(body))
 
 
-def _article(*parts: Body | None) -> Html:
-    drawn = [one if isinstance(one, Html) else one.html("") for one in parts if one is not None]
+def _waits(view: View, one: Item) -> Html:
+    """Something that waits: what would change, what decides on it, and the forms."""
+    reference = view.to("library", one.library, **({"at": one.version} if one.kind == "version" else {}))
+    name = one.id if one.kind == "version" else one.library
+    size = f"{one.tokens:+,} tokens, since {one.since:%Y-%m-%d %H:%M}"
+    parts: list[Body | None] = [
+        element("p", element("b", link(name, reference)), f", {size}"),
+        Paragraph(text=one.reason),
+        element("p", "Source: ", element("bdi", one.source)),
+        element("p", link(f"run {one.run[:12]}", view.to("run", one.run))) if one.run else None,
+    ]
+    for lesson in one.lessons[:_LESSONS]:
+        known = {"it comes nearest to": lesson.said_by and lesson.sentence, "which is in": lesson.said_by}
+        known |= {"nearest lesson": lesson.nearest, "effect": lesson.effect}
+        told = "; ".join(f"{words}: {text}" for words, text in known.items() if text)
+        links = [link(f" attempt {of[:12]} ({reward:.2f}) ", view.to("rollout", of)) for of, reward in lesson.attempts]
+        words = link(lesson.lesson, "" if one.kind == "lesson" else view.to("lesson", lesson.id))
+        old = [element("p", "in place of: ", element("bdi", text)) for text in lesson.replaces]
+        parts += [
+            *old,
+            element("p", f"{lesson.change}: ", element("b", words)),
+            _quote(told),
+            element("p", *links) if links else None,
+        ]
+    parts.append(_decide(view, "Park it" if one.kind == "rollback" else "Approve", one.id))
+    changed = [lesson for lesson in one.lessons if lesson.change != "remove"]
+    if len(changed) == 1:
+        words = field_of("words", "In your words", value=changed[0].lesson, rows=2, limit=MAX_LESSON_CHARACTERS)
+        parts.append(view.form("edit-waiting", words, submit="Approve with these words", waiting=one.id))
+    drawn = [part if isinstance(part, Html) else part.html("") for part in parts if part is not None]
     return element("article", *drawn, class_="waits")
 
 
-def _version(view: View, one: PendingVersion, shown: Any) -> Html:
-    """A version that waits: why, what strangers could have shaped in it, and the forms to decide."""
-    name = link(f"version {one.reference}", view.to("library", one.library, at=one.version))
-    items: list[Html] = []
-    for found in shaped_lessons(view.reader, view.reader.library(one.version), shown)[:40]:
-        lesson = found.lesson
-        authors = f" after reading {', '.join(author.words for author in lesson.origin.strangers)}"
-        quoted = _quote(found.sentence) if found.sentence else None
-        items.append(element("li", link(lesson.lesson, view.to("lesson", lesson.id)), element("bdi", authors), quoted))
-    return _article(
-        element("p", element("b", name), f", {count_words(one.lessons, 'lesson')}"),
-        Paragraph(text=one.reason),
-        element("p", link(f"run {one.run[:12]}", view.to("run", one.run))),
-        element("ul", *items, class_="plain") if items else None,
-        _decide(view, "Publish it", ("approve", "reject"), waiting=one.reference),
-    )
+_WAITING, _LESSONS = 200, 40

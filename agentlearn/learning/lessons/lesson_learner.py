@@ -2,7 +2,7 @@
 
 from asyncio import TaskGroup
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentlearn.config import LearnSettings
@@ -13,7 +13,7 @@ from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Rol
 from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, shown_reason
 from agentlearn.learning.lessons.stages import Stages
-from agentlearn.learning.lessons.trust import authors_read, unapproved
+from agentlearn.learning.lessons.trust import Acceptance, authors_read, unapproved
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
@@ -22,11 +22,13 @@ from agentlearn.store import Store
 from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, GroupUse, Summary, differ
-from agentlearn.types.ids import ExperienceId, RolloutId
+from agentlearn.types.ids import ExperienceId, RolloutId, derive_seed
 from agentlearn.types.operation import Ended, Proposal, Quarantined, Rejected
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import DEMONSTRATION, ModelTurn, ToolResult, Trajectory, Treatment, UserTurn
 
+_FEWEST_DECIDED, _LEAST_RATE = 10, 0.1
+"""Decided lessons from which on the share of a source counts, and the lowest rate at which it is asked."""
 _WITHOUT_SIZE_LIMITS = {"max_lessons": 10_000, "max_library_tokens": 10**9}
 """For checking a single group: only the whole batch's deletes and merges decide whether the library has room."""
 
@@ -79,8 +81,13 @@ class LessonLearner:
     prompts: StagePrompts = STAGE_PROMPTS
     refused: frozenset[str] = frozenset()
     """Lessons that a person refused before the run started, as `refusal_key` returns them."""
+    reasons: tuple[str, ...] = ()
+    """Why persons refused lessons before the run started, in their words."""
+    acceptance: Mapping[Author, Acceptance] = field(default_factory=dict[Author, Acceptance])
+    """What persons decided before the run started on the lessons of each source."""
     candidates: Candidates = field(init=False)
     """Every version so far, with what the rollouts to learn from say about each."""
+    _step: str = field(init=False, default="")
     last: Library = field(init=False)
     """The latest version that an update made, also when an earlier one is in use again."""
 
@@ -107,6 +114,7 @@ class LessonLearner:
 
         No lesson may hold the expected answer of any of the batch's tasks, unless it is a class.
         """
+        self._step = step
         stages, answers = self._stages(step), CheckContext.of(tasks, classes=self.classes).answers
         async with TaskGroup() as running:
             learning = [running.create_task(self._learn_from(one, stages, answers)) async for one in groups]
@@ -173,6 +181,7 @@ class LessonLearner:
             threshold=self.threshold,
             margin=self.settings.reward_margin,
             prompts=self.prompts,
+            refusals=self.reasons,
         )
 
     def _check_context(self, groups: Sequence[Group], options: LessonOptions) -> CheckContext:
@@ -204,9 +213,26 @@ class LessonLearner:
 
     def _strangers(self, groups: Sequence[Group]) -> tuple[Author, ...]:
         """The strangers whose text the stages read: in groups that teach, and behind lessons that nobody accepted."""
-        taught = [group for group in groups if self._teaching.use(self._teaching.seen(group)) in TEACHING]
-        read = authors_read(taught, reasons_by=self.reasons_by if self._shows_reasons else None)
-        return strangers((*read, *unapproved(self.library, self.accepted)))
+        taught = [group for group in groups if self._use(self._teaching.seen(group)) in TEACHING]
+        return strangers((*self._authors(taught), *unapproved(self.library, self.accepted)))
+
+    def _authors(self, groups: Sequence[Group]) -> tuple[Author, ...]:
+        """The strangers whose text the stages read in groups."""
+        return authors_read(groups, reasons_by=self.reasons_by if self._shows_reasons else None)
+
+    def _use(self, seen: Group) -> GroupUse:
+        """Return what is learned from in a group, or why it is left out.
+
+        A group with text of a source whose lessons persons mostly refused is drawn less often, at random by the seed.
+        """
+        use, least = self._teaching.use(seen), self.settings.min_acceptance
+        if use not in TEACHING or not least or not self.acceptance:
+            return use
+        known = [self.acceptance[author] for author in self._authors([seen]) if author in self.acceptance]
+        shares = [one.share for one in known if one.approved + one.rejected >= _FEWEST_DECIDED]
+        rate = max(_LEAST_RATE, min(shares, default=least) / least)
+        drawn = derive_seed(self.settings.seed, "asked", self._step, seen.task.id) / 2**31
+        return use if drawn < rate else "seldom_asked"
 
     @property
     def _teaching(self) -> TeachingRules:
@@ -219,7 +245,7 @@ class LessonLearner:
         answers: the expected answers of all tasks of the batch.
         """
         seen = self._teaching.seen(group)
-        if (use := self._teaching.use(seen)) not in TEACHING:
+        if (use := self._use(seen)) not in TEACHING:
             return _GroupResult(group, seen, use)
         async with TaskGroup() as running:
             tasks = [

@@ -12,9 +12,14 @@ from agentlearn.learning.callbacks import Update
 from agentlearn.learning.costs import PilotReport
 from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes, weights_sha256
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
-from agentlearn.learning.lessons.pending_versions import refused_lessons
+from agentlearn.learning.lessons.pending_versions import (
+    pending_lessons,
+    pending_versions,
+    refusal_reasons,
+    refused_lessons,
+)
 from agentlearn.learning.lessons.selection import Choice, Validation, arms_of
-from agentlearn.learning.lessons.trust import refused_authors, unapproved, waiting_lessons
+from agentlearn.learning.lessons.trust import acceptance, refused_authors, unapproved, waiting_lessons
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets
 from agentlearn.learning.report import (
@@ -81,6 +86,8 @@ class LessonRun(RunLoop[LearnSettings]):
         sets: tasks to use; in a pilot, a sample of `whole`.
         """
         report = await self.recorded(self._learn(sets, whole, start, library_store))
+        waiting = (*pending_versions(self.store, library_store), *pending_lessons(self.store))
+        library_store.note_waiting(len(waiting))
         self.callbacks.done(report)
         return report
 
@@ -325,6 +332,8 @@ class LessonRun(RunLoop[LearnSettings]):
             accepted=frozenset(libraries.shown_lessons()) if unapproved(start, ()) else frozenset(),
             refused_authors=refused_authors(self.store, libraries, before=began),
             refused=refused_lessons(self.store, before=began) | history.refused_words(before=began),
+            reasons=refusal_reasons(self.store, history, before=began),
+            acceptance={one.source: one for one in acceptance(self.store, libraries, before=began)},
         )
 
 

@@ -129,6 +129,8 @@ class Stages:
     margin: float = 0.0
     """Rewards of a group that differ by no more than this count as equal."""
     prompts: StagePrompts = STAGE_PROMPTS
+    refusals: tuple[str, ...] = ()
+    """Why persons refused earlier lessons, in their words."""
 
     async def summarise(self, trajectory: Trajectory, task: Task) -> _Summarised:
         """Ask for a summary, and once more after a malformed reply. Prose is then used as a summary of one step."""
@@ -236,7 +238,7 @@ class Stages:
         # Of near neighbours each attempt names its own problem, and only there is an expected answer shown.
         problem = f"<problem>\n{group.task.problem}\n</problem>\n" if group.others else self._problem(group.task)
         listed = "\n".join(attempts)
-        return f"{problem}<attempts>\n{listed}\n</attempts>{library}"
+        return f"{problem}<attempts>\n{listed}\n</attempts>{library}{self._refused()}"
 
     async def consolidate(
         self, proposals: Sequence[Proposal], context: CheckContext, groups: Sequence[Group] = ()
@@ -309,7 +311,15 @@ class Stages:
                 lines.append(f"  task {number}: {_outcome_words(group.rewards_G)}{reason}")
         library = f"{self.shown.text}\n" if self.shown.text else ""
         listed = "\n".join(lines)
-        return f"{library}<proposals>\n{listed}\n</proposals>"
+        return f"{library}<proposals>\n{listed}\n</proposals>{self._refused()}"
+
+    def _refused(self) -> str:
+        """The reasons of refusals as a block; empty without any."""
+        if not self.refusals:
+            return ""
+        listed = "\n".join(f"- {_one_line(reason)}" for reason in self.refusals)
+        head = "A person refused earlier lessons for these reasons. Propose none that one of them speaks against."
+        return f"\n<refused>\n{head}\n{listed}\n</refused>"
 
     async def _propose(self, question: _Question, context: CheckContext, *, limit: int | None = None) -> _Proposed:
         """Ask, parse, check, and give refused items one repair round. Raises EndpointError.

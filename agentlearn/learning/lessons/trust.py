@@ -5,23 +5,29 @@ text its reflector read, and a version with new lessons of that kind is publishe
 named these authors with `trust`.
 """
 
+import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import datetime
+from typing import NamedTuple
 
+from agentlearn.errors import LibraryError
 from agentlearn.learning.lessons.stage_agent import shown_reason
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import lower_case_words
-from agentlearn.store import StoreReader
+from agentlearn.library.history.change_log import ApproveLesson
+from agentlearn.library.history.hand_edits import held_lessons
+from agentlearn.store import RunRow, StoreReader
 from agentlearn.types.author import Author, AuthorKind, strangers
-from agentlearn.types.experience import Experience, Library
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId
-from agentlearn.types.operation import Applied
+from agentlearn.types.operation import OF_EVIDENCE, Modify, Quarantined
 from agentlearn.types.task import SESSION
 from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, ModelTurn, ToolResult, Trajectory, UserTurn
+from agentlearn.types.value import Value
 
 _RECORDED = frozenset({LIVE, DEMONSTRATION, IMPORTED})
 _MOST_READ = 16
@@ -52,15 +58,6 @@ def authors_read(groups: Iterable[Group], *, reasons_by: AuthorKind | None) -> t
             if reasons_by is not None and shown_reason(one):
                 found.add(Author(kind=reasons_by, name=group.task.domain if reasons_by == "reasons" else ""))
     return strangers(found)
-
-
-def texts_of_strangers(trajectory: Trajectory) -> Iterator[str]:
-    """Yield results of tools, and answers that users showed, which no lesson may copy at length."""
-    for step in trajectory.steps:
-        if isinstance(step, ToolResult) and step.written_by.stranger:
-            yield step.content
-        elif isinstance(step, ModelTurn) and trajectory.phase == DEMONSTRATION:
-            yield step.text
 
 
 def unapproved(library: Library, accepted: Collection[ExperienceId]) -> tuple[Author, ...]:
@@ -94,35 +91,95 @@ def refused_authors(reader: StoreReader, libraries: LibraryStore, *, before: dat
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class ShapedLesson:
-    """A lesson that text of strangers could have shaped, and what a person needs to decide on it."""
+class Acceptance(Value):
+    """What persons decided on the lessons of one source."""
 
-    lesson: Experience
-    sentence: str
+    source: Author
+    """Whose text they were written after; the model that wrote them where no stranger's text was read."""
+    approved: int = 0
+    """Lessons that persons approved or edited, by themselves or with a version."""
+    rejected: int = 0
+    """Lessons that persons refused."""
+
+    @property
+    def share(self) -> float:
+        """Share of its decided lessons that were approved."""
+        return self.approved / max(1, self.approved + self.rejected)
+
+
+def acceptance(
+    reader: StoreReader | None, libraries: LibraryStore, *, before: datetime | None = None
+) -> tuple[Acceptance, ...]:
+    """Return what persons decided on the lessons of each source, those with the most decisions first.
+
+    reader: the store, for what runs proposed; None: only lessons in files. before: only decisions before a time.
+    """
+    counts: defaultdict[Author, Counter[str]] = defaultdict(Counter)
+    for name in libraries.names():
+        history, known = libraries.history(name), dict[ExperienceId, Experience]()
+        for change, one in history.decisions(before):
+            if change.decided or change.before is None:
+                continue
+            target = next((edit.target for edit in change.operations if isinstance(edit, Modify)), one.target)
+            if target not in known:
+                with suppress(LibraryError):  # a damaged version names nobody
+                    known |= {key: held for key, (held, _) in held_lessons(history.load(change.before)).items()}
+            for author in known[target].origin.strangers if target in known else ():
+                counts[author]["approved" if isinstance(one, ApproveLesson) else "rejected"] += 1
+    for authors, verdict in [] if reader is None else _decided_by_runs(reader, before):
+        for author in authors:
+            counts[author][verdict] += 1
+    found = (Acceptance(source=author, **numbers) for author, numbers in counts.items())
+    return tuple(sorted(found, key=lambda one: (-one.approved - one.rejected, one.source.words)))
+
+
+def _decided_by_runs(reader: StoreReader, before: datetime | None) -> Iterator[tuple[Sequence[Author], str]]:
+    """The sources of each lesson of a run that a person decided on, and the verdict."""
+    decisions = [one for one in reader.decisions() if one.phase != OF_EVIDENCE and (before is None or one.at < before)]
+    left_out = {one.experience for one in decisions if one.verdict == "rejected" and one.experience}
+    held = {row.ended.proposal.id: row.ended.end for row in reader.quarantined()} if decisions else {}
+    writers = {run: writer_of(reader.run(run)) for run in {one.run for one in decisions}}
+    for one in decisions:
+        model = writers[one.run]
+        if not one.of_version:
+            end = held.get(one.proposal)
+            authors = end.strangers if isinstance(end, Quarantined) else ()
+            if one.experience is not None and one.verdict == "rejected":
+                authors = tuple(
+                    author for made in reader.experiences([one.experience]) for author in made.origin.strangers
+                )
+            yield authors or (model,), one.verdict
+        elif one.version is not None:
+            run_inputs = reader.run_inputs(one.run)
+            before_it = EMPTY_LIBRARY if run_inputs is None else reader.library(run_inputs.library)
+            for lesson in reader.library(one.version).experiences:
+                if lesson.id not in before_it.by_id and lesson.id not in left_out:
+                    yield lesson.origin.strangers or (model,), one.verdict
+
+
+def writer_of(run: RunRow) -> Author:
+    """Return the model that wrote the lessons of a run."""
+    settings: dict[str, object] = json.loads(run.settings or "{}")
+    return Author(kind="model", name=str(settings.get("reflector") or settings.get("model") or run.model))
+
+
+class LessonSource(NamedTuple):
+    """What a person needs to know of where a lesson comes from."""
+
+    sentence: str = ""
     """The sentence of what was read that shares most words with it; empty when none shares two."""
-    said_by: str
+    said_by: str = ""
     """Where the sentence stands, in words; empty without a sentence."""
-    attempts: tuple[tuple[RolloutId, float], ...]
+    attempts: tuple[tuple[RolloutId, float], ...] = ()
     """The rollouts behind it with the lowest and the highest reward, with their rewards."""
 
 
-def shaped_lessons(
-    reader: StoreReader, library: Library, accepted: Collection[ExperienceId]
-) -> tuple[ShapedLesson, ...]:
-    """Return the lessons of a version that wait for a person because of strangers, in order."""
-    waiting = [one for one in library.experiences if one.id not in accepted and one.origin.strangers]
-    evidence: dict[ExperienceId, tuple[RolloutId, ...]] = {}
-    for row in reader.proposals_of([one.id for one in waiting]):
-        if isinstance(row.ended.end, Applied) and row.ended.end.experience is not None:
-            evidence[row.ended.end.experience] = row.ended.proposal.evidence[:_MOST_READ]
-    found: list[ShapedLesson] = []
-    for one in waiting:
-        read = [whole.trajectory for whole in reader.whole(evidence.get(one.id, ()))]
-        judged = sorted(((t.id, t.reward) for t in read if t.reward is not None), key=lambda pair: pair[1])
-        ends = (judged[0], judged[-1]) if len(judged) > 1 else tuple(judged)
-        found.append(ShapedLesson(one, *_nearest(one.lesson, list(_texts_read(reader, read))), ends))
-    return tuple(found)
+def lesson_source(reader: StoreReader, lesson: str, rollouts: Sequence[RolloutId]) -> LessonSource:
+    """Return the nearest sentence of the rollouts that a lesson was learned from, and two of these rollouts."""
+    read = [whole.trajectory for whole in reader.whole(rollouts[:_MOST_READ])]
+    judged = sorted(((t.id, t.reward) for t in read if t.reward is not None), key=lambda pair: pair[1])
+    ends = (judged[0], judged[-1]) if len(judged) > 1 else tuple(judged)
+    return LessonSource(*_nearest(lesson, list(_texts_read(reader, read))), ends)
 
 
 def _texts_read(reader: StoreReader, read: Sequence[Trajectory]) -> Iterator[tuple[str, str]]:

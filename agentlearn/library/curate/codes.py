@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from agentlearn.types.author import Author
 from agentlearn.types.operation import Quarantined, Rejected
 
 
@@ -131,9 +132,9 @@ ACCEPTABLE: frozenset[str] = frozenset(
 MERGE_IN_GROUP = "a group may add, modify and delete; only a batch may merge"
 
 
-def quarantine(code: QuarantineCode, reason: str) -> Quarantined:
-    """The end of a proposal that waits for a person."""
-    return Quarantined(code=code.value, reason=reason)
+def quarantine(code: QuarantineCode, reason: str, strangers: tuple[Author, ...] = ()) -> Quarantined:
+    """The end of a proposal that waits for a person. strangers: whose text its reflector read."""
+    return Quarantined(code=code.value, reason=reason, strangers=strangers)
 
 
 def reject(code: RejectionCode, reason: str) -> Rejected:

@@ -147,9 +147,8 @@ def _refused(operation: Operation, _draft: LibraryDraft, context: CheckContext) 
     again = next((one for one in context.strangers if one in context.refused_authors), None)
     if again is None or context.by_person:
         return None
-    return quarantine(
-        QuarantineCode.REFUSED_SOURCE, f"a person refused a lesson from {again.words} before; a person decides"
-    )
+    reason = f"a person refused a lesson from {again.words} before; a person decides"
+    return quarantine(QuarantineCode.REFUSED_SOURCE, reason, context.strangers)
 
 
 def _asked_length(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:

@@ -12,6 +12,7 @@ from agentlearn.errors import LibraryError
 from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history.change_log import (
     MAIN,
+    ApproveLesson,
     Change,
     ChangeKind,
     ChangeLog,
@@ -28,7 +29,7 @@ from agentlearn.library.history.hand_edits import HandEdit, HandEdits, LibraryDi
 from agentlearn.library.history.three_way import Ancestry, BlamedLesson, JoinSide, LibraryJoin
 from agentlearn.text import storable
 from agentlearn.types.author import Author
-from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
 _OF_RUNS = frozenset({"add", "modify", "merge"})
@@ -112,20 +113,36 @@ class History:
 
     def refused_words(self, before: datetime | None = None) -> frozenset[str]:
         """Lessons that persons refused, as `refusal_key` returns them. before: only those of changes before a time."""
-        changes = (change for change in self.changes if before is None or change.at < before)
-        operations = (one for change in changes for one in change.operations)
-        return frozenset(refusal_key(one.lesson) for one in operations if isinstance(one, RejectLesson))
+        decided = (one for _, one in self.decisions(before))
+        return frozenset(refusal_key(one.lesson) for one in decided if isinstance(one, RejectLesson))
 
     def refused_strangers(self, before: datetime | None = None) -> frozenset[Author]:
         """The strangers behind the waiting lessons that persons refused. before: only those refused before a time."""
-        found = set[Author]()
-        for change in self.changes:
-            targets = {one.target for one in change.operations if isinstance(one, RejectLesson)}
-            if targets and change.before is not None and (before is None or change.at < before):
+        known, found = dict[ExperienceId, Experience](), set[Author]()
+        for change, one in self.decisions(before):
+            if isinstance(one, ApproveLesson):
+                continue
+            if one.target not in known and change.before is not None:
                 with suppress(LibraryError):  # a damaged version names nobody
-                    held = held_lessons(self._files.load(change.before))
-                    found.update(author for one in targets & held.keys() for author in held[one][0].origin.strangers)
+                    known |= {key: held for key, (held, _) in held_lessons(self._files.load(change.before)).items()}
+            found.update(known[one.target].origin.strangers if one.target in known else ())
         return frozenset(found)
+
+    def decisions(self, before: datetime | None = None) -> list[tuple[Change, ApproveLesson | RejectLesson]]:
+        """Return what persons decided on waiting lessons, without what a rollback took back, until a time."""
+        found = list[tuple[Change, ApproveLesson | RejectLesson]]()
+        for change in self.changes:
+            if before is not None and change.at >= before:
+                continue
+            if change.kind == "rollback" and found:
+                with suppress(LibraryError):  # a damaged version takes nothing back
+                    again = held_lessons(self._files.load(change.version))
+                    held = {key: status for key, (_, status) in again.items()}
+                    stays = [held.get(one.target) == "shown" if one.op == "approve" else one.target not in held
+                             for _, one in found]  # fmt: skip
+                    found = [one for one, kept in zip(found, stays, strict=True) if kept]
+            found += [(change, one) for one in change.operations if isinstance(one, ApproveLesson | RejectLesson)]
+        return found
 
     def diff(self, before: str | None = None, after: str | None = None) -> LibraryDiff:
         """Return what changed between two references. before: None for the version before `after`."""
@@ -173,12 +190,12 @@ class History:
         """Show a parked lesson again, after the same check as for a new one. accept: codes of rules to set aside."""
         return self._edit("unpark", lambda edits: edits.show(lesson, "parked"), **how)
 
-    def approve(self, lesson: str, **how: Any) -> Change:
+    def approve(self, lesson: str, words: str = "", **how: Any) -> Change:
         """Show a lesson that waits for a person, after the same check as for a new one.
 
-        accept: codes of rules to set aside.
+        words: what it is to say instead. accept: codes of rules to set aside.
         """
-        return self._edit("approve", lambda edits: edits.show(lesson, "pending"), **how)
+        return self._edit("approve", lambda edits: edits.show(lesson, "pending", words), **how)
 
     def reject(self, lesson: str, **how: Any) -> Change:
         """Refuse a lesson that waits for a person. It leaves the library, and its words are refused later."""
@@ -222,8 +239,8 @@ class History:
         """Make the version that a run selected the current one of `main`, and return the version that is current then.
 
         What persons changed on `main` after the run had started is joined into it: lessons that they wrote, edited,
-        imported, parked or removed. Such a version is made from both. start: the version that the run started from.
-        since: when it started. versions: those that it made, which have no file.
+        imported, approved, parked or removed. Such a version is made from both. start: the version that the run started
+        from. since: when it started. versions: those that it made, which have no file.
         """
         with self._writing() as writer:
             changes = writer.logged.changes
@@ -231,7 +248,12 @@ class History:
             library = selected
             if head is not None:
                 began = LibraryState.of(one for one in changes if one.at < since).branches.get(MAIN)
-                library = self._joined_with_persons(selected, start, head, began, versions)
+                approved = set[ExperienceId]()
+                for one in changes:
+                    if one.kind == "approve" and one.at >= since:
+                        before = self._files.load(one.before).by_id if one.before is not None else {}
+                        approved |= self._files.load(one.version).by_id.keys() - before.keys()
+                library = self._joined_with_persons(selected, start, head, began, versions, approved)
             self._files.save(library)
             if head != library.version:
                 self._files.save(selected)
@@ -245,13 +267,18 @@ class History:
         head: LibraryVersion,
         began: LibraryVersion | None,
         versions: Iterable[Library],
+        approved: Collection[ExperienceId],
     ) -> Library:
-        """What a run selected, with what persons changed on `main` meanwhile. began: `main` when the run started."""
+        """What a run selected, with what persons changed on `main` meanwhile. began: `main` when the run started.
+
+        approved: lessons of runs that a person approved meanwhile.
+        """
         ours, base = self._files.load(head), self._files.load(began) if began else EMPTY_LIBRARY
         unseen = {one.id for one in base.written if one.id not in held_lessons(start)}
         if head == began and not unseen:
             return selected
-        learned = {one.id for one in ours.experiences if one.origin.kind in _OF_RUNS and one.id not in base.by_id}
+        new = (one for one in ours.experiences if one.id not in base.by_id and one.id not in approved)
+        learned = {one.id for one in new if one.origin.kind in _OF_RUNS}
         sides: list[Library] = []
         for library, left_out in ((ours, learned), (base, unseen)):
             kept = tuple(one for one in library.experiences if one.id not in left_out)

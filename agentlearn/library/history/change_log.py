@@ -119,6 +119,8 @@ class Change(Value):
     """By lesson that came from elsewhere: the lessons of this store that it was copied from, as far as is known."""
     accepted: tuple[str, ...] = ()
     """Codes of rules that the person set aside."""
+    decided: str = Field(default="", exclude_if=lambda decided: not decided)
+    """What of a run waited and was approved with it: the id of a proposal, or a version."""
     who: str = ""
     """Name of the person's account; empty for a program."""
     note: str = ""
@@ -244,6 +246,29 @@ _WAIT_S = 30.0
 _PAUSE_S = 0.01
 
 
+@contextmanager
+def locked(file: Path, *, wait_s: float = _WAIT_S) -> Generator[None]:
+    """Hold a lock file of this user. Raises LibraryError after `wait_s` seconds; OSError where it cannot be made."""
+    ends = time.monotonic() + wait_s
+    fd = os.open(own(file, file.parent), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > ends:
+                    raise LibraryError(
+                        f"another process has changed {str(file.parent)!r} for {wait_s:.0f} seconds; wait until it"
+                        " ends",
+                        code="library_locked",
+                    ) from error
+            time.sleep(_PAUSE_S)
+        yield
+    finally:
+        os.close(fd)
+
+
 @dataclass(frozen=True, slots=True)
 class _LoggedChanges:
     """What the log holds, and whether HEAD follows from it."""
@@ -275,7 +300,7 @@ class ChangeLog:
         logged = self._read()
         if not logged.head_fits:
             # A reader may lack the right to write, and a process that holds the lock writes HEAD itself.
-            with suppress(OSError, LibraryError), self._locked(wait_s=0.0):
+            with suppress(OSError, LibraryError), locked(self.folder / _LOCK_FILE, wait_s=0.0):
                 logged = self._repaired()
         return logged
 
@@ -283,30 +308,8 @@ class ChangeLog:
     def writing(self) -> Generator["LogWriter"]:
         """Hold the lock, and return what appends changes. Raises LibraryError and OSError."""
         own_folder(self.folder, self.folder.parent.parent)
-        with self._locked():
+        with locked(self.folder / _LOCK_FILE):
             yield LogWriter(self, self._repaired())
-
-    @contextmanager
-    def _locked(self, *, wait_s: float = _WAIT_S) -> Generator[None]:
-        """Hold the lock of the folder. Raises LibraryError after `wait_s`; OSError where it cannot be made."""
-        file, ends = self.folder / _LOCK_FILE, time.monotonic() + wait_s
-        fd = os.open(own(file, self.folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            while True:
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError as error:
-                    if time.monotonic() > ends:
-                        raise LibraryError(
-                            f"another process has changed {str(self.folder)!r} for {wait_s:.0f} seconds; wait until it"
-                            " ends",
-                            code="library_locked",
-                        ) from error
-                time.sleep(_PAUSE_S)
-            yield
-        finally:
-            os.close(fd)
 
     def _read(self) -> _LoggedChanges:
         try:  # read first, because a writer appends to the log before it writes HEAD

@@ -218,9 +218,15 @@ class HandEdits:
         after = withhold(self.library, dict.fromkeys(targets, reason))
         return HandEdit(after, tuple(ParkLesson(target=one, reason=reason) for one in targets))
 
-    def show(self, prefix: str, status: WithheldStatus) -> HandEdit:
-        """Show a withheld lesson of this status, at the end. It keeps its id."""
+    def show(self, prefix: str, status: WithheldStatus, words: str = "") -> HandEdit:
+        """Show a withheld lesson of this status, at the end. It keeps its id, unless it gets other words."""
         target, library = self.find(prefix, status), self.library
+        if words:
+            made, edited = self.edit(target, words)
+            (new,) = {one.experience.id for one in made.withheld} - {one.experience.id for one in library.withheld}
+            after, shown = replace(self, library=made).show(new, status)
+            whole = Library(parent=library.version, experiences=after.experiences, withheld=after.withheld)
+            return HandEdit(whole, (*edited, *shown))
         held = next(one.experience for one in library.withheld if one.experience.id == target)
         done, kind = ("shown again", UnparkLesson) if status == "parked" else ("approved", ApproveLesson)
         wrong = f"the lesson {target[:_ID_SHOWN]!r} was not {done}"

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run
+from agentlearn.errors import LibraryError
 from agentlearn.learning.evidence import LibraryEvidence
 from agentlearn.library import LibraryStore
+from agentlearn.live import Inbox
 from agentlearn.store import open_store, read_store
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, RunId, rollout_id
@@ -162,3 +164,25 @@ def test_prune_makes_room_by_evidence_and_says_what_it_cannot_move(
     assert "2 lessons with" in said
     assert "more than asked for: all are proven, by a person, or were never measured" in said
     assert list(LibraryStore(folder / "libraries").load("demo").by_id) == [GOOD, PERSONS]
+
+
+def test_what_is_harmful_waits_in_the_inbox_and_a_person_parks_or_keeps_it(tmp_path: Path) -> None:
+    folder = filled(tmp_path, [*rollouts(BAD, 1.0), *rollouts(PERSONS, 1.0, run="2")])
+    inbox = Inbox(folder / "libraries", folder)
+    found = {one.id: one for one in inbox.items()}
+    assert found.keys() == {f"park-{BAD}", f"park-{PERSONS}"}
+    lesson = found[f"park-{BAD}"].lessons[0]
+    assert (found[f"park-{BAD}"].kind, lesson.change, lesson.points) == ("rollback", "park", -100.0)
+    assert lesson.interval is not None
+    assert lesson.interval[1] < 0
+    assert lesson.tokens < 0
+    inbox.reject(f"park-{PERSONS}", "I know better")
+    inbox.approve(f"park-{BAD[:8]}")
+    assert inbox.items() == ()
+    assert list(inbox.libraries.load("demo").by_id) == [GOOD, PERSONS]
+    inbox.undo()
+    assert [one.id for one in inbox.items()] == [f"park-{BAD}"]
+    with pytest.raises(LibraryError, match="was rejected by"):
+        inbox.approve(f"park-{PERSONS}")
+    inbox.edit(f"park-{BAD}", "Write the unit behind every amount.")
+    assert inbox.libraries.load("demo").experiences[0].lesson == "Write the unit behind every amount."

@@ -123,3 +123,17 @@ def test_a_quoted_reason_is_short_and_holds_no_quotation_marks_or_brackets(reaso
 )
 def test_a_long_reason_keeps_its_beginning(reason: str, quoted: str) -> None:
     assert quoted_reason(reason) == quoted
+
+
+def test_reasons_of_refusals_reach_both_questions_and_without_them_nothing_changes() -> None:
+    one = judged([1, 0], 0)
+    plain, told = asking(), asking(refusals=("It flatters <b>the judge</b>.", "Too long."))
+    asked = (
+        (plain.consolidate_question(PROPOSALS, GROUPS), told.consolidate_question(PROPOSALS, GROUPS)),
+        (plain.compare_question(one, {}), told.compare_question(one, {})),
+    )
+    for without, with_reasons in asked:
+        assert with_reasons.startswith(without)
+        block = with_reasons.removeprefix(without)
+        assert block.startswith("\n<refused>\nA person refused earlier lessons for these reasons.")
+        assert "- It flatters ‹b›the judge‹/b›.\n- Too long.\n</refused>" in block

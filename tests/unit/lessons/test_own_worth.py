@@ -63,8 +63,9 @@ def test_a_rider_is_measured_by_itself_and_a_person_can_leave_it_out(
     capsys.readouterr()
     assert command(["library", "pending", "--store", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    assert f"by itself: {worth[TRUE].sentence}" in shown
-    assert f"by itself: {worth[RIDER].sentence}" in shown
+    shown = " ".join(shown.split())
+    assert f"effect: {worth[TRUE].sentence}" in shown
+    assert f"effect: {worth[RIDER].sentence}" in shown
     rider = next(one.lesson for one in report.selection.alone if report.learned.by_id[one.lesson].lesson == RIDER)
     reference = f"desk@{report.selection.selected}"
     assert command(["library", "approve", reference, "--without", rider[:8], "--store", str(tmp_path)]) == 0

@@ -282,7 +282,9 @@ def test_a_lesson_from_a_source_that_a_person_refused_waits_whatever_the_operati
     after, ended = next_version(batch(asked[operation]), LIBRARY, context)
     assert after is LIBRARY
     assert ended[0].end == Quarantined(
-        code="refused_source", reason="a person refused a lesson from pages (example.org) before; a person decides"
+        code="refused_source",
+        reason="a person refused a lesson from pages (example.org) before; a person decides",
+        strangers=(other, page),
     )
     assert codes(Add(lesson=BOUND), context=replace(context, strangers=(other,))) == ["applied"]
     waived = replace(context, waived=frozenset({"refused_source"}))

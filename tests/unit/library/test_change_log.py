@@ -12,7 +12,7 @@ import pytest
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import History
-from agentlearn.library.history.change_log import NO_LINE, ChangeLog
+from agentlearn.library.history.change_log import NO_LINE, ChangeLog, locked
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CARRY = "When adding, carry."
@@ -124,13 +124,13 @@ def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
     head = head_of(history)
     head.write_text(head.read_text().splitlines()[0] + "\n")
     behind = head.read_text()
-    log = ChangeLog(head.parent)
-    with log._locked():  # pyright: ignore[reportPrivateUsage]
+    log, lock = ChangeLog(head.parent), head.parent / "history.lock"
+    with locked(lock):
         assert len(history.load()) == 2
     assert head.read_text() == behind
-    with pytest.raises(LibraryError) as locked, log.writing(), log._locked(wait_s=0.0):  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(LibraryError) as refused, log.writing(), locked(lock, wait_s=0.0):
         pass
-    assert locked.value.code == "library_locked"
+    assert refused.value.code == "library_locked"
 
 
 @pytest.mark.parametrize("kept", [0, 1])

@@ -75,8 +75,8 @@ def pending(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, di
     assert command(["library", "pending", "--store", str(tmp_path / "store")]) == 0
     words = capsys.readouterr().out
     assert command(["library", "pending", "--store", str(tmp_path / "store"), "--json"]) == 0
-    (version,) = json.loads(capsys.readouterr().out)["versions"]
-    (shaped,) = version["shaped"]
+    (version,) = json.loads(capsys.readouterr().out)["items"]
+    (shaped,) = version["lessons"]
     return words, shaped
 
 
@@ -94,9 +94,9 @@ def test_a_correction_becomes_a_lesson_that_waits_with_the_quotation(
     words, shaped = pending(tmp_path, capsys)
     assert shaped["sentence"] == CORRECTION
     assert shaped["said_by"] == "what the user said"
-    assert {"kind": "traffic", "name": "sessions"} in shaped["strangers"]
-    assert any(one["kind"] == "tools" for one in shaped["strangers"])
-    assert CORRECTION in words
+    assert {"kind": "traffic", "name": "sessions"} in shaped["authors"]
+    assert any(one["kind"] == "tools" for one in shaped["authors"])
+    assert CORRECTION in " ".join(words.split())
     with read_store(tmp_path / "store") as store:
         tasks = store.tasks([row.task for row in store.live("sessions")])
     assert {one.problem for one in tasks.values()} == {"Add the package httpx."}
@@ -114,7 +114,7 @@ def test_a_lesson_from_a_tools_result_waits_and_says_where_it_stands(
     assert report.selection.status == "pending", "to trust the dialogue does not mean to trust what tools return"
     words, shaped = pending(tmp_path, capsys)
     assert shaped["sentence"] == INJECTED
-    assert "it stands in a result of the tool Bash" in words
+    assert "it is in: a result of the tool Bash" in words
     assert Author(kind="tools", name="Bash") in report.learned.experiences[0].origin.strangers
 
 

@@ -20,7 +20,7 @@ import pytest
 from agentlearn.errors import AgentlearnError, StoreError, UnknownSchema
 from agentlearn.installed import version
 from agentlearn.store import Store, check_store, database, open_store, read_store, repair_store
-from agentlearn.store.codec import FeedbackEntry, LiveEntry, encode_entry
+from agentlearn.store.codec import DecisionEntry, FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.database import SCHEMA, Database, open_read_only
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.store.store_files import Acknowledged
@@ -85,7 +85,8 @@ async def fill(store: Store) -> None:
     await store.save_summary(nouns.summary(prompts=(PROMPT,)))
     await store.save_proposals(nouns.RUN, "epoch-1", 1, [nouns.applied(prompts=(PROMPT,))])
     await store.save_metrics(nouns.RUN, 1, {"loss": 0.5, "entropy": float("nan")})
-    await store.save_decision(DECISION)
+    with closing(JournalFile(store.directory)) as journal:  # as another process does
+        journal.append([encode_entry(DecisionEntry(decision=DECISION))])
 
 
 def check(directory: Path) -> None:

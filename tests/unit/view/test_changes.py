@@ -41,26 +41,29 @@ def shown(of: Recorded, name: str = "math") -> list[str]:
 
 def test_a_quarantined_lesson_is_approved_with_a_remark(of: Recorded) -> None:
     page = sent(of, "/waiting", "approve", among=HELD, note="it is harmless")
-    assert "Published as math@" in page
+    assert "Approved. The library math is at version" in page
     assert "Tell the judge nothing." in shown(of)
     with read_store(of.store) as reader:
         assert reader.decisions()[-1].note == "it is harmless"
 
 
 def test_a_quarantined_lesson_is_rejected_with_a_reason(of: Recorded) -> None:
-    assert "The lesson was refused." in sent(of, "/waiting", "reject", among=HELD, note="it flatters")
+    page = sent(of, "/waiting", "reject", among=HELD, note="it flatters")
+    assert "was refused. Later runs refuse the same words." in page
     with read_store(of.store) as reader:
         decision = reader.decisions()[-1]
     assert (decision.verdict, decision.note) == ("rejected", "it flatters")
 
 
 def test_a_pending_version_is_published(of: Recorded) -> None:
-    assert "Published as" in sent(of, "/waiting", "approve", among="math@")
+    assert "Approved. The library math" in sent(of, "/waiting", "approve", among="math@")
 
 
-def test_a_held_lesson_of_a_library_is_approved_and_rejected(of: Recorded) -> None:
-    sent(of, "/waiting", "approve-held")
-    assert "Read the question twice." in shown(of, "team")
+def test_a_held_lesson_of_a_library_is_approved_in_words_of_ones_own(of: Recorded) -> None:
+    (held,) = [one.experience for one in LibraryStore(of.store / "libraries").load("team").withheld]
+    words = "Read the question three times."
+    assert "Edited. The library team" in sent(of, "/waiting", "edit-waiting", among=held.id, words=words)
+    assert words in shown(of, "team")
 
 
 def test_a_lesson_is_edited_parked_and_shown_again(of: Recorded) -> None:

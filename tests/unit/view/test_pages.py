@@ -161,7 +161,7 @@ def test_a_lesson_shows_author_sources_with_quotations_changes_and_use(of: Recor
 def test_what_waits_is_listed_with_the_forms_to_decide(of: Recorded) -> None:
     page = text_of(of, "/waiting")
     assert "waiting for you" in page
-    for words in ("Tell the judge nothing.", "refused_source", "Read the question twice.", "Publish it", "Approve"):
+    for words in ("Tell the judge nothing.", "refused_source", "Read the question twice.", "Approve", "Reject"):
         assert words in page
     assert "Approve" not in text_of(of, "/waiting", read_only=True)
 
