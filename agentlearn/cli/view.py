@@ -28,11 +28,12 @@ def view(
         Path | None, Parameter(help="Write the pages about it to this folder, as files to share, and stop.")
     ] = None,
     read_only: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Show pages only; nobody can approve, edit or rate.")
+        bool,
+        Parameter(negative="", show_default=False, help="Only show pages, without forms that change things."),
     ] = False,
-    port: Annotated[int, Parameter(help="Port to listen at. 0: a free one.")] = 0,
+    port: Annotated[int, Parameter(help="Port to listen on; 0 takes a free one.")] = 0,
     host: Annotated[
-        str, Parameter(help="Address to listen at. Another one than this machine's own lets other machines connect.")
+        str, Parameter(help="Address to listen on. With any but 127.0.0.1, other machines can connect.")
     ] = "127.0.0.1",
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
@@ -46,7 +47,7 @@ def view(
     from agentlearn.store import read_store
 
     if not 0 <= port <= 65_535:
-        raise ConfigError(f"--port {port!r} is no port; give a number from 0 to 65535", code="bad_port")
+        raise ConfigError(f"--port is {port!r}; give a number from 1 to 65535, or 0 for any free port", code="bad_port")
     try:
         from agentlearn.view.bundle import write_bundle
         from agentlearn.view.routes import address_of
@@ -73,6 +74,8 @@ def view(
         out = console()
         out.print(f"open this address in a browser: {site.link(start)}")
         if not is_loopback(host):
-            out.print(f"caution: other machines can connect to {host}; whoever has the address can read the store")
-        out.print("Ctrl-C ends it; whoever has the address can use it until then")
+            out.print(
+                f"caution: {host} can be reached from other machines. Share the address only with people who may read the store."
+            )
+        out.print("Press Ctrl-C to stop. Keep the address to yourself: it holds the token that opens the pages.")
     serve(site, listener)

@@ -25,6 +25,7 @@ from agentlearn.store.codec import (
     value_from_row,
 )
 from agentlearn.store.database import Database
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.store.parquet import (
     SNAPSHOTS,
     SelectedTexts,
@@ -77,7 +78,7 @@ class QuerySource(Protocol):
         """Runs in progress in the process that has the store open, as of its last answer."""
         ...
 
-    def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+    def rows(self, query: Query | PageQuery, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
         """The rows of a query, with text still escaped. Blocks. Raises StoreError, StoreDamaged."""
         ...
 
@@ -98,7 +99,7 @@ class LocalSource:
         """Directory of the store."""
         return self._database.directory
 
-    def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+    def rows(self, query: Query | PageQuery, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
         """The rows of a query, with text still escaped. Raises StoreError, StoreDamaged."""
         try:
             with self._database.cursor() as cursor:
@@ -150,8 +151,8 @@ class StoreReader:
         return trajectory_from_row(found)
 
     def head(self, prefix: str) -> Trajectory:
-        """The same without its steps, which can be long; `Query.STEPS` has them in parts."""
-        (found,) = self._query(Query.TRAJECTORY_HEAD, self._resolve("rollout", prefix))
+        """The same without its steps, which can be long; `PageQuery.STEPS` has them in parts."""
+        (found,) = self._query(PageQuery.TRAJECTORY_HEAD, self._resolve("rollout", prefix))
         return trajectory_from_row(found)
 
     def selected(self, selection: Selection) -> list[SelectedRow]:
@@ -398,13 +399,13 @@ class StoreReader:
         """
         return move_tables(self._source.directory, self._source.draft_tables(selection), out)
 
-    def rows(self, query: Query, *parameters: Parameter) -> list[dict[str, Any]]:
+    def rows(self, query: Query | PageQuery, *parameters: Parameter) -> list[dict[str, Any]]:
         """The rows of a query, for pages that show a part of many rows. Texts in lists are unescaped too."""
         return self._query(query, *parameters)
 
     def runs_between(self, first: int, limit: int) -> list[RunRow]:
         """A part of all runs, newest first, with the main fields of their reports and without their settings."""
-        return [self._run_row(one) for one in self._query(Query.PAGE_OF_RUNS, limit, first)]
+        return [self._run_row(one) for one in self._query(PageQuery.PAGE_OF_RUNS, limit, first)]
 
     def _run_row(self, found: Mapping[str, Any]) -> RunRow:
         fields = dict(found)
@@ -430,7 +431,7 @@ class StoreReader:
         named = ", ".join([*(repr(one) for one in ids[:3]), *("…" for _ in ids[3:])])
         raise ConfigError(f"{noun} {prefix!r} is ambiguous ({named}); give more of the id", code=f"unknown_{noun}")
 
-    def _query(self, query: Query, *parameters: Parameter) -> list[dict[str, Any]]:
+    def _query(self, query: Query | PageQuery, *parameters: Parameter) -> list[dict[str, Any]]:
         bound = [escape(one) if isinstance(one, str) else one for one in parameters]
         return [{name: _plain(one) for name, one in row.items()} for row in self._source.rows(query, bound)]
 

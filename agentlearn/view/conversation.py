@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn.store.queries import Query
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.types.operation import Applied, Feedback
 from agentlearn.types.trajectory import TOOLS, Trajectory, prompt_labels
 from agentlearn.view.page import Body, Page, View, field_of, keys, link, row_of, text_block
@@ -38,7 +38,7 @@ def rollout_page(view: View, rollout: str) -> Page:
     run = view.reader.run(head.run)
     first = view.number("first")
     steps = steps_of(view, head.id, first)
-    siblings = view.reader.rows(Query.GRID_CELLS, head.run, head.phase, None, [head.task], 64)
+    siblings = view.reader.rows(PageQuery.GRID_CELLS, head.run, head.phase, None, [head.task], 64)
     grid = view.to("run", head.run, "grid", phase=head.phase, task=head.task)
     body: list[Body] = [
         answer_parts(view, head),
@@ -114,7 +114,7 @@ def _lessons(view: View, head: Trajectory) -> Html:
     labels = {one: label for label, one in library.render(masked=treatment.masked).labels.items()}
     used = {one for made in view.reader.summaries_of(head.id) for step in made.steps for one in step.used}
     short = head.usage.requests <= _READ_WHOLE
-    named = {one["label"] for one in view.reader.rows(Query.LABELS_NAMED, head.id)} if short else set[str]()
+    named = {one["label"] for one in view.reader.rows(PageQuery.LABELS_NAMED, head.id)} if short else set[str]()
     used |= {one for one, label in labels.items() if label in named}
     shown = [
         one for one in library.experiences if one.id in labels and (head.offered is None or one.id in head.offered)
@@ -163,12 +163,12 @@ def steps_of(view: View, rollout: str, first: int, *, side: bool = False) -> Htm
     side: one of two conversations on a page, whose link opens the conversation itself.
     """
     reader = view.reader
-    total = reader.rows(Query.COUNT_STEPS, rollout)[0]["n"]
-    rows = reader.rows(Query.STEPS, rollout, first, min(first + STEPS, total), _SHOWN) if first < total else []
+    total = reader.rows(PageQuery.COUNT_STEPS, rollout)[0]["n"]
+    rows = reader.rows(PageQuery.STEPS, rollout, first, min(first + STEPS, total), _SHOWN) if first < total else []
     pictures: dict[int, list[Mapping[str, Any]]] = {}
-    for one in reader.rows(Query.PICTURES, rollout):
+    for one in reader.rows(PageQuery.PICTURES, rollout):
         pictures.setdefault(one["turn"], []).append(one)
-    turns = reader.rows(Query.TURNS_BEFORE, rollout, first)[0]["n"] if pictures and first else 0
+    turns = reader.rows(PageQuery.TURNS_BEFORE, rollout, first)[0]["n"] if pictures and first else 0
     drawn: list[Html] = [_files(view, rollout, pictures.pop(0, []))] if pictures and not first else []
     for one in rows:
         if one["kind"] == "model":
@@ -262,7 +262,7 @@ def _files(view: View, rollout: str, found: Sequence[Mapping[str, Any]]) -> Html
 def picture(view: View, rollout: str, number: str) -> tuple[bytes, str]:
     """A picture of an attempt, and its media type. Raises ConfigError for one that there is not."""
     wanted = int(number[:9]) if number.isdecimal() else 0
-    found = view.reader.rows(Query.PICTURE, view.reader.head(rollout).id, wanted)
+    found = view.reader.rows(PageQuery.PICTURE, view.reader.head(rollout).id, wanted)
     if not found or found[0]["media"] not in _SAFE:
         raise ConfigError(f"attempt {rollout[:40]!r} has no picture {number[:20]!r}", code="unknown_picture")
     return base64.b64decode(found[0]["body"].replace("-", "+").replace("_", "/") + "=="), found[0]["media"]
@@ -272,7 +272,7 @@ def step_page(view: View, rollout: str, number: str) -> Page:
     """The whole text of one step, in parts."""
     head, first = view.reader.head(rollout), view.number("first")
     wanted = int(number[:9]) if number.isdecimal() else 0
-    found = view.reader.rows(Query.STEP_TEXT, head.id, wanted, first + 1, _WHOLE)
+    found = view.reader.rows(PageQuery.STEP_TEXT, head.id, wanted, first + 1, _WHOLE)
     if not found or not found[0]["size"]:
         raise ConfigError(f"attempt {head.id[:12]!r} has no text in step {wanted + 1:,}", code="unknown_step")
     last, size = first + len(found[0]["text"]), found[0]["size"]
@@ -311,7 +311,7 @@ def _feedback(view: View, head: Trajectory) -> Iterator[Html]:
     items = [element("li", element("bdi", feedback_words(one))) for one in said[:100]]
     if items:
         yield element("ul", *items, class_="plain")
-    if view.reader.rows(Query.RECORDER_OF, head.id):
+    if view.reader.rows(PageQuery.RECORDER_OF, head.id):
         yield joined(*thumbs(view, head.id))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentlearn.store import RunRow
-from agentlearn.store.queries import Query
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.view.conversation import answer_parts, steps_of
 from agentlearn.view.page import Body, Page, View, box, choices, keys, legend, link, row_of, sheet
 from agentlearn.view.runs import mark_of, phase_names, report_of, run_tabs, run_trail
@@ -24,7 +24,7 @@ FILTERS = {"all": "all", "wrong": "any wrong", "all-wrong": "all wrong", "undeci
 def grid_page(view: View, run_id: str) -> Page:
     """The tasks of a run and their attempts, in one part of the run or before and after."""
     run, reader = view.reader.run(run_id), view.reader
-    found = reader.rows(Query.PHASES, run.run)
+    found = reader.rows(PageQuery.PHASES, run.run)
     phases, names = [one["phase"] for one in found], phase_names(report_of(run), found)
     if not phases:
         empty = Paragraph(text="The run has no attempts yet.")
@@ -47,14 +47,14 @@ def grid_page(view: View, run_id: str) -> Page:
             {"task": only, "before": None, "after": None, "problem": _problem(view, only), "family": "", "total": 1}
         ]
     else:
-        rows = reader.rows(Query.GRID_TASKS, *shown, TASKS, first)
+        rows = reader.rows(PageQuery.GRID_TASKS, *shown, TASKS, first)
     members = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
-    for one in reader.rows(Query.GRID_CELLS, run.run, left, right, [one["task"] for one in rows], CELLS):
+    for one in reader.rows(PageQuery.GRID_CELLS, run.run, left, right, [one["task"] for one in rows], CELLS):
         members[one["task"], one["phase"]].append(one)
     families = [
-        (one["name"], f"{one['name'] or 'no family'} ({one['n']})") for one in reader.rows(Query.FAMILIES, run.run)
+        (one["name"], f"{one['name'] or 'no family'} ({one['n']})") for one in reader.rows(PageQuery.FAMILIES, run.run)
     ]
-    codes = [(one["name"], f"{one['name']} ({one['n']})") for one in reader.rows(Query.UNDECIDED_CODES, run.run)]
+    codes = [(one["name"], f"{one['name']} ({one['n']})") for one in reader.rows(PageQuery.UNDECIDED_CODES, run.run)]
     fields = [choices("phase", "Part", [(one, _part_words(one, two, names)) for one in parts], part)]
     filters = [item for item in FILTERS.items() if right or item[0] != "flipped"]
     fields.append(choices("show", "Tasks", filters, wanted))
@@ -123,7 +123,7 @@ def flips_page(view: View, run_id: str) -> Page:
     """The tasks on which the arms of a comparison differ, each with both conversations."""
     run, first = view.reader.run(run_id), view.number("first")
     side = view.choice("show", ("all", "lost", "won"))
-    rows = view.reader.rows(Query.FLIPS, run.run, side, FLIPS, first)
+    rows = view.reader.rows(PageQuery.FLIPS, run.run, side, FLIPS, first)
     lines = tuple(
         (
             box(
@@ -174,12 +174,12 @@ def two_runs_page(view: View) -> Page:
     """Two runs side by side: settings that differ, scores on the tasks that both have, and the tasks that changed."""
     reader = view.reader
     runs = [reader.run(view.query.get(name, "")[:64] or reader.runs(1)[0].run) for name in ("a", "b")]
-    named = [phase_names(report_of(run), reader.rows(Query.PHASES, run.run)) or {"": "nothing"} for run in runs]
+    named = [phase_names(report_of(run), reader.rows(PageQuery.PHASES, run.run)) or {"": "nothing"} for run in runs]
     usual = ["after" if "after" in phases else [*phases][-1] for phases in named]
     wanted = [view.query.get(f"phase_{side}", "")[:200] or usual[n] for n, side in enumerate("ab")]
     first = view.number("first")
     asked = (runs[0].run, wanted[0], runs[1].run, wanted[1])
-    rows = reader.rows(Query.SHARED_TASKS, *asked, TASKS, first)
+    rows = reader.rows(PageQuery.SHARED_TASKS, *asked, TASKS, first)
     fields = [
         choices(f"phase_{side}", f"Part of {run.run[:12]}", list(phases.items()), wanted[n])
         for n, (side, run, phases) in enumerate(zip("ab", runs, named, strict=True))

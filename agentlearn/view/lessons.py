@@ -12,7 +12,7 @@ from agentlearn.learning.lessons.trust import shaped_lessons
 from agentlearn.library.audit import DEFAULT_THRESHOLD, AuditedLesson, LibraryAudit
 from agentlearn.library.history import MAIN, Change
 from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
-from agentlearn.store.queries import Query
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, Experience, Library
 from agentlearn.types.ids import ExperienceId
 from agentlearn.view.page import Body, Page, View, box, choices, field_of, keys, link, row_of, sheet, tabs, text_block
@@ -201,9 +201,9 @@ def lesson_page(view: View, identity: str) -> Page:
         for words, text in facts.items()
         if text
     ]
-    totals, first = reader.rows(Query.SHOWN_TOTALS, lesson.id)[0], view.number("first")
-    shown = reader.rows(Query.SHOWN_PAGE, lesson.id, SHOWN, first)
-    cited = {one["id"] for one in reader.rows(Query.CITED_BY, lesson.id, 200)}
+    totals, first = reader.rows(PageQuery.SHOWN_TOTALS, lesson.id)[0], view.number("first")
+    shown = reader.rows(PageQuery.SHOWN_PAGE, lesson.id, SHOWN, first)
+    cited = {one["id"] for one in reader.rows(PageQuery.CITED_BY, lesson.id, 200)}
     shown_to = count_words(totals["n"], "attempt"), f"mean reward {decimal(totals['mean'])}"
     use = keys("Use", ("Shown to", *shown_to), ("Cited in", count_words(len(cited), "attempt"), ""))
     rows = [
@@ -337,7 +337,7 @@ def _blame(view: View, name: str, lesson: Experience) -> Iterator[Body]:
         text = element("span", element("bdi", f" {'; '.join(said)}"), class_="quiet")
         items.append(element("li", link(one.experience.lesson, view.to("lesson", one.experience.id)), text))
     yield element("ol", *items) if items else Paragraph(text="No published version holds it.", quiet=True)
-    if versions := view.reader.rows(Query.VERSIONS_WITH, lesson.id, 40):
+    if versions := view.reader.rows(PageQuery.VERSIONS_WITH, lesson.id, 40):
         links = [
             link(one["version"][:12], view.to("library", name, at=one["version"]) if name else "") for one in versions
         ]

@@ -8,7 +8,7 @@ from typing import Any
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.plugins import announced, load
 from agentlearn.store import RunRow
-from agentlearn.store.queries import Query
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.train.report import TrainReport
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.experience import EMPTY_LIBRARY
@@ -46,7 +46,7 @@ def report_of(run: RunRow) -> dict[str, Any]:
 
 def runs_page(view: View) -> Page:
     """All runs, newest first."""
-    first, total = view.number("first"), view.reader.rows(Query.COUNT_RUNS)[0]["n"]
+    first, total = view.number("first"), view.reader.rows(PageQuery.COUNT_RUNS)[0]["n"]
     rows = view.reader.runs_between(first, RUNS)
     cells: list[tuple[TableCell, ...]] = []
     for run in rows:
@@ -109,7 +109,7 @@ def run_page(view: View, run_id: str) -> Page:
     body: list[Body | None] = [run_tabs(view, run, "Overview"), Statement(text=words, tone=_tone(report))]
     if reason := end_reason(reader, run):
         body.append(Note(text=reason, kind="warning", title=f"The run is {run.state}"))
-    phases = reader.rows(Query.PHASES, run.run)
+    phases = reader.rows(PageQuery.PHASES, run.run)
     body.append(_figures(run, report, phases))
     body += _curves(report)
     body += _library(view, run, report)
@@ -231,7 +231,7 @@ def stages_page(view: View, run_id: str) -> Page:
     """The calls of a run's reflector, in order of time."""
     run, first = view.reader.run(run_id), view.number("first")
     stage = view.query.get("stage", "")[:40]
-    rows = view.reader.rows(Query.CALLS_PAGE, run.run, stage or None, CALLS, first)
+    rows = view.reader.rows(PageQuery.CALLS_PAGE, run.run, stage or None, CALLS, first)
     named = [one.stage for one in view.reader.stage_totals(run.run) if one.stage != "rollout"]
     cells: list[tuple[TableCell, ...]] = []
     for one in rows:
@@ -256,7 +256,7 @@ def stages_page(view: View, run_id: str) -> Page:
 def call_page(view: View, run_id: str, call_id: str) -> Page:
     """One call of the reflector: the prompt that it was asked with, what it was about, and its reply."""
     run, reader = view.reader.run(run_id), view.reader
-    found = next((one for one in reader.rows(Query.CALL, run.run, call_id)), None)
+    found = next((one for one in reader.rows(PageQuery.CALL, run.run, call_id)), None)
     if found is None:
         raise ConfigError(f"run {run.run!r} has no call {call_id[:40]!r}", code="unknown_call")
     step, _, rest = found["unit"].rpartition("/") if found["stage"] == "summarise" else (found["unit"], "", "")
@@ -267,7 +267,7 @@ def call_page(view: View, run_id: str, call_id: str) -> Page:
     refs = dict.fromkeys(ref for one in mine for ref in one.prompts)
     rollouts = list(dict.fromkeys(rollout for one in mine for rollout in one.evidence))
     if found["stage"] == "summarise":
-        cells = reader.rows(Query.GRID_CELLS, run.run, phase, None, task[:1], 64)
+        cells = reader.rows(PageQuery.GRID_CELLS, run.run, phase, None, task[:1], 64)
         rollouts = [one["id"] for one in cells if str(one["g"]) == rest]
         refs = dict.fromkeys(ref for one in rollouts[:1] for made in reader.summaries_of(one) for ref in made.prompts)
     tokens = f"{large(found['tokens_in'])} → {large(found['tokens_out'])}"
@@ -327,7 +327,7 @@ def cost_page(view: View) -> Page:
     """What model calls cost, by day, run and stage."""
     first, run = view.number("first"), view.query.get("run", "")[:40]
     known = view.reader.run(run) if run else None
-    rows = view.reader.rows(Query.COSTS, known.run if known else None, COSTS, first)
+    rows = view.reader.rows(PageQuery.COSTS, known.run if known else None, COSTS, first)
     cells = tuple(
         (
             box(_day(one["day"]), value=one["day"]),

@@ -119,6 +119,14 @@ class Site:
 
         more: whether the request asks only for the next piece of a page.
         """
+        try:
+            return self._answer(path, query, more=more)
+        except StoreError as error:
+            if error.code != "store_unanswered":
+                raise
+            return self._answer(path, query, more=more)  # the process that had the store open has just ended
+
+    def _answer(self, path: str, query: Mapping[str, str], *, more: bool) -> Response:
         note = query.get("done", "")[:400]
         asked = {name: value for name, value in query.items() if name not in {"done", "save"}}
         with self.reading, read_store(self.store) as reader:

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from agentlearn.store.codec import time_of
-from agentlearn.store.queries import Query
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.view.conversation import thumbs
 from agentlearn.view.page import Body, Page, View, box, choices, field_of, link, sheet, text_block
 from agentlearn.views.figure import count, count_words
@@ -26,7 +26,7 @@ def live_page(view: View) -> Page:
             *number_cells(count, one["rollouts"], one["episodes"], view.reader.live_without_reward(one["name"])),
             box(f"{time_of(one['at']):%Y-%m-%d %H:%M}"),
         )
-        for one in view.reader.rows(Query.RECORDERS)
+        for one in view.reader.rows(PageQuery.RECORDERS)
     )
     empty = Paragraph(text="Nothing was recorded here. An application records what its agents do with Recorder.")
     table = sheet("Recorders", "Recorder, #Answers, #Episodes, #Without a reward, Latest", rows) if rows else empty
@@ -37,7 +37,7 @@ def talks_page(view: View, name: str) -> Page:
     """What a recorder took, newest first, with forms for feedback."""
     first, episode = view.number("first"), view.query.get("episode", "")[:400]
     wanted = view.choice("show", ("all", "open", "wrong"))
-    rows = view.reader.rows(Query.LIVE_PAGE, name, episode or None, wanted, TALKS, first)
+    rows = view.reader.rows(PageQuery.LIVE_PAGE, name, episode or None, wanted, TALKS, first)
     options = [("all", "all"), ("open", "without a reward"), ("wrong", "wrong")]
     body: list[Body | None] = [view.question(choices("show", "Answers", options, wanted), episode=episode)]
     body += [_talk(view, name, one) for one in rows] or [Paragraph(text="There is no such answer.")]
@@ -68,7 +68,7 @@ _PLACES = {
     "tasks": "in tasks",
     "lessons": "in lessons",
 }
-_QUERIES = {"messages": Query.SEARCH_STEPS, "reasons": Query.SEARCH_REASONS, "tasks": Query.SEARCH_TASKS}
+_QUERIES = {"messages": PageQuery.SEARCH_STEPS, "reasons": PageQuery.SEARCH_REASONS, "tasks": PageQuery.SEARCH_TASKS}
 
 
 def search_page(view: View) -> Page:
@@ -88,7 +88,7 @@ def search_page(view: View) -> Page:
     wanted = view.reader.run(run).run if run else None
     needle = text.lower()
     if where == "lessons":
-        rows = view.reader.rows(Query.SEARCH_LESSONS, needle, FOUND + 1, first)
+        rows = view.reader.rows(PageQuery.SEARCH_LESSONS, needle, FOUND + 1, first)
         known = {one["id"] for one in rows}
         shown = view.libraries.shown_lessons().values() if not first else ()
         rows += [
