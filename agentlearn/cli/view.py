@@ -1,16 +1,21 @@
 """`agentlearn view`."""
 
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption, StoreOption
-from agentlearn.cli.output import console, print_json
+from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import ConfigError, MissingExtra
 
 _INSTALL = "pip install 'agentlearn-lib[serve]'"
+_PROGRESS_S = 5.0
 
 
 def view(
@@ -18,7 +23,7 @@ def view(
         str,
         Parameter(
             help="A run, a comparison, a rollout, RUN/TASK@PHASE, or a library: NAME or NAME@X. The start of an id is"
-            " enough. Default: the list of runs.",
+            " enough. Or a file or folder with sessions of a coding agent, such as ATIF. Default: the list of runs.",
             show_default=False,
         ),
     ] = "",
@@ -56,26 +61,44 @@ def view(
         if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "anyio"}:
             raise
         raise MissingExtra(f"agentlearn view needs {error.name!r}, which is not installed: {_INSTALL}") from error
-    with read_store(store) as reader:
-        names = frozenset(LibraryStore(store / "libraries").names())
-        start = address_of(reader, names, what)
-        if bundle is not None:
-            written = write_bundle(reader, store, start, bundle)
-            if json:
-                print_json({"bundle": str(bundle), "files": len(written), "index": str(written[0])})
-            else:
-                console().print(f"wrote {len(written):,} files; open {written[0]}")
-            return
-    listener = free_port(host, port)
-    site = Site(store.absolute(), listener.getsockname()[1], host, read_only)
-    if json:
-        print_json({"address": site.link(start), "port": site.port, "read_only": read_only})
-    else:
-        out = console()
-        out.print(f"open this address in a browser: {site.link(start)}")
-        if not is_loopback(host):
-            out.print(
-                f"caution: {host} can be reached from other machines. Share the address only with people who may read the store."
-            )
-        out.print("Press Ctrl-C to stop. Keep the address to yourself: it holds the token that opens the pages.")
-    serve(site, listener)
+    with ExitStack() as stack:
+        start = ""
+        if what.endswith((".json", ".jsonl")) or ("/" in what and Path(what).exists()):
+            from agentlearn.recorder.sessions import SESSIONS, record_whole
+
+            # sessions of another program, to look at and not to keep
+            store, read_only = Path(stack.enter_context(TemporaryDirectory(prefix="agentlearn-view-"))), True
+            rollouts = record_whole(Path(what), store)
+            start = f"/rollout/{rollouts[0]}" if len(rollouts) == 1 else f"/live/{SESSIONS}"
+        with read_store(store) as reader:
+            start = start or address_of(reader, frozenset(LibraryStore(store / "libraries").names()), what)
+            if bundle is not None:
+                done = write_bundle(reader, store, start, bundle, _progress())
+                document = {"bundle": str(bundle), "files": done.files, "index": str(done.index)}
+                more = f"; {done.left_out:,} more pages were left out, name less" if done.left_out else ""
+                line = f"wrote {done.files:,} files; open {done.index}{more}"
+                print_result({**document, "left_out": done.left_out}, [line], json=json)
+                return
+        listener = free_port(host, port)
+        site = Site(store.absolute(), listener.getsockname()[1], host, read_only)
+        if json:
+            print_json({"address": site.link(start), "port": site.port, "read_only": read_only})
+        else:
+            out = console()
+            out.print(f"open this address in a browser: {site.link(start)}")
+            if not is_loopback(host):
+                out.print(f"caution: other machines can reach {host}. Anyone who has this address can read the store.")
+            out.print("Press Ctrl-C to stop. Keep the address to yourself: it holds the token that opens the pages.")
+        serve(site, listener)
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Print how far a bundle is, every few seconds."""
+    out, last = console(to_stderr=True), [time.monotonic()]
+
+    def told(written: int, waiting: int) -> None:
+        if time.monotonic() - last[0] > _PROGRESS_S:
+            last[0] = time.monotonic()
+            out.print(f"{written:,} pages written, {waiting:,} known to follow")
+
+    return told

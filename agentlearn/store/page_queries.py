@@ -6,12 +6,14 @@ from agentlearn.store.queries import COUNTED, FIRST_CALLS, JUDGED, LATEST_RUNS
 
 # ruff: noqa: S608
 
+# The rows of the rollout $1. All of them came with one commit, whose number finds them without a search through all.
+_OF_ONE = "rollout = $1 AND seq = (SELECT seq FROM trajectory WHERE id = $1)"
 # The pictures and other files in the messages of the rollout $1, with the number of replies before each.
-_PICTURES = """
+_PICTURES = f"""
     WITH message AS (
       SELECT unnest(json_extract(messages, '$[*]')) AS one,
              generate_subscripts(json_extract(messages, '$[*]'), 1) AS place
-      FROM trajectory_body WHERE rollout = $1 AND contains(messages, '"kind":"binary"')
+      FROM trajectory_body WHERE {_OF_ONE}
     ), piece AS (
       SELECT place, count(*) FILTER (one->>'$.kind' = 'response') OVER (ORDER BY place) AS turn,
              list_concat(json_extract(one, '$.parts[*].content[*]'), json_extract(one, '$.parts[*].content')) AS pieces
@@ -82,20 +84,24 @@ class PageQuery(StrEnum):
     TRAJECTORY_HEAD = f"""
         SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), '[]' AS steps FROM ({JUDGED}) t WHERE t.id = $1
     """
-    COUNT_STEPS = "SELECT count(*) AS n FROM step WHERE rollout = $1"
-    TURNS_BEFORE = "SELECT count(*) AS n FROM step WHERE rollout = $1 AND kind = 'model' AND ordinal < $2"
+    # How many steps the rollout $1 has, and whether its messages hold files.
+    COUNT_STEPS = f"""
+        SELECT (SELECT count(*) FROM step WHERE {_OF_ONE}) AS n,
+               (SELECT bool_or(contains(messages, '"kind":"binary"')) FROM trajectory_body WHERE {_OF_ONE}) AS pictured
+    """
+    TURNS_BEFORE = f"SELECT count(*) AS n FROM step WHERE {_OF_ONE} AND kind = 'model' AND ordinal < $2"
     # The labels of lessons, such as G7, in what the model wrote.
-    LABELS_NAMED = """
-        SELECT DISTINCT unnest(regexp_extract_all(said, '\\bG[0-9]{1,4}\\b')) AS label FROM (
+    LABELS_NAMED = f"""
+        SELECT DISTINCT unnest(regexp_extract_all(said, '\\bG[0-9]{{1,4}}\\b')) AS label FROM (
           SELECT unnest(json_extract_string(steps, '$[*].text')) AS said
-          FROM trajectory_body WHERE rollout = $1
+          FROM trajectory_body WHERE {_OF_ONE}
         )
     """
     # The steps $2 to $3 - 1 of a rollout; each text is cut after $4 characters.
-    STEPS = """
+    STEPS = f"""
         WITH found AS (
           SELECT json_extract(steps, list_transform(range($2, $3), lambda i: '$[' || i || ']')) AS parts
-          FROM trajectory_body WHERE rollout = $1
+          FROM trajectory_body WHERE {_OF_ONE}
         ), one AS (
           SELECT unnest(parts) AS step, generate_subscripts(parts, 1) + $2 - 1 AS ordinal FROM found
         )
@@ -110,11 +116,11 @@ class PageQuery(StrEnum):
         FROM one WHERE step IS NOT NULL ORDER BY ordinal
     """
     # Characters $3 to $3 + $4 - 1, counted from 1, of the text of one step.
-    STEP_TEXT = """
+    STEP_TEXT = f"""
         SELECT substr(whole, $3, $4) AS text, length(whole) AS size FROM (
           SELECT coalesce(json_extract_string(steps, '$[' || $2 || '].text'),
                           json_extract_string(steps, '$[' || $2 || '].content'), '') AS whole
-          FROM trajectory_body WHERE rollout = $1
+          FROM trajectory_body WHERE {_OF_ONE}
         )
     """
     PICTURES = f"SELECT n, turn, media, size FROM ({_PICTURES}) ORDER BY n LIMIT 500"

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.formats.atif import to_atif
 from agentlearn.store.page_queries import PageQuery
 from agentlearn.types.operation import Applied, Feedback
 from agentlearn.types.trajectory import TOOLS, Trajectory, prompt_labels
-from agentlearn.view.page import Body, Page, View, field_of, keys, link, row_of, text_block
+from agentlearn.view.page import Body, File, Page, View, field_of, keys, link, row_of, text_block
 from agentlearn.view.runs import mark_of, run_trail
 from agentlearn.views.figure import count, duration, large, money
 from agentlearn.views.markup import Html, clipped, element, joined
@@ -52,6 +53,8 @@ def rollout_page(view: View, rollout: str) -> Page:
         *_learned(view, head),
         *_feedback(view, head),
     ]
+    if atif := view.to("rollout", head.id, "atif.json"):
+        body.append(element("p", element("a", "Save as ATIF", href=atif, download=True), class_="quiet"))
     title = f"Attempt {head.g + 1} at a task, {head.phase}"
     trail = (*run_trail(view, run), ("Attempts", view.to("run", head.run, "grid", phase=head.phase)))
     return Page(title, tuple(body), trail, mark_of(run), piece=steps if first else None)
@@ -163,10 +166,11 @@ def steps_of(view: View, rollout: str, first: int, *, side: bool = False) -> Htm
     side: one of two conversations on a page, whose link opens the conversation itself.
     """
     reader = view.reader
-    total = reader.rows(PageQuery.COUNT_STEPS, rollout)[0]["n"]
+    counted = reader.rows(PageQuery.COUNT_STEPS, rollout)[0]
+    total = counted["n"]
     rows = reader.rows(PageQuery.STEPS, rollout, first, min(first + STEPS, total), _SHOWN) if first < total else []
     pictures: dict[int, list[Mapping[str, Any]]] = {}
-    for one in reader.rows(PageQuery.PICTURES, rollout):
+    for one in reader.rows(PageQuery.PICTURES, rollout) if counted["pictured"] else ():
         pictures.setdefault(one["turn"], []).append(one)
     turns = reader.rows(PageQuery.TURNS_BEFORE, rollout, first)[0]["n"] if pictures and first else 0
     drawn: list[Html] = [_files(view, rollout, pictures.pop(0, []))] if pictures and not first else []
@@ -259,13 +263,21 @@ def _files(view: View, rollout: str, found: Sequence[Mapping[str, Any]]) -> Html
     return element("div", *drawn, class_="files")
 
 
-def picture(view: View, rollout: str, number: str) -> tuple[bytes, str]:
-    """A picture of an attempt, and its media type. Raises ConfigError for one that there is not."""
+def picture(view: View, rollout: str, number: str) -> File:
+    """A picture of an attempt. Raises ConfigError for one that there is not."""
     wanted = int(number[:9]) if number.isdecimal() else 0
     found = view.reader.rows(PageQuery.PICTURE, view.reader.head(rollout).id, wanted)
     if not found or found[0]["media"] not in _SAFE:
         raise ConfigError(f"attempt {rollout[:40]!r} has no picture {number[:20]!r}", code="unknown_picture")
-    return base64.b64decode(found[0]["body"].replace("-", "+").replace("_", "/") + "=="), found[0]["media"]
+    content = base64.b64decode(found[0]["body"].replace("-", "+").replace("_", "/") + "==")
+    return File(content, found[0]["media"])
+
+
+def atif_file(view: View, rollout: str) -> File:
+    """The attempt in the Agent Trajectory Interchange Format. Raises ConfigError, DataError."""
+    text = view.reader.text(rollout)
+    content = json.dumps(to_atif(text), ensure_ascii=False).encode("utf-8", "replace")
+    return File(content, "application/json", f"{text.id}.atif.json")
 
 
 def step_page(view: View, rollout: str, number: str) -> Page:
