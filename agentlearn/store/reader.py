@@ -20,6 +20,7 @@ from agentlearn.store.codec import (
     escape,
     experience_from_row,
     from_json,
+    request_key,
     time_of,
     trajectory_from_row,
     unescape,
@@ -57,7 +58,7 @@ from agentlearn.store.queries import (
 )
 from agentlearn.types.experience import Experience, Library, Withheld
 from agentlearn.types.group import Summary
-from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
+from agentlearn.types.ids import CallId, ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.operation import Feedback, LessonDecision
 from agentlearn.types.run_event import RunFailure, RunInputs
 from agentlearn.types.task import Task
@@ -406,6 +407,11 @@ class StoreReader:
     def calls(self, run: RunId, unit: str) -> list[CallRecord]:
         """The journal entries of one work unit of a run, in order of (kind, ordinal)."""
         return [value_from_row(CallRecord, one) for one in self._query(Query.CALLS, run, unit)]
+
+    def asked(self, call: CallId) -> str:
+        """What a model call of a stage sent: JSON of pydantic-ai's messages; empty for calls of rollouts."""
+        found = self._query(Query.PROMPT, request_key(call))
+        return str(found[0]["body"]) if found else ""
 
     def stage_totals(self, run: RunId) -> list[StageTotals]:
         """Model calls, tokens and cost of each stage of the run, sorted by stage."""

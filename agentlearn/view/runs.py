@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.errors import ConfigError
 from agentlearn.plugins import announced, load
 from agentlearn.store import RunRow
 from agentlearn.store.page_queries import PageQuery
 from agentlearn.train.report import TrainReport
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.experience import EMPTY_LIBRARY
-from agentlearn.types.trajectory import PromptRef
 from agentlearn.view.page import Body, Page, View, box, choices, keys, link, of_report, sheet, tabs, text_block
 from agentlearn.views.charts import Bar, BarGroup, Bars
 from agentlearn.views.figure import TONES, Tone, count, count_words, decimal, duration, fold, interval, large, money
@@ -261,20 +260,19 @@ def call_page(view: View, run_id: str, call_id: str) -> Page:
         raise ConfigError(f"run {run.run!r} has no call {call_id[:40]!r}", code="unknown_call")
     step, _, rest = found["unit"].rpartition("/") if found["stage"] == "summarise" else (found["unit"], "", "")
     phase, batch, *task = step.split("/")
-    proposals = [one for one in reader.proposals(run.run) if (one.phase, str(one.batch)) == (phase, batch)]
-    mine = [one.ended.proposal for one in proposals if one.ended.proposal.stage == found["stage"]]
-    mine = [one for one in mine if not task or one.task is None or one.task == task[0]]
-    refs = dict.fromkeys(ref for one in mine for ref in one.prompts)
-    rollouts = list(dict.fromkeys(rollout for one in mine for rollout in one.evidence))
     if found["stage"] == "summarise":
         cells = reader.rows(PageQuery.GRID_CELLS, run.run, phase, None, task[:1], 64)
         rollouts = [one["id"] for one in cells if str(one["g"]) == rest]
-        refs = dict.fromkeys(ref for one in rollouts[:1] for made in reader.summaries_of(one) for ref in made.prompts)
+    else:
+        made = [
+            one.ended.proposal for one in reader.proposals(run.run) if (one.phase, str(one.batch)) == (phase, batch)
+        ]
+        mine = [one for one in made if one.stage == found["stage"] and one.task in {None, *(task or (one.task,))}]
+        rollouts = list(dict.fromkeys(rollout for one in mine for rollout in one.evidence))
     tokens = f"{large(found['tokens_in'])} → {large(found['tokens_out'])}"
     spent = ("Cost", money(found["cost_usd"]), duration(found["seconds"]))
     links = [element("li", link(f"attempt {one[:12]}", view.to("rollout", one))) for one in rollouts[:40]]
     group = view.to("run", run.run, "grid", phase=phase, task=task[0]) if task else ""
-    unknown = Paragraph(text="The prompt is not known.", quiet=True)
     body: tuple[Body | None, ...] = (
         run_tabs(view, run, "Stages"),
         keys("The call", ("Stage", found["stage"], f"{phase}, batch {batch}"), ("Tokens", tokens, ""), spent),
@@ -283,19 +281,11 @@ def call_page(view: View, run_id: str, call_id: str) -> Page:
         element("h2", "What it read"),
         element("p", link("All attempts at the task", group)) if group else None,
         element("ul", *links, class_="plain"),
-        *([_prompt(view, ref) for ref in refs] or [unknown]),
+        element("h2", "The prompt"),
+        text_block(reply_text(reader.asked(found["id"])) or "The prompt was not stored."),
     )
     trail = (*run_trail(view, run), ("Stages", view.to("run", run.run, "stages")))
     return Page(f"{found['stage'].capitalize()}: prompt and reply", body, trail, mark_of(run))
-
-
-def _prompt(view: View, ref: PromptRef) -> Html:
-    try:
-        text = view.reader.prompt(ref.sha256)
-    except AgentlearnError as error:
-        text = str(error)
-    note = "The attempts above were put in the places in double braces."
-    return fold(f"The prompt {ref.label}", text_block(text), aside=note, unfolded=True)
 
 
 def report_page(view: View, run_id: str) -> Page:

@@ -49,7 +49,7 @@ class Scale:
         """The numbers of the ticks, for the row below the plots. sign: show plus and minus."""
         word, digits = signed if sign else decimal, max(self.digits, 1)
         numbers = [element("text", word(tick, digits), x=percent(self.at(tick)), y=14) for tick in self.ticks]
-        return element("svg", *numbers, class_="axis", aria_hidden="true")
+        return element("svg", *numbers, class_="axis", overflow="visible", aria_hidden="true")
 
 
 def scale_of(
