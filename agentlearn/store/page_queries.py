@@ -134,15 +134,18 @@ class PageQuery(StrEnum):
     CALL = f"FROM ({FIRST_CALLS}) WHERE id = $2"
     # A call that a resumed run replays has several rows and was paid for once.
     COSTS = """
-        SELECT epoch_us(recorded_at) // 86400000000 AS day, run, stage, count(*) AS calls,
-               sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_out)::BIGINT AS tokens_out,
-               coalesce(sum(cost_usd), 0.0) AS cost_usd, count(*) - count(cost_usd) AS unpriced
+        SELECT *, sum(calls) OVER ()::BIGINT AS all_calls, sum(tokens_in + tokens_out) OVER ()::BIGINT AS all_tokens,
+               sum(cost_usd) OVER () AS all_usd, count(*) OVER () AS total
         FROM (
-          SELECT recorded_at, run, stage, tokens_in, tokens_out, cost_usd
-          FROM journal WHERE kind = 'model' AND ($1 IS NULL OR run = $1)
-          QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq) = 1
-        )
-        GROUP BY ALL ORDER BY day DESC, run DESC, stage LIMIT $2 OFFSET $3
+          SELECT epoch_us(recorded_at) // 86400000000 AS day, run, stage, count(*) AS calls,
+                 sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_out)::BIGINT AS tokens_out,
+                 coalesce(sum(cost_usd), 0.0) AS cost_usd, count(*) - count(cost_usd) AS unpriced
+          FROM (
+            SELECT recorded_at, run, stage, tokens_in, tokens_out, cost_usd
+            FROM journal WHERE kind = 'model' AND ($1 IS NULL OR run = $1)
+            QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq) = 1
+          ) GROUP BY ALL
+        ) ORDER BY day DESC, run DESC, stage LIMIT $2 OFFSET $3
     """
     SHOWN_TOTALS = f"""
         SELECT count(*) AS n, avg(t.reward) AS mean
@@ -176,32 +179,29 @@ class PageQuery(StrEnum):
         ORDER BY t.started_at DESC, t.id LIMIT $4 OFFSET $5
     """
     RECORDER_OF = "SELECT name FROM live WHERE rollout = $1"
-    # Where a text, in lower case, stands in the steps of rollouts. It is given as JSON writes it.
-    SEARCH_STEPS = f"""
-        SELECT t.id, t.run, t.phase, t.task, t.reward, b.snippet FROM (
-          SELECT rollout, substr(steps, greatest(strpos(lower(steps), $1) - 100, 1), 320) AS snippet
-          FROM trajectory_body WHERE contains(lower(steps), $1)
-            AND ($2 IS NULL OR rollout IN (SELECT id FROM trajectory WHERE run = $2))
-          LIMIT $3 OFFSET $4
-        ) b JOIN ({COUNTED}) t ON t.id = b.rollout
-    """
-    SEARCH_REASONS = f"""
-        SELECT id, run, phase, task, reward,
-               left(concat_ws(' ', reason, failure_message, 'answer: ' || answer), 320) AS snippet
+    # Where the text $1, in lower case, stands: in lessons, in tasks, in reasons and answers, in conversations.
+    # $2 is the text as JSON writes it. With a run $3, only what belongs to it. Reading ends when enough is found.
+    SEARCH = f"""
+        SELECT 'lesson' AS kind, id, '' AS run, '' AS phase, NULL::DOUBLE AS reward, left(lesson, 320) AS snippet
+        FROM experience WHERE $3 IS NULL AND contains(lower(lesson), $1)
+        UNION ALL
+        SELECT 'task', k.id, t.run, t.phase, NULL, left(k.problem, 320) FROM task k JOIN (
+          SELECT task, max(run) AS run, arg_max(phase, run) AS phase FROM trajectory
+          WHERE $3 IS NULL OR run = $3 GROUP BY task
+        ) t ON t.task = k.id WHERE contains(lower(k.problem), $1)
+        UNION ALL
+        SELECT 'attempt', id, run, phase, reward,
+               left(concat_ws(' ', reason, failure_message, 'answer: ' || answer), 320)
         FROM ({COUNTED}) WHERE contains(lower(concat_ws(' ', reason, failure_message, answer)), $1)
-          AND ($2 IS NULL OR run = $2)
-        ORDER BY started_at DESC, id LIMIT $3 OFFSET $4
-    """
-    SEARCH_TASKS = """
-        SELECT k.id, left(k.problem, 320) AS snippet, t.run, t.phase FROM task k
-        JOIN (
-          SELECT task, max(run) AS run, arg_max(phase, run) AS phase FROM trajectory GROUP BY task
-        ) t ON t.task = k.id
-        WHERE contains(lower(k.problem), $1) AND ($2 IS NULL OR t.run = $2) LIMIT $3 OFFSET $4
-    """
-    SEARCH_LESSONS = """
-        SELECT id, left(lesson, 320) AS snippet FROM experience WHERE contains(lower(lesson), $1)
-        ORDER BY id LIMIT $2 OFFSET $3
+          AND ($3 IS NULL OR run = $3)
+        UNION ALL
+        SELECT 'attempt', t.id, t.run, t.phase, t.reward, b.snippet FROM (
+          SELECT rollout, substr(steps, greatest(strpos(lower(steps), $2) - 100, 1), 320) AS snippet
+          FROM trajectory_body WHERE contains(lower(steps), $2)
+            AND ($3 IS NULL OR rollout IN (SELECT id FROM trajectory WHERE run = $3))
+          LIMIT $4 + $5
+        ) b JOIN ({COUNTED}) t ON t.id = b.rollout
+        LIMIT $4 OFFSET $5
     """
     # The tasks of two runs, each in one phase, with the score and the lowest rollout of each side.
     SHARED_TASKS = f"""
@@ -211,23 +211,26 @@ class PageQuery(StrEnum):
             UNION ALL SELECT 2, * FROM ({COUNTED}) WHERE run = $3 AND phase = $4
           ) GROUP BY which, task
         )
-        SELECT a.task, a.score AS before, b.score AS after, a.rollout AS before_rollout, b.rollout AS after_rollout,
+        SELECT a.task, '' AS sub, a.score AS before, b.score AS after, a.rollout AS before_rollout,
+               b.rollout AS after_rollout,
                left(k.problem, 200) AS problem, count(*) OVER () AS total, avg(a.score) OVER () AS before_mean,
                avg(b.score) OVER () AS after_mean, count(*) FILTER (a.score <> b.score) OVER () AS flips
         FROM side a JOIN side b ON b.task = a.task AND b.which = 2 LEFT JOIN task k ON k.id = a.task
         WHERE a.which = 1
         ORDER BY abs(coalesce(a.score - b.score, 0)) DESC, a.task LIMIT $5 OFFSET $6
     """
+    # The tasks on which the arms of a comparison differ, as its report has them.
     FLIPS = """
-        SELECT flip->>'$.task' AS task, left(flip->>'$.problem', 300) AS problem, flip->>'$.arm' AS arm,
-               flip->>'$.baseline' AS baseline, CAST(flip->>'$.score' AS DOUBLE) AS score,
-               CAST(flip->>'$.baseline_score' AS DOUBLE) AS baseline_score, flip->>'$.rollout' AS rollout,
-               flip->>'$.baseline_rollout' AS baseline_rollout, count(*) OVER () AS total
+        SELECT flip->>'$.task' AS task, left(flip->>'$.problem', 300) AS problem,
+               concat(flip->>'$.arm', ' against ', flip->>'$.baseline') AS sub,
+               CAST(flip->>'$.baseline_score' AS DOUBLE) AS before, CAST(flip->>'$.score' AS DOUBLE) AS after,
+               flip->>'$.baseline_rollout' AS before_rollout, flip->>'$.rollout' AS after_rollout,
+               count(*) OVER () AS total
         FROM (
           SELECT unnest(json_extract(report, '$.flips[*]')) AS flip FROM (
             SELECT report FROM run_event WHERE run = $1 AND coalesce(report, '') <> '' ORDER BY seq DESC LIMIT 1
           )
         )
-        WHERE CASE $2 WHEN 'lost' THEN score < baseline_score WHEN 'won' THEN score > baseline_score ELSE true END
-        ORDER BY score - baseline_score, task LIMIT $3 OFFSET $4
+        WHERE CASE $2 WHEN 'lost' THEN after < before WHEN 'won' THEN after > before ELSE true END
+        ORDER BY after - before, task LIMIT $3 OFFSET $4
     """

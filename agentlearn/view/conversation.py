@@ -11,7 +11,7 @@ from agentlearn.formats.atif import to_atif
 from agentlearn.store.page_queries import PageQuery
 from agentlearn.types.operation import Applied, Feedback
 from agentlearn.types.trajectory import TOOLS, Trajectory, prompt_labels
-from agentlearn.view.page import Body, File, Page, View, field_of, keys, link, row_of, text_block
+from agentlearn.view.page import Body, File, Page, View, field_of, keys, kind_of, link, row_of, text_block
 from agentlearn.view.runs import mark_of, run_trail
 from agentlearn.views.figure import count, duration, large, money
 from agentlearn.views.markup import Html, clipped, element, joined
@@ -53,8 +53,6 @@ def rollout_page(view: View, rollout: str) -> Page:
         *_learned(view, head),
         *_feedback(view, head),
     ]
-    if atif := view.to("rollout", head.id, "atif.json"):
-        body.append(element("p", element("a", "Save as ATIF", href=atif, download=True), class_="quiet"))
     title = f"Attempt {head.g + 1} at a task, {head.phase}"
     trail = (*run_trail(view, run), ("Attempts", view.to("run", head.run, "grid", phase=head.phase)))
     return Page(title, tuple(body), trail, mark_of(run), piece=steps if first else None)
@@ -64,7 +62,7 @@ def answer_parts(view: View, head: Trajectory) -> Html:
     """The task, the answer, what was expected, and the verdict with its reason."""
     task = view.reader.tasks([head.task]).get(head.task)
     words = clipped(verdict_words(head), 1_500)
-    tone = "open" if head.reward is None else "good" if head.reward >= 1 else "bad"
+    tone = {"right": "good", "part": "held", "open": "open"}.get(kind_of(head.outcome, head.reward), "bad")
     rows = [("Verdict", element("span", words, class_=f"verdict {tone}"))]
     answer = "none" if head.answer is None else clipped(head.answer, 4_000)
     rows.append(("Answer", text_block(answer, "short")))
@@ -94,6 +92,7 @@ def _near(view: View, head: Trajectory, siblings: Sequence[Mapping[str, Any]], g
     here = place.index(head.id) if head.id in place else -1
     other = next((one for one in siblings if one["reward"] is not None and one["reward"] != head.reward), None)
     side = view.to("pair", head.id, other["id"]) if other else ""
+    atif = view.to("rollout", head.id, "atif.json")
     beside = [view.to("rollout", place[n]) if 0 <= n < len(place) and here >= 0 else "" for n in (here - 1, here + 1)]
     return element(
         "nav",
@@ -102,6 +101,7 @@ def _near(view: View, head: Trajectory, siblings: Sequence[Mapping[str, Any]], g
         element("a", "next attempt →", href=beside[1], rel="next") if beside[1] else None,
         link("all of this task", grid) if grid else None,
         element("a", "beside one with another reward", href=side) if side else None,
+        element("a", "save as ATIF", href=atif, download=True) if atif else None,
         class_="near",
         aria_label="Attempts at the same task",
     )

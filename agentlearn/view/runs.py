@@ -64,7 +64,7 @@ def runs_page(view: View) -> Page:
         cells.append(found)
     if not rows:
         return Page("Runs", (Paragraph(text="There are no runs in this store yet. Start with: agentlearn learn math"),))
-    pairs = [(one.run, f"{one.kind} {one.domain} {one.run[:12]}") for one in rows]
+    pairs = [(one.run, f"{one.kind} {one.domain}, {one.started_at:%d %b %H:%M}, {one.run[:8]}") for one in rows]
     body = (
         sheet("Newest first", "Run, Started, *State, Result, *Model, Cost, Time", cells),
         view.pager(rows, total, size=RUNS),
@@ -187,7 +187,7 @@ def _library(view: View, run: RunRow, report: Mapping[str, Any]) -> list[Body]:
         return view.to("library", library["name"], at=version)
 
     made = link(words, at(library["version"]))
-    parts: list[Body] = [element("p", made, f". {reason}" if reason else "", class_="prose")]
+    parts: list[Body] = [element("p", made, f". {reason[:1].upper()}{reason[1:]}" if reason else "", class_="prose")]
     rows = [
         (
             box(one["version"][:8], one["role"], at(one["version"]), tone=_ROLES.get(one["role"], "plain")),
@@ -331,23 +331,14 @@ def cost_page(view: View) -> Page:
         )
         for one in rows
     )  # fmt: skip
-    total, calls = sum(one["cost_usd"] for one in rows), count(sum(one["calls"] for one in rows))
-    tokens = large(sum((one["tokens_in"] or 0) + (one["tokens_out"] or 0) for one in rows))
-    days: dict[int, float] = {}
-    for one in rows:
-        days[one["day"]] = days.get(one["day"], 0.0) + one["cost_usd"]
-    points = tuple(Point(x=day - min(days), y=days[day], label=_day(day)) for day in sorted(days))
-    axes = {"x_name": "days since the first", "y_name": "dollars"}
-    chart = LineChart(caption="Cost by day", series=(Series(label="dollars a day", points=points),), **axes)
     names = "*Day, *Run, *Stage, #Calls, #Tokens in, #Tokens out, #Cost"
-    body = (
-        run_tabs(view, known, "Cost") if known else None,
-        keys("On this page", ("Known cost", money(total), ""), ("Model calls", calls, ""), ("Tokens", tokens, "")),
-        chart if len(days) > 1 and total else None,
-        sheet("Cost by day, run and stage", names, cells),
-        view.pager(rows, first + len(rows) + (len(rows) == COSTS), size=COSTS),
-    )
-    return Page("Cost", body, run_trail(view, known) if known else ())
+    body: list[Body | None] = [run_tabs(view, known, "Cost") if known else None]
+    if rows:
+        spent = ("Known cost", money(rows[0]["all_usd"]), ""), ("Model calls", count(rows[0]["all_calls"]), "")
+        body.append(keys("In all", *spent, ("Tokens", large(rows[0]["all_tokens"]), "")))
+    body.append(sheet("Cost by day, run and stage", names, cells))
+    body.append(view.pager(rows, rows[0]["total"] if rows else 0, size=COSTS))
+    return Page("Cost", tuple(body), run_trail(view, known) if known else ())
 
 
 def _day(number: int) -> str:
