@@ -199,6 +199,11 @@ def two_runs_page(view: View) -> Page:
         body += _changed(view, "Shared tasks, the most changed first", "First run, #Second run", rows)
     else:
         body.append(Statement(text="The two runs share no task in these parts. Choose other parts above."))
+    made = [report_of(run).get("library") for run in runs]
+    if all(isinstance(one, dict) for one in made) and made[0]["name"] == made[1]["name"]:
+        versions = {side: one["version"] for side, one in zip(("before", "after"), made, strict=True)}
+        address = view.to("library", made[0]["name"], "diff", **versions)
+        body.append(element("p", link("What differs between the lessons that they made", address)))
     if differ := _settings_that_differ(runs):
         cells = tuple(tuple(box(clipped(text, 300)) for text in row) for row in differ)
         table = sheet("Settings", "Setting, First run, Second run", cells)

@@ -75,7 +75,11 @@ def runs_page(view: View) -> Page:
 
 def _two(view: View, pairs: Sequence[tuple[str, str]]) -> Html:
     """A form that puts two runs beside each other."""
-    fields = choices("a", "First run", pairs, pairs[1][0]), choices("b", "Second run", pairs, pairs[0][0])
+    alike = [run for run, words in pairs[1:] if words.split(",")[0] == pairs[0][1].split(",")[0]]
+    fields = (
+        choices("a", "First run", pairs, alike[0] if alike else pairs[1][0]),
+        choices("b", "Second run", pairs, pairs[0][0]),
+    )
     return view.question(*fields, submit="Put beside each other", to="two")
 
 
