@@ -118,7 +118,7 @@ def _failed(part: ToolReturnPart) -> bool:
 
 
 def export_atif(reader: StoreReader, selection: Selection, out: Path) -> int:
-    """Write each selected rollout to a file of its own in the folder `out`; return how many were written.
+    """Write each selected rollout to a file of its own in the new or empty folder `out`; return how many were written.
 
     Rollouts without messages are left out: no model answered in them. Memory does not grow with their number.
 
@@ -127,6 +127,8 @@ def export_atif(reader: StoreReader, selection: Selection, out: Path) -> int:
     """
     count = 0
     try:
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise DataError(f"--out {str(out)!r} is there already; name a new or an empty folder", code="bad_out")
         out.mkdir(parents=True, exist_ok=True)
         with reader.texts(selection, out) as texts:
             for one in texts:

@@ -151,6 +151,28 @@ def test_binary_content_is_folded_and_pictures_are_pictures(of: Recorded) -> Non
         assert picture.headers["content-type"] == "image/png"
 
 
+def test_an_attempt_is_saved_as_atif(of: Recorded) -> None:
+    with viewing(of.store) as (site, client):
+        page = client.get(f"{site.base}/rollout/{of.talk}").text
+        address = re.search(r'href="([^"]+/atif.json)"', page)
+        assert address is not None
+        answer = client.get(address[1])
+    assert answer.headers["content-disposition"] == f'attachment; filename="{of.talk}.atif.json"'
+    assert [step["source"] for step in answer.json()["steps"]] == ["user", "agent"]
+
+
+def test_every_chart_is_saved_as_a_drawing_without_html(of: Recorded) -> None:
+    charts = 0
+    with viewing(of.store) as (site, client):
+        for address in (f"/run/{LEARN}", f"/run/{LEARN}/report", f"/run/{EVAL}/report"):
+            for found in re.findall(r'href="([^"]+save=[0-9]+[.]svg)"', client.get(f"{site.base}{address}").text):
+                drawing = ET.fromstring(client.get(found.replace("&amp;", "&")).text)
+                names = {one.tag.removeprefix("{http://www.w3.org/2000/svg}") for one in drawing.iter()}
+                assert names <= {"svg", "g", "title", "style", "path", "line", "circle", "text"}
+                charts += 1
+    assert charts >= 5
+
+
 def test_a_lesson_shows_author_sources_with_quotations_changes_and_use(of: Recorded) -> None:
     page = text_of(of, f"/lesson/{of.lesson}")
     for words in ("learned (add)", "answered: plain", "12 is not 4.", "Shown to", "Cited in", "brought by learn"):
