@@ -4,6 +4,7 @@ One JSON document per rollout. A step of the agent holds its calls of tools and 
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from agentlearn.store.queries import SelectedText
 from agentlearn.types.trajectory import STATUS
 
 ATIF_VERSION = "ATIF-v1.7"
+_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 _ABOUT = ("run", "phase", "task", "library", "arm", "weights_step", "reward", "answer", "expected")
 """Fields of a rollout that stand in `extra`."""
 
@@ -30,7 +32,7 @@ def to_atif(rollout: SelectedText) -> dict[str, Any]:
     steps: list[dict[str, Any]] = []
     answered_in: dict[str, dict[str, Any]] = {}
     instructions: str | None = None
-    totals = dict.fromkeys(("total_prompt_tokens", "total_completion_tokens", "total_cached_tokens"), 0)
+    totals = Counter({f"total_{name}": 0 for name in _COUNTS})
     for message in ModelMessagesTypeAdapter.validate_json(rollout.messages):
         if isinstance(message, ModelResponse):
             step = _agent_step(message)
@@ -86,7 +88,7 @@ def _agent_step(response: ModelResponse) -> dict[str, Any]:
         ]
     counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
     if any(counts):  # else nobody counted
-        step["metrics"] = dict(zip(("prompt_tokens", "completion_tokens", "cached_tokens"), counts, strict=True))
+        step["metrics"] = dict(zip(_COUNTS, counts, strict=True))
     return step
 
 

@@ -79,6 +79,8 @@ def _belonging(reader: StoreReader, start: list[str]) -> Callable[[list[str]], b
 
     def belongs(steps: list[str]) -> bool:
         match steps[1:]:
+            case ["rollout", rollout, "atif.json"]:  # its text a second time: only for the one that was named
+                return kind == "rollout" and rollout in rollouts
             case ["rollout", rollout, *_]:
                 return rollout in rollouts
             case ["pair", *pair]:
@@ -105,7 +107,7 @@ def write_bundle(
     store: Path,
     start: str,
     out: Path,
-    told: Callable[[int, int], None] = lambda *_: None,
+    told: Callable[[int, int], None] | None = None,
 ) -> Bundle:
     """Write the pages about one thing to a new or empty folder. `index.html` is the first.
 
@@ -136,7 +138,8 @@ def write_bundle(
         out.mkdir(parents=True, exist_ok=True)
         (out / links.names[address]).write_bytes(content)
         written += 1
-        told(written, len(links.waiting))
+        if told is not None:
+            told(written, len(links.waiting))
     (out / "index.html").write_bytes((out / first).read_bytes())  # links to the first page lead to its own name
     for name in ASSETS:
         (out / name).write_bytes(asset(name))

@@ -199,9 +199,9 @@ def two_runs_page(view: View) -> Page:
         body += _changed(view, "Shared tasks, the most changed first", "First run, #Second run", rows)
     else:
         body.append(Statement(text="The two runs share no task in these parts. Choose other parts above."))
-    made = [report_of(run).get("library") for run in runs]
-    if all(isinstance(one, dict) for one in made) and made[0]["name"] == made[1]["name"]:
-        versions = {side: one["version"] for side, one in zip(("before", "after"), made, strict=True)}
+    made = [one for run in runs if isinstance(one := report_of(run).get("library"), dict)]
+    if len(made) == 2 and made[0]["name"] == made[1]["name"]:
+        versions = {"before": made[0]["version"], "after": made[1]["version"]}
         address = view.to("library", made[0]["name"], "diff", **versions)
         body.append(element("p", link("What differs between the lessons that they made", address)))
     if differ := _settings_that_differ(runs):
