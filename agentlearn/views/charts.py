@@ -210,19 +210,6 @@ class DumbbellRow(Value):
         change = self.after - self.before
         return change if abs(change) > 1e-9 else 0.0
 
-    def marks(self, scale: Scale) -> tuple[Html, ...]:
-        """Both scores and the line between them."""
-        start, end = scale.at(self.before), scale.at(self.after)
-        return (
-            _level(start, end, "up" if self.difference > 0 else "down"),
-            element("circle", class_="from", cx=percent(start), cy="50%", r=5),
-            element("circle", class_="to", cx=percent(end), cy="50%", r=5),
-        )
-
-
-_MOST_DRAWN = 20
-"""Half of the number of rows in a drawing that is saved."""
-
 
 class Dumbbell(Value):
     """A chart of scores before and after. The renderer sorts the rows."""
@@ -239,7 +226,10 @@ class Dumbbell(Value):
 
     def html(self, mark: str) -> Html:
         """The part as HTML: a table of the changed rows, largest gain first, and the names of the others."""
-        scale, changed = self._scale(), self._changed()
+        scale = scale_of(
+            [end for row in self.rows for end in (row.before, row.after)] or [0.0, 1.0], start=3.0, end=97.0
+        )
+        changed = sorted((row for row in self.rows if row.difference), key=lambda row: (-row.difference, row.label))
         same = [row for row in self.rows if not row.difference]
         gains, losses = sum(row.difference > 0 for row in changed), sum(row.difference < 0 for row in changed)
         first, last = len(changed), 0
@@ -274,31 +264,6 @@ class Dumbbell(Value):
         )
         return figure("chart dumbbell", self.caption, content, mark=mark)
 
-    def picture(self) -> Picture:
-        """The changed rows as a drawing: the largest gains and losses, and how many are left out."""
-        scale, changed = self._scale(), self._changed()
-        left_out = len(changed) - 2 * _MOST_DRAWN
-        shown = changed if left_out <= 0 else [*changed[:_MOST_DRAWN], *changed[-_MOST_DRAWN:]]
-        rows: list[list[Html | None]] = [
-            [
-                words_at(row.label, 0, 17, "strong", most=32),
-                _plotted(scale.grid(zero=False), *row.marks(scale)),
-                words_at(f"{decimal(row.before)} → {decimal(row.after)}", "85%", 17, anchor="end", most=20),
-                words_at(signed(row.difference), "100%", 17, "strong", anchor="end", most=12),
-            ]
-            for row in shown
-        ]
-        if left_out > 0:
-            rows.insert(_MOST_DRAWN, [words_at(f"{left_out} more with smaller differences", 0, 17, most=60)])
-        return _rows_drawn(rows, 26, scale.axis(sign=False))
-
-    def _scale(self) -> Scale:
-        ends = [end for row in self.rows for end in (row.before, row.after)]
-        return scale_of(ends or [0.0, 1.0], start=3.0, end=97.0)
-
-    def _changed(self) -> list[DumbbellRow]:
-        return sorted((row for row in self.rows if row.difference), key=lambda row: (-row.difference, row.label))
-
     def _key(self) -> Html:
         dots = [
             element(
@@ -327,7 +292,15 @@ class Dumbbell(Value):
         )
         body: list[Html] = []
         for row in rows:
-            plot = element("svg", scale.grid(zero=False) if whole else None, *row.marks(scale), aria_hidden="true")
+            start, end = scale.at(row.before), scale.at(row.after)
+            plot = element(
+                "svg",
+                scale.grid(zero=False) if whole else None,
+                _level(start, end, "up" if row.difference > 0 else "down"),
+                element("circle", class_="from", cx=percent(start), cy="50%", r=5),
+                element("circle", class_="to", cx=percent(end), cy="50%", r=5),
+                aria_hidden="true",
+            )
             cells = (
                 element("th", element("bdi", row.label), small(row.sub) if whole else None, scope="row"),
                 element("td", plot, class_="plot"),

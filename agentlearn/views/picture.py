@@ -4,12 +4,12 @@ import re
 import textwrap
 from importlib.resources import files
 
-from agentlearn.views.charts import Bars, Dumbbell, Forest, words_at
+from agentlearn.views.charts import Bars, Forest, words_at
 from agentlearn.views.figure import named
 from agentlearn.views.lines import LineChart, Scatter
 from agentlearn.views.markup import element, raw
 
-CHARTS = (Bars, Dumbbell, Forest, LineChart, Scatter)
+CHARTS = (Bars, Forest, LineChart, Scatter)
 """The parts of pages that can be saved as a file."""
 WIDTH, _MARGIN, _LINE = 760, 20, 16
 """Width of a drawing in pixels, the margin around it, and the height of a line of text."""
@@ -21,8 +21,6 @@ line.zero { stroke: {muted}; stroke-width: 1.5; } line.leader { stroke: {muted};
 line.margin { stroke: {accent}; stroke-width: 1.5; stroke-dasharray: 4 4; }
 line.whisker, .cap { stroke: {ink}; stroke-width: 2; } .shape { fill: {ink}; stroke: {paper}; stroke-width: 1.5; }
 .track { stroke: {faint}; stroke-width: 10; } .bar { stroke: {accent}; stroke-width: 10; }
-.up { stroke: {good}; stroke-width: 2.5; } .down { stroke: {bad}; stroke-width: 2.5; }
-.from { fill: {paper}; stroke: {ink}; stroke-width: 2; } .to { fill: {ink}; }
 .stroke { stroke-width: 2; } .series line.whisker { stroke-width: 1.5; opacity: .55; }
 """
 _KINDS = {"good": "good", "bad": "bad", "held": "accent", "open": "muted"} | {
@@ -32,7 +30,7 @@ _KINDS = {"good": "good", "bad": "bad", "held": "accent", "open": "muted"} | {
 _HOLLOW = {"open", "s4", "s5", "s6", "s7"}
 
 
-def svg_file(chart: Bars | Dumbbell | Forest | LineChart | Scatter, mark: str) -> str:
+def svg_file(chart: Bars | Forest | LineChart | Scatter, mark: str) -> str:
     """A chart as the text of an SVG file. mark: a label in its caption, such as `simulated`."""
     caption, (drawing, height) = named(chart.caption, mark), chart.picture()
     top = _MARGIN + _LINE
