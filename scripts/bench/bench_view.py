@@ -141,10 +141,10 @@ def measure(chosen: argparse.Namespace) -> Found:
             found = _measured(pages, chosen.rounds)
         else:
             with _inspect_view(chosen.inspect, Path(folder, "logs")) as viewer:
-                shows = "document.body && /0\\.[01] word/.test(document.body.innerText)"
-                pages["inspect, 1,000 attempts"] = (f"{viewer}/log-{MANY}.eval", "about:blank", shows)
+                shows = "document.body && document.body.innerText.includes('0.{} word')"
+                pages["inspect, 1,000 attempts"] = (f"{viewer}/log-{MANY}.eval", "about:blank", shows.format(0))
                 long = f"{viewer}/log-{LONG}.eval/samples/sample/1/1/messages"
-                pages["inspect, 5,000 messages"] = (long, "about:blank", shows)
+                pages["inspect, 5,000 messages"] = (long, "about:blank", shows.format(1))  # the head has the first one
                 found = _measured(pages, chosen.rounds)
         server.should_exit = True
     rows = tuple(Row(name=name, figures=figures) for name, figures in found.items())
