@@ -72,13 +72,13 @@ def view(
             start = f"/rollout/{rollouts[0]}" if len(rollouts) == 1 else f"/live/{SESSIONS}"
         with read_store(store) as reader:
             start = start or address_of(reader, frozenset(LibraryStore(store / "libraries").names()), what)
-            if bundle is not None:
-                done = write_bundle(reader, store, start, bundle, _progress())
-                document = {"bundle": str(bundle), "files": done.files, "index": str(done.index)}
-                more = f"; {done.left_out:,} more pages were left out, name less" if done.left_out else ""
-                line = f"wrote {done.files:,} files; open {done.index}{more}"
-                print_result({**document, "left_out": done.left_out}, [line], json=json)
-                return
+        if bundle is not None:
+            done = write_bundle(store, start, bundle, _progress())
+            document = {"bundle": str(bundle), "files": done.files, "index": str(done.index)}
+            more = f"; {done.left_out:,} more pages were left out; name one attempt or task" if done.left_out else ""
+            line = f"wrote {done.files:,} files; open {done.index}{more}"
+            print_result({**document, "left_out": done.left_out}, [line], json=json)
+            return
         listener = free_port(host, port)
         site = Site(store.absolute(), listener.getsockname()[1], host, read_only)
         if json:

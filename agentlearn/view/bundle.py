@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,13 +11,15 @@ from urllib.parse import parse_qsl, urlencode
 
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.library import LibraryStore
-from agentlearn.store import StoreReader
+from agentlearn.store import StoreReader, read_store
 from agentlearn.view.page import ASSETS, Page, View, asset, rendered
 from agentlearn.view.routes import file_of
 from agentlearn.views.table import Paragraph
 
 MOST_FILES = 20_000
 """Files in one bundle. What links to more is text."""
+HELD_S = 5.0
+"""How long the store is read at a time."""
 _ASKED = frozenset({"first", "phase", "show", "task", "at", "before", "after", "stage", "save"})
 """What the address of a page in a bundle may ask. Searches and choices of a form need the server."""
 
@@ -102,45 +105,49 @@ def _file_name(path: str, address: str, what: str) -> str:
     return f"{words}-{hashlib.sha256(address.encode()).hexdigest()[:12]}{ending}"
 
 
-def write_bundle(
-    reader: StoreReader,
-    store: Path,
-    start: str,
-    out: Path,
-    told: Callable[[int, int], None] | None = None,
-) -> Bundle:
+def write_bundle(store: Path, start: str, out: Path, told: Callable[[int, int], None] | None = None) -> Bundle:
     """Write the pages about one thing to a new or empty folder. `index.html` is the first.
 
     start: the address of its first page, as `address_of` returns it. told: called after each file with the number of
-    files that are written, and of those that are known to follow. Only addresses are kept in memory. Raises
-    ConfigError for a folder that is not empty, and for a start that names nothing; OSError.
+    files that are written, and of those that are known to follow. Only addresses are kept in memory, and the store is
+    let go every few seconds, for others that want to write. Raises ConfigError for a folder that is not empty, and for
+    a start that names nothing; StoreError, OSError.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(
             f"--bundle {str(out)!r} is there already; name a new or an empty folder", code="bundle_exists"
         )
-    reader, libraries = reader.remembering(), LibraryStore(store / "libraries")
+    libraries, written = LibraryStore(store / "libraries"), 0
     path, _, query = start.partition("?")
-    links, written = _Files(reader, path), 0
+    with read_store(store) as reader:
+        links = _Files(reader, path)
     first = links.to(path, dict(parse_qsl(query)))
     while links.waiting:
-        address = links.waiting.popleft()
-        path, _, query = address.partition("?")
-        view = View(reader, libraries, links, path, dict(parse_qsl(query)))
-        try:
-            found = file_of(view)
-            assert found is not None
-            content = found.content
-        except AgentlearnError as error:  # such as a link to what the store no longer holds
-            if not written:
-                raise
-            content = rendered(Page("This is not here", (Paragraph(text=str(error)),)), view).encode("utf-8", "replace")
-        out.mkdir(parents=True, exist_ok=True)
-        (out / links.names[address]).write_bytes(content)
-        written += 1
-        if told is not None:
-            told(written, len(links.waiting))
+        with read_store(store) as reader:
+            remembering, let_go = reader.remembering(), time.monotonic() + HELD_S
+            while links.waiting and time.monotonic() < let_go:
+                address = links.waiting.popleft()
+                path, _, query = address.partition("?")
+                content = _content(View(remembering, libraries, links, path, dict(parse_qsl(query))), whole=not written)
+                out.mkdir(parents=True, exist_ok=True)
+                (out / links.names[address]).write_bytes(content)
+                written += 1
+                if told is not None:
+                    told(written, len(links.waiting))
     (out / "index.html").write_bytes((out / first).read_bytes())  # links to the first page lead to its own name
     for name in ASSETS:
         (out / name).write_bytes(asset(name))
     return Bundle(out / "index.html", written + 1 + len(ASSETS), len(links.left_out))
+
+
+def _content(view: View, *, whole: bool) -> bytes:
+    """The file of an address. whole: raise AgentlearnError where it fails, and do not write a page that says why."""
+    try:
+        found = file_of(view)
+        assert found is not None
+    except AgentlearnError as error:  # such as a link to what the store no longer holds
+        if whole:
+            raise
+        page = Page("This is not here", (Paragraph(text=str(error)),))
+        return rendered(page, view).encode("utf-8", "replace")
+    return found.content
