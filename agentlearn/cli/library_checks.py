@@ -1,6 +1,6 @@
 """`agentlearn library audit`, `card`, `effects` and `prune`: how good the lessons are, and which not to show."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _ENDINGS = (".json", ".jsonl", ".md", ".markdown", ".txt", ".yaml", ".yml")
-_LESSON_SHOWN = 160
 
 
 def library_audit(
@@ -51,6 +50,7 @@ def library_audit(
     from agentlearn.data import read_tasks
     from agentlearn.library.audit import KnownTasks, LibraryAudit
     from agentlearn.library.model_checks import contradictions
+    from agentlearn.views.lesson_origins import audit_lines
 
     if not 0 <= threshold <= 100:
         raise LibraryError(
@@ -63,7 +63,7 @@ def library_audit(
         pairs = run_async(lambda: asked_model(model, "audit", lambda client: contradictions(texts, client)))
         audit = audit.with_contradictions(pairs, "the model says: ")
     failing = audit.failing(threshold)
-    print_result(_audit_json(audit, threshold), _audit_lines(what, audit, threshold), json=json)
+    print_result(_audit_json(audit, threshold), audit_lines(what, audit, threshold), json=json)
     if failing:
         removal = "remove what does not help"
         if not _is_file(what) and "@" not in what:
@@ -149,17 +149,6 @@ async def asked_model(model: str, purpose: str, ask: "Callable[[Model], Awaitabl
         context = CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions()))
         unit = WorkUnit(context, "probe", purpose, derive_seed(purpose, model))
         return await ask(endpoint.client(unit))
-
-
-def _audit_lines(what: str, audit: "LibraryAudit", threshold: int) -> Iterator[str]:
-    found = sorted((one for one in audit.lessons if one.findings), key=lambda one: one.score)
-    for one in found:
-        lesson, status = one.lesson, f" ({one.lesson.status})" if one.lesson.status else ""
-        text = lesson.text if len(lesson.text) <= _LESSON_SHOWN else lesson.text[:_LESSON_SHOWN] + "…"
-        findings = "\n".join(f"{found.code} -{found.weight}: {found.sentence}; {found.fix}" for found in one.findings)
-        yield block(f"{text}\n{findings}", f"{one.score:>4}  {lesson.name[:12]}{status}  ", "      ")
-    size = f"{count_words(len(audit.lessons), 'lesson')}, {len(found)} with findings"
-    yield f"{what}: score {audit.score} of 100; {size}, {len(audit.failing(threshold))} below {threshold}"
 
 
 def _audit_json(audit: "LibraryAudit", threshold: int) -> dict[str, Any]:

@@ -158,12 +158,14 @@ def store_snapshot(
 def store_export(
     *,
     form: Annotated[
-        Literal["parquet", "openai-jsonl", "trl-jsonl", "trl-grpo", "trl-sft", "trl-dpo"],
+        Literal["parquet", "atif", "openai-jsonl", "trl-jsonl", "trl-grpo", "trl-sft", "trl-dpo"],
         Parameter(
-            name="--format", help="parquet: all tables, complete; openai-jsonl: chat messages; the others: for TRL."
+            name="--format",
+            help="parquet: all tables, complete; atif: one file per rollout in the Agent Trajectory Interchange Format;"
+            " openai-jsonl: chat messages; the others: for TRL.",
         ),
     ],
-    out: Annotated[Path, Parameter(help="File to write; for parquet a folder.")],
+    out: Annotated[Path, Parameter(help="File to write; for parquet and atif a folder.")],
     run: Annotated[str | None, Parameter(help="Only rollouts of this run; the start of its id is enough.")] = None,
     phase: Annotated[str | None, Parameter(help="Only rollouts of this phase, such as epoch-1.")] = None,
     domain: Annotated[str | None, Parameter(help="Only rollouts of this domain.")] = None,
@@ -172,9 +174,9 @@ def store_export(
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
-    """Write stored rollouts as Parquet, as OpenAI chat messages, or in a format for TRL."""
+    """Write stored rollouts as Parquet, as ATIF, as OpenAI chat messages, or in a format for TRL."""
     from agentlearn.config.outputs import Outputs
-    from agentlearn.formats import export_lines
+    from agentlearn.formats import export_atif, export_lines
     from agentlearn.store import Selection, read_store
 
     with read_store(store) as reader:
@@ -182,6 +184,8 @@ def store_export(
         chosen = Selection(identity, phase, domain, outcome, min_reward)
         if form == "parquet":
             count = next(one.rows for one in reader.export_tables(chosen, out) if one.table == "trajectory")
+        elif form == "atif":
+            count = export_atif(reader, chosen, out)
         else:
             outputs = Outputs(store)
             outputs.refuse_others(out)

@@ -1,16 +1,21 @@
 """`agentlearn view`."""
 
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption, StoreOption
-from agentlearn.cli.output import console, print_json
+from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import ConfigError, MissingExtra
 
 _INSTALL = "pip install 'agentlearn-lib[serve]'"
+_PROGRESS_S = 5.0
 
 
 def view(
@@ -18,7 +23,7 @@ def view(
         str,
         Parameter(
             help="A run, a comparison, a rollout, RUN/TASK@PHASE, or a library: NAME or NAME@X. The start of an id is"
-            " enough. Default: the list of runs.",
+            " enough. Or a file or folder with sessions of a coding agent, such as ATIF. Default: the list of runs.",
             show_default=False,
         ),
     ] = "",
@@ -28,11 +33,12 @@ def view(
         Path | None, Parameter(help="Write the pages about it to this folder, as files to share, and stop.")
     ] = None,
     read_only: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Show pages only; nobody can approve, edit or rate.")
+        bool,
+        Parameter(negative="", show_default=False, help="Only show pages, without forms that change things."),
     ] = False,
-    port: Annotated[int, Parameter(help="Port to listen at. 0: a free one.")] = 0,
+    port: Annotated[int, Parameter(help="Port to listen on; 0 takes a free one.")] = 0,
     host: Annotated[
-        str, Parameter(help="Address to listen at. Another one than this machine's own lets other machines connect.")
+        str, Parameter(help="Address to listen on. With any but 127.0.0.1, other machines can connect.")
     ] = "127.0.0.1",
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
@@ -46,7 +52,7 @@ def view(
     from agentlearn.store import read_store
 
     if not 0 <= port <= 65_535:
-        raise ConfigError(f"--port {port!r} is no port; give a number from 0 to 65535", code="bad_port")
+        raise ConfigError(f"--port is {port!r}; give a number from 1 to 65535, or 0 for any free port", code="bad_port")
     try:
         from agentlearn.view.bundle import write_bundle
         from agentlearn.view.routes import address_of
@@ -55,24 +61,44 @@ def view(
         if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "anyio"}:
             raise
         raise MissingExtra(f"agentlearn view needs {error.name!r}, which is not installed: {_INSTALL}") from error
-    with read_store(store) as reader:
-        names = frozenset(LibraryStore(store / "libraries").names())
-        start = address_of(reader, names, what)
+    with ExitStack() as stack:
+        start = ""
+        if what.endswith((".json", ".jsonl")) or ("/" in what and Path(what).exists()):
+            from agentlearn.recorder.sessions import SESSIONS, record_whole
+
+            # sessions of another program, to look at and not to keep
+            store, read_only = Path(stack.enter_context(TemporaryDirectory(prefix="agentlearn-view-"))), True
+            rollouts = record_whole(Path(what), store)
+            start = f"/rollout/{rollouts[0]}" if len(rollouts) == 1 else f"/live/{SESSIONS}"
+        with read_store(store) as reader:
+            start = start or address_of(reader, frozenset(LibraryStore(store / "libraries").names()), what)
         if bundle is not None:
-            written = write_bundle(reader, store, start, bundle)
-            if json:
-                print_json({"bundle": str(bundle), "files": len(written), "index": str(written[0])})
-            else:
-                console().print(f"wrote {len(written):,} files; open {written[0]}")
+            done = write_bundle(store, start, bundle, _progress())
+            document = {"bundle": str(bundle), "files": done.files, "index": str(done.index)}
+            more = f"; {done.left_out:,} more pages were left out; name one attempt or task" if done.left_out else ""
+            line = f"wrote {done.files:,} files; open {done.index}{more}"
+            print_result({**document, "left_out": done.left_out}, [line], json=json)
             return
-    listener = free_port(host, port)
-    site = Site(store.absolute(), listener.getsockname()[1], host, read_only)
-    if json:
-        print_json({"address": site.link(start), "port": site.port, "read_only": read_only})
-    else:
-        out = console()
-        out.print(f"open this address in a browser: {site.link(start)}")
-        if not is_loopback(host):
-            out.print(f"caution: other machines can connect to {host}; whoever has the address can read the store")
-        out.print("Ctrl-C ends it; whoever has the address can use it until then")
-    serve(site, listener)
+        listener = free_port(host, port)
+        site = Site(store.absolute(), listener.getsockname()[1], host, read_only)
+        if json:
+            print_json({"address": site.link(start), "port": site.port, "read_only": read_only})
+        else:
+            out = console()
+            out.print(f"open this address in a browser: {site.link(start)}")
+            if not is_loopback(host):
+                out.print(f"caution: other machines can reach {host}. Anyone who has this address can read the store.")
+            out.print("Press Ctrl-C to stop. Keep the address to yourself: it holds the token that opens the pages.")
+        serve(site, listener)
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Print how far a bundle is, every few seconds."""
+    out, last = console(to_stderr=True), [time.monotonic()]
+
+    def told(written: int, waiting: int) -> None:
+        if time.monotonic() - last[0] > _PROGRESS_S:
+            last[0] = time.monotonic()
+            out.print(f"{written:,} pages written, {waiting:,} known to follow")
+
+    return told

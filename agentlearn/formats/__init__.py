@@ -3,17 +3,19 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from agentlearn.formats.atif import export_atif
     from agentlearn.formats.export import LineFormat, export_lines
     from agentlearn.formats.import_logs import Imported, import_file
 
 _HOMES = {
     "Imported": "agentlearn.formats.import_logs",
     "LineFormat": "agentlearn.formats.export",
+    "export_atif": "agentlearn.formats.atif",
     "export_lines": "agentlearn.formats.export",
     "import_file": "agentlearn.formats.import_logs",
 }
 
-__all__ = ["Imported", "LineFormat", "export_lines", "import_file"]
+__all__ = ["Imported", "LineFormat", "export_atif", "export_lines", "import_file"]
 
 
 def __getattr__(name: str) -> object:

@@ -92,13 +92,14 @@ def to_chat(messages: bytes) -> Chat:
         chat.append({"role": "system", "content": instructions})
     for message in found:
         if isinstance(message, ModelResponse):
-            chat.append(_assistant(message))
+            chat.append(assistant_message(message))
         else:
-            chat.extend(_request_message(part) for part in message.parts)
+            chat.extend(request_message(part) for part in message.parts)
     return chat
 
 
-def _request_message(part: ModelRequestPart) -> dict[str, Any]:
+def request_message(part: ModelRequestPart) -> dict[str, Any]:
+    """One part of a request as a message of the chat format. Raises DataError for a part that it cannot express."""
     match part:
         case SystemPromptPart():
             return {"role": "system", "content": part.content}
@@ -128,7 +129,8 @@ def _content_part(content: UserContent) -> dict[str, Any]:
             raise _not_chat(type(content).__name__)
 
 
-def _assistant(response: ModelResponse) -> dict[str, Any]:
+def assistant_message(response: ModelResponse) -> dict[str, Any]:
+    """An answer of a model as a message of the chat format, without thinking. Raises DataError, see above."""
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     for part in response.parts:

@@ -6,6 +6,7 @@ is used.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, nullcontext
@@ -56,6 +57,8 @@ _CUT_OFF = "cut off at what was left of the limit of the run"
 """Error of a recorded reply that is not used because the budget had cut it off."""
 _DENSEST = 8
 """A text has at least one token for this many times the size of a usual token."""
+_LEARNING = frozenset({"summarise", "compare", "consolidate"})
+"""Stages whose requests are stored; those of others are in the messages of their rollouts."""
 _SHORT_BYTES = 256
 """A text of this size can have any number of tokens."""
 
@@ -450,6 +453,7 @@ class ModelCall:
             error=unused,
             response=ModelMessagesTypeAdapter.dump_json([response]).decode(),
             request_hash=self.hash,
+            asked=_as_json(self.messages) if unit.stage in _LEARNING else "",
             tokens_in=usage.tokens_in,
             tokens_cached=usage.tokens_cached,
             tokens_out=usage.tokens_out,
@@ -503,6 +507,10 @@ class ModelCall:
         if garbled:
             return EndpointError(f"{where} sent a reply that cannot be read {words}", code=GARBLED)
         return EndpointError(f"{where} could not be used {words}", code="endpoint_broken")
+
+
+def _as_json(messages: Sequence[ModelMessage]) -> str:
+    return json.dumps(ModelMessagesTypeAdapter.dump_python(list(messages), mode="json"))
 
 
 def _kind_of_failure(error: Exception) -> str:

@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from weakref import WeakSet
 
 from opentelemetry.trace import Tracer, TracerProvider
+from pydantic import Field
 from pydantic_ai.capabilities import AbstractCapability, Instrumentation
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
@@ -54,6 +55,8 @@ class CallRecord(Value):
     """JSON of pydantic-ai's `ModelResponse`, or the tool's text."""
     request_hash: str = ""
     """Hash of the request; part of the id."""
+    asked: str = Field(default="", exclude_if=lambda text: not text)
+    """JSON of the messages that were sent, of calls whose messages no rollout keeps. `StoreReader.asked` reads it."""
     tokens_in: int = 0
     tokens_cached: int = 0
     tokens_out: int = 0

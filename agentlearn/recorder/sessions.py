@@ -38,7 +38,7 @@ from pydantic_ai.messages import (
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError, EndpointError
-from agentlearn.formats.session_files import AgentSession, Entry, Reading
+from agentlearn.formats.session_files import MAX_TEXT, AgentSession, Entry, Reading
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
@@ -53,7 +53,7 @@ from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.transcript import cut
 from agentlearn.store import open_store
 from agentlearn.text import storable
-from agentlearn.types.ids import content_hash, derive_seed, new_run_id
+from agentlearn.types.ids import RolloutId, content_hash, derive_seed, new_run_id
 from agentlearn.types.task import SESSION, Task
 from agentlearn.types.trajectory import STATUS
 from agentlearn.types.value import Value
@@ -119,9 +119,9 @@ class Attempt:
         shown = {"asked": asked, "said": cut(said, _SHOWN_WORDS), "commands": commands, "next": following}
         return storable(json.dumps(shown, ensure_ascii=False, indent=1))
 
-    def messages(self) -> list[ModelMessage]:
-        """Return it as messages of pydantic-ai. Texts of a long one are cut, each to the same length."""
-        longest = max(200, _ATTEMPT_CHARACTERS // max(1, len(self.entries)))
+    def messages(self, characters: int = _ATTEMPT_CHARACTERS) -> list[ModelMessage]:
+        """Return it as messages of pydantic-ai. Texts of a longer one are cut, each to the same length."""
+        longest = max(200, characters // max(1, len(self.entries)))
         messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(content=self.asked)])]
         for one in self.entries:
             text, last = cut(one.text, longest), messages[-1]
@@ -132,6 +132,8 @@ class Attempt:
                     tool_name=one.tool, content=text, tool_call_id=one.call or "none", metadata=metadata
                 )
                 messages.append(ModelRequest(parts=[result]))
+            elif one.kind == "user":  # only in a whole session
+                messages.append(ModelRequest(parts=[UserPromptPart(content=text)]))
             elif one.kind in {"model", "call"}:
                 part = TextPart(text) if one.kind == "model" else ToolCallPart(one.tool, text, one.call or "none")
                 if isinstance(last, ModelResponse):
@@ -157,6 +159,24 @@ def attempts_of(session: AgentSession) -> list[Attempt]:
         if number + 1 < len(found):
             one.following = found[number + 1].asked
     return [one for one in found if any(entry.kind in {"model", "call"} for entry in one.entries)]
+
+
+def record_whole(path: Path, store: Path) -> list[RolloutId]:
+    """Record the sessions of a file or a folder in a store, each as one conversation to look at. Blocks.
+
+    Raises ConfigError when there is no such file, or no session in it; StoreError.
+    """
+    if not path.exists():
+        raise ConfigError(f"there is no file {str(path)!r}; check the path", code="no_file")
+    reading, rollouts = Reading(path), list[RolloutId]()
+    with Recorder(SESSIONS, store) as recorder:
+        for session in reading:
+            asks = session.entries[0].kind == "user"
+            whole = Attempt(session, 0, session.entries[0].text if asks else "", session.entries[int(asks) :])
+            messages = whole.messages(MAX_TEXT * len(session.entries))
+            rollouts.append(recorder.record_sync(messages, episode=session.id, model=session.model or None))
+    _found(path, reading, Counter(), Counter())  # refuses what holds no session
+    return rollouts
 
 
 class _Check(BaseModel):

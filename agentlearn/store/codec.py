@@ -406,6 +406,11 @@ class SummaryEntry(Value):
     summary: Summary
 
 
+def request_key(call: str) -> str:
+    """The hash under which the request of a model call is stored."""
+    return content_hash("request", call)
+
+
 EntryValue = Annotated[
     CallRecord | RolloutEntry | SummaryEntry | LiveRunEntry | LibraryEntry | LiveEntry | FeedbackEntry | DecisionEntry,
     Field(discriminator="kind"),
@@ -431,7 +436,9 @@ def rows_of_entry(value: EntryValue) -> RowGroup:
     """The rows of an entry. Raises StoreError for values that cannot be stored."""
     match value:
         case CallRecord():
-            return (row("journal", **value.model_dump(exclude={"at"}), recorded_at=value.at),)
+            call = row("journal", **value.model_dump(exclude={"at", "asked"}), recorded_at=value.at)
+            asked = row("blob", hash=request_key(value.id), kind="request", name=value.run, body=value.asked)
+            return (call, asked) if value.asked else (call,)
         case RolloutEntry():
             return trajectory_rows(value.trajectory, value.messages.encode())
         case SummaryEntry():

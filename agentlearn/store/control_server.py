@@ -21,6 +21,7 @@ from pydantic import Field, FiniteFloat, ValidationError
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreError
 from agentlearn.log import get_log
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.store.parquet import TableDrafts, nothing_selected, remove_drafts
 from agentlearn.store.queries import Query, Selection
 from agentlearn.store.reader import Parameter, QuerySource
@@ -38,7 +39,8 @@ REPLY_TIMEOUT_S = 60.0
 """Time limit for each later reply with rows."""
 TABLES_TIMEOUT_S = 1_800.0
 """Time limit for writing table files."""
-DIALECT = content_hash("control", 4, {query.name: query.value for query in Query})
+_QUERIES: dict[str, Query | PageQuery] = {query.name: query for query in (*Query, *PageQuery)}
+DIALECT = content_hash("control", 4, {name: query.value for name, query in _QUERIES.items()})
 """Version of the protocol: a hash over the names and SQL of all queries. Both ends must have the same one."""
 _LENGTH = struct.Struct("<I")
 _MAX_CONCURRENT = 4
@@ -222,16 +224,23 @@ class ControlServer:
             if question.kind != "query":
                 texts = question.kind == "texts"
                 return _Reply(drafts=self._source.draft_tables(question.selection, texts=texts))
-            if question.query not in Query.__members__:
+            if question.query not in _QUERIES:
                 return _Reply(code="unknown_query", message=f"there is no query {question.query!r}")
-            rows = self._source.rows(Query[question.query], question.parameters)
+            rows = self._source.rows(_QUERIES[question.query], question.parameters)
             return _Reply(rows=rows, live=tuple(sorted(self._source.live)))
         except AgentlearnError as error:
             return _Reply(code=error.code, message=str(error))
 
 
 class StoreNotAnswering(Exception):
-    """Raised when no process of this user answers on the store's socket with the same protocol version."""
+    """Raised when no process of this user answers on the store's socket with the same protocol version.
+
+    absent: whether nobody listens there, as while a process opens the store or closes it.
+    """
+
+    def __init__(self, words: str, *, absent: bool) -> None:
+        super().__init__(words)
+        self.absent = absent
 
 
 class RemoteSource:
@@ -249,9 +258,10 @@ class RemoteSource:
             question = Question(kind="query", dialect=DIALECT, query=Query.RUN.name, parameters=("",))
             self._ask(question, FIRST_ANSWER_TIMEOUT_S)
         except (OSError, _FrameError, ValueError, StoreError) as error:
-            raise StoreNotAnswering(str(error)) from error
+            absent = isinstance(error, FileNotFoundError | ConnectionError | _FrameError)
+            raise StoreNotAnswering(str(error), absent=absent) from error
 
-    def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+    def rows(self, query: Query | PageQuery, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
         """The rows of a query, with text still escaped. Raises StoreError, StoreDamaged."""
         given = tuple(one if one is None or isinstance(one, str | int | float) else tuple(one) for one in parameters)
         question = Question(kind="query", dialect=DIALECT, query=query.name, parameters=given)

@@ -214,11 +214,12 @@ STAGING = "staging"
 class Database:
     """A store's database, attached and locked from construction to `close`.
 
-    Raises StoreLocked, UnknownSchema, StoreDamaged, or StoreMissing when there is no store and `create` is False.
-    Only the process that opened it may use it: in a forked child every use raises StoreError.
+    reads: it is opened for a moment, to read; others wait for it, see `StoreLock`. Raises StoreLocked, UnknownSchema,
+    StoreDamaged, or StoreMissing when there is no store and `create` is False. Only the process that opened it may use
+    it: in a forked child every use raises StoreError.
     """
 
-    def __init__(self, directory: Path, *, create: bool) -> None:
+    def __init__(self, directory: Path, *, create: bool, reads: bool = False) -> None:
         if int(duckdb.__version__.partition(".")[0]) < OLDEST_DUCKDB:  # 1 has no appenders
             raise StoreError(
                 f"the store needs DuckDB {OLDEST_DUCKDB} or newer, which appends rows in batches, and found"
@@ -241,7 +242,7 @@ class Database:
             try:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 refuse_links(directory)
-                self._lock = StoreLock(directory)
+                self._lock = StoreLock(directory, reads=reads)
                 undo.callback(self._lock.release)
                 finish_erasure(directory)
                 shutil.rmtree(self.staging, ignore_errors=True)

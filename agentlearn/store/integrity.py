@@ -114,7 +114,7 @@ def check_store(directory: Path) -> StoreReport:
     """Return a report on everything in a store. Raises StoreLocked; StoreMissing when the directory holds no store."""
     if not (directory / DATABASE).exists() and not (directory / WATERMARK).exists():
         raise StoreMissing(f"there is no store at {str(directory)!r}; a run makes one, or pass another --store DIR")
-    lock = StoreLock(directory)
+    lock = StoreLock(directory, reads=True)
     try:
         return _report(directory)
     finally:

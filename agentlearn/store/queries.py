@@ -42,20 +42,20 @@ JUDGED = f"""
 # `RolloutOutcome` and `Trajectory.reward` in SQL. Feedback on a rollout that failed does not change them.
 _OUTCOME = f"""CASE WHEN failure_boundary IS NULL THEN outcome
          WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 'failed' ELSE 'undecided' END"""
-_TRAJECTORY = f"""
+COUNTED = f"""
     SELECT * REPLACE (
       {_OUTCOME} AS outcome, CASE WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 0.0 ELSE reward END AS reward
     ) FROM ({JUDGED})
 """
 # Rows are never updated. Where an id can have several rows, these subqueries pick the valid one.
-_LATEST_RUNS = """
+LATEST_RUNS = """
     SELECT * EXCLUDE (happened_at, seq),
            epoch_us(happened_at) AS at,
            epoch_us(min(happened_at) OVER (PARTITION BY run)) AS started_at
     FROM run_event
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY seq DESC, happened_at DESC) = 1
 """
-_CALLS = """
+FIRST_CALLS = """
     SELECT * REPLACE (epoch_us(recorded_at) AS recorded_at) FROM journal WHERE run = $1
     QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq) = 1
 """
@@ -89,28 +89,9 @@ _MAKERS = """
 """
 # The rollouts that a `Selection` picks; its fields are the parameters.
 _SELECTED = f"""
-    FROM ({_TRAJECTORY}) t JOIN task k ON k.id = t.task
+    FROM ({COUNTED}) t JOIN task k ON k.id = t.task
     WHERE ($1 IS NULL OR t.run = $1) AND ($2 IS NULL OR t.phase = $2) AND ($3 IS NULL OR k.domain = $3)
       AND ($4 IS NULL OR t.outcome = $4) AND ($5 IS NULL OR t.reward >= $5)
-"""
-
-
-# The pictures and other files in the messages of the rollout $1, with the number of replies before each.
-_PICTURES = """
-    WITH message AS (
-      SELECT unnest(json_extract(messages, '$[*]')) AS one,
-             generate_subscripts(json_extract(messages, '$[*]'), 1) AS place
-      FROM trajectory_body WHERE rollout = $1 AND contains(messages, '"kind":"binary"')
-    ), piece AS (
-      SELECT place, count(*) FILTER (one->>'$.kind' = 'response') OVER (ORDER BY place) AS turn,
-             list_concat(json_extract(one, '$.parts[*].content[*]'), json_extract(one, '$.parts[*].content')) AS pieces
-      FROM message
-    ), file AS (SELECT place, turn, unnest(pieces) AS piece FROM piece)
-    SELECT row_number() OVER (ORDER BY place, rank) AS n, turn, media, length(body) * 3 // 4 AS size, body FROM (
-      SELECT place, turn, row_number() OVER () AS rank, coalesce(piece->>'$.media_type', '') AS media,
-             coalesce(piece->>'$.data', '') AS body
-      FROM file WHERE piece->>'$.kind' = 'binary'
-    )
 """
 
 
@@ -121,12 +102,12 @@ def _starting(table: str, column: str) -> str:
 class Query(StrEnum):
     """All queries of a reader by name; `value` is the SQL. Readers send nothing else to the database."""
 
-    RUNS = f"FROM ({_LATEST_RUNS}) ORDER BY started_at DESC, run DESC LIMIT $1"
-    RUN = f"FROM ({_LATEST_RUNS}) WHERE run = $1"
+    RUNS = f"FROM ({LATEST_RUNS}) ORDER BY started_at DESC, run DESC LIMIT $1"
+    RUN = f"FROM ({LATEST_RUNS}) WHERE run = $1"
 
     TRAJECTORIES = f"""
         SELECT id, phase, batch, task, g, attempt, outcome, reward, tokens_in, tokens_out, cost_usd, seconds
-        FROM ({_TRAJECTORY}) WHERE run = $1 AND ($2 IS NULL OR phase = $2)
+        FROM ({COUNTED}) WHERE run = $1 AND ($2 IS NULL OR phase = $2)
         ORDER BY min(started_at) OVER (PARTITION BY phase), batch, task, g, attempt
     """
     TRAJECTORY = f"{_WHOLE} WHERE t.id = $1"
@@ -142,7 +123,7 @@ class Query(StrEnum):
     EVALUATED = f"""
         SELECT t.id, t.run, t.task, t.g, t.attempt, t.seed, t.outcome, t.failure_code, t.failure_boundary, t.verdict,
                t.reward, t.requests, t.tokens_in, t.tokens_out, t.cost_usd, t.seconds, coalesce(s.n, 0) AS tool_calls
-        FROM ({_TRAJECTORY}) t
+        FROM ({COUNTED}) t
         LEFT JOIN (SELECT rollout, count(*) AS n FROM step WHERE kind = 'tool' GROUP BY rollout) s ON s.rollout = t.id
         WHERE t.phase = $1
         ORDER BY t.started_at, t.id
@@ -161,9 +142,9 @@ class Query(StrEnum):
 
     # Journal entries of stored rollouts are not needed for resuming.
     UNFINISHED_CALLS = f"""
-        FROM ({_CALLS}) WHERE stage <> 'rollout' OR unit NOT IN (SELECT id FROM trajectory WHERE run = $1)
+        FROM ({FIRST_CALLS}) WHERE stage <> 'rollout' OR unit NOT IN (SELECT id FROM trajectory WHERE run = $1)
     """
-    CALLS = f"FROM ({_CALLS}) WHERE unit = $2 ORDER BY kind, ordinal, id"
+    CALLS = f"FROM ({FIRST_CALLS}) WHERE unit = $2 ORDER BY kind, ordinal, id"
     # The units of work in which a run summarised and compared the rollouts of a task.
     LESSON_UNITS = """
         SELECT DISTINCT stage, unit FROM journal WHERE run = $1 AND stage IN ('summarise', 'compare') ORDER BY unit
@@ -173,7 +154,7 @@ class Query(StrEnum):
                sum(tokens_cached)::BIGINT AS tokens_cached, sum(tokens_out)::BIGINT AS tokens_out,
                coalesce(sum(cost_usd), 0.0) AS cost_usd, count(*) - count(cost_usd) AS unpriced,
                sum(seconds) AS seconds, sum(attempts - 1)::BIGINT AS retried
-        FROM ({_CALLS}) WHERE kind = 'model' GROUP BY stage ORDER BY stage
+        FROM ({FIRST_CALLS}) WHERE kind = 'model' GROUP BY stage ORDER BY stage
     """
     SUMMARIES = f"FROM ({_SUMMARIES}) ORDER BY rollout, id"
     PROPOSALS = f"FROM ({_PROPOSALS}) ORDER BY min(seq) OVER (PARTITION BY phase), batch, stage, ordinal, id"
@@ -198,10 +179,10 @@ class Query(StrEnum):
     QUARANTINED = f"FROM ({_ALL_PROPOSALS}) WHERE ended = 'quarantined' ORDER BY seq DESC, stage, ordinal, id"
     DECISIONS = "SELECT * EXCLUDE (decided_at), epoch_us(decided_at) AS at FROM decision ORDER BY seq"
 
-    COUNT_CALLS = f"SELECT count(*) AS n FROM ({_CALLS})"
+    COUNT_CALLS = f"SELECT count(*) AS n FROM ({FIRST_CALLS})"
     COUNT_SUMMARIES = f"SELECT count(*) AS n FROM ({_SUMMARIES})"
     COUNT_ROLLOUTS = f"""
-        SELECT outcome AS key, count(*) AS n FROM ({_TRAJECTORY}) WHERE run = $1 GROUP BY outcome ORDER BY key
+        SELECT outcome AS key, count(*) AS n FROM ({COUNTED}) WHERE run = $1 GROUP BY outcome ORDER BY key
     """
     COUNT_PROPOSALS = f"SELECT ended AS key, count(*) AS n FROM ({_PROPOSALS}) GROUP BY ended ORDER BY key"
 
@@ -225,7 +206,7 @@ class Query(StrEnum):
     """
     SHOWN_TO = f"""
         SELECT t.id AS rollout, t.reward
-        FROM ({_TRAJECTORY}) t JOIN library_version v ON v.version = t.library_version
+        FROM ({COUNTED}) t JOIN library_version v ON v.version = t.library_version
         WHERE list_contains(v.experiences, $1) AND NOT list_contains(t.masked, $1)
           AND (t.offered IS NULL OR list_contains(t.offered, $1))
         ORDER BY t.started_at, t.id
@@ -237,7 +218,7 @@ class Query(StrEnum):
                t.masked, t.offered, t.arm, t.reward, epoch_us(t.started_at) AS at,
                coalesce(l.name, '') AS run_name, coalesce(l.episode, '') AS episode, v.experiences,
                CASE WHEN coalesce(k.family, '') = '' THEN '' ELSE k.domain || '/' || k.family END AS family
-        FROM ({_TRAJECTORY}) t
+        FROM ({COUNTED}) t
         LEFT JOIN library_version v ON v.version = t.library_version
         LEFT JOIN live l ON l.rollout = t.id
         LEFT JOIN task k ON k.id = t.task
@@ -281,200 +262,6 @@ class Query(StrEnum):
           ELSE f.rollout NOT IN (SELECT rollout FROM live) END
     """
     IS_LIVE = "SELECT count(*) AS n FROM (SELECT 1 FROM live WHERE name = $1 LIMIT 1)"
-
-    # Parts of tables for the pages of `agentlearn.view`. Texts are cut here: no page ever holds a whole rollout.
-    PAGE_OF_RUNS = f"""
-        SELECT * EXCLUDE (settings) REPLACE (
-          CASE WHEN report IS NULL OR report = '' THEN '' ELSE CAST(json_object(
-            'delta', report->'$.delta', 'before', json_object('mean', report->'$.before.mean'),
-            'after', json_object('mean', report->'$.after.mean'), 'contrasts', report->'$.contrasts',
-            'baseline', report->'$.baseline', 'rounds', report->'$.rounds', 'pilot', report->'$.pilot',
-            'cost_usd', report->'$.cost_usd', 'wall_s', report->'$.wall_s', 'library', report->'$.library'
-          ) AS VARCHAR) END AS report
-        ), '' AS settings
-        FROM ({_LATEST_RUNS}) ORDER BY started_at DESC, run DESC LIMIT $1 OFFSET $2
-    """
-    COUNT_RUNS = "SELECT count(DISTINCT run) AS n FROM run_event"
-    PHASES = f"""
-        SELECT phase, count(*) AS rollouts, count(DISTINCT task) AS tasks, avg(reward) AS mean,
-               count(*) FILTER (outcome = 'failed') AS failed, count(*) FILTER (outcome = 'undecided') AS undecided,
-               sum(cost_usd) AS cost_usd, min(library_version) AS library
-        FROM ({_TRAJECTORY}) WHERE run = $1 GROUP BY phase ORDER BY min(started_at), phase
-    """
-    # The tasks of a run in one phase $2, or in two, $2 and $3. $4 names a filter, $5 a family or a code of failures.
-    GRID_TASKS = f"""
-        WITH found AS (
-          SELECT task, min(started_at) AS at, avg(reward) FILTER (phase = $2) AS before,
-                 avg(reward) FILTER (phase = $3) AS after, bool_or(reward < 1) AS wrong, max(reward) AS best,
-                 list(DISTINCT coalesce(failure_code, 'verifier')) FILTER (outcome = 'undecided') AS codes
-          FROM ({_TRAJECTORY}) WHERE run = $1 AND phase IN ($2, $3) GROUP BY task
-        )
-        SELECT f.task, f.before, f.after, left(k.problem, 300) AS problem, coalesce(k.family, '') AS family,
-               count(*) OVER () AS total
-        FROM found f LEFT JOIN task k ON k.id = f.task
-        WHERE CASE $4 WHEN 'wrong' THEN f.wrong WHEN 'all-wrong' THEN f.best < 1
-                      WHEN 'undecided' THEN len(f.codes) > 0 AND ($6 = '' OR list_contains(f.codes, $6))
-                      WHEN 'flipped' THEN f.before <> f.after ELSE true END
-          AND ($5 IS NULL OR coalesce(k.family, '') = $5)
-        ORDER BY f.at, f.task LIMIT $7 OFFSET $8
-    """
-    GRID_CELLS = f"""
-        SELECT id, phase, task, g, attempt, outcome, reward, coalesce(failure_code, '') AS code,
-               left(coalesce(answer, ''), 80) AS answer, count(*) OVER (PARTITION BY task, phase) AS attempts
-        FROM ({_TRAJECTORY}) WHERE run = $1 AND phase IN ($2, $3) AND list_contains($4::VARCHAR[], task)
-        QUALIFY row_number() OVER (PARTITION BY task, phase ORDER BY g, attempt) <= $5
-        ORDER BY task, phase, g, attempt
-    """
-    FAMILIES = """
-        SELECT coalesce(k.family, '') AS name, count(DISTINCT t.task) AS n
-        FROM trajectory t JOIN task k ON k.id = t.task
-        WHERE t.run = $1 GROUP BY name ORDER BY name LIMIT 200
-    """
-    UNDECIDED_CODES = f"""
-        SELECT coalesce(failure_code, 'verifier') AS name, count(*) AS n FROM ({_TRAJECTORY})
-        WHERE run = $1 AND outcome = 'undecided' GROUP BY name ORDER BY n DESC, name LIMIT 50
-    """
-    TRAJECTORY_HEAD = f"""
-        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), '[]' AS steps FROM ({JUDGED}) t WHERE t.id = $1
-    """
-    COUNT_STEPS = "SELECT count(*) AS n FROM step WHERE rollout = $1"
-    TURNS_BEFORE = "SELECT count(*) AS n FROM step WHERE rollout = $1 AND kind = 'model' AND ordinal < $2"
-    # The labels of lessons, such as G7, in what the model wrote.
-    LABELS_NAMED = """
-        SELECT DISTINCT unnest(regexp_extract_all(said, '\\bG[0-9]{1,4}\\b')) AS label FROM (
-          SELECT unnest(json_extract_string(steps, '$[*].text')) AS said
-          FROM trajectory_body WHERE rollout = $1
-        )
-    """
-    # The steps $2 to $3 - 1 of a rollout; each text is cut after $4 characters.
-    STEPS = """
-        WITH found AS (
-          SELECT json_extract(steps, list_transform(range($2, $3), lambda i: '$[' || i || ']')) AS parts
-          FROM trajectory_body WHERE rollout = $1
-        ), one AS (
-          SELECT unnest(parts) AS step, generate_subscripts(parts, 1) + $2 - 1 AS ordinal FROM found
-        )
-        SELECT ordinal, step->>'$.kind' AS kind, left(coalesce(step->>'$.text', step->>'$.content', ''), $4) AS text,
-               length(coalesce(step->>'$.text', step->>'$.content', '')) AS size,
-               left(coalesce(step->>'$.thinking', ''), $4) AS thinking, coalesce(step->>'$.tool', '') AS tool,
-               coalesce(step->>'$.ok', 'true') = 'true' AS ok, coalesce(step->>'$.error', '') AS error,
-               coalesce(step->>'$.finish', '') AS finish, coalesce(CAST(step->>'$.seconds' AS DOUBLE), 0.0) AS seconds,
-               json_extract_string(step, '$.tool_calls[*].tool') AS asked,
-               list_transform(json_extract_string(step, '$.tool_calls[*].arguments'), lambda one: left(one, $4))
-                 AS arguments
-        FROM one WHERE step IS NOT NULL ORDER BY ordinal
-    """
-    # Characters $3 to $3 + $4 - 1, counted from 1, of the text of one step.
-    STEP_TEXT = """
-        SELECT substr(whole, $3, $4) AS text, length(whole) AS size FROM (
-          SELECT coalesce(json_extract_string(steps, '$[' || $2 || '].text'),
-                          json_extract_string(steps, '$[' || $2 || '].content'), '') AS whole
-          FROM trajectory_body WHERE rollout = $1
-        )
-    """
-    PICTURES = f"SELECT n, turn, media, size FROM ({_PICTURES}) ORDER BY n LIMIT 500"
-    PICTURE = f"SELECT media, body FROM ({_PICTURES}) WHERE n = $2"
-    CALLS_PAGE = f"""
-        SELECT id, stage, unit, ordinal, name, ok, tokens_in, tokens_out, cost_usd, seconds, recorded_at AS at,
-               count(*) OVER () AS total
-        FROM ({_CALLS}) WHERE kind = 'model' AND stage <> 'rollout' AND ($2 IS NULL OR stage = $2)
-        ORDER BY recorded_at, id LIMIT $3 OFFSET $4
-    """
-    CALL = f"FROM ({_CALLS}) WHERE id = $2"
-    COSTS = """
-        SELECT epoch_us(recorded_at) // 86400000000 AS day, run, stage, count(*) AS calls,
-               sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_out)::BIGINT AS tokens_out,
-               coalesce(sum(cost_usd), 0.0) AS cost_usd, count(*) - count(cost_usd) AS unpriced
-        FROM journal WHERE kind = 'model' AND ($1 IS NULL OR run = $1)
-        GROUP BY ALL ORDER BY day DESC, run DESC, stage LIMIT $2 OFFSET $3
-    """
-    SHOWN_TOTALS = f"""
-        SELECT count(*) AS n, avg(t.reward) AS mean
-        FROM ({_TRAJECTORY}) t JOIN library_version v ON v.version = t.library_version
-        WHERE list_contains(v.experiences, $1) AND NOT list_contains(t.masked, $1)
-          AND (t.offered IS NULL OR list_contains(t.offered, $1))
-    """
-    SHOWN_PAGE = f"""
-        SELECT t.id, t.run, t.phase, t.task, t.g, t.reward, left(k.problem, 200) AS problem
-        FROM ({_TRAJECTORY}) t JOIN library_version v ON v.version = t.library_version LEFT JOIN task k ON k.id = t.task
-        WHERE list_contains(v.experiences, $1) AND NOT list_contains(t.masked, $1)
-          AND (t.offered IS NULL OR list_contains(t.offered, $1))
-        ORDER BY t.started_at DESC, t.id LIMIT $2 OFFSET $3
-    """
-    CITED_BY = "SELECT DISTINCT rollout AS id, run FROM summary WHERE contains(steps, $1) ORDER BY run, id LIMIT $2"
-    VERSIONS_WITH = """
-        SELECT version, run, epoch_us(saved_at) AS at FROM library_version WHERE list_contains(experiences, $1)
-        ORDER BY saved_at LIMIT $2
-    """
-    RECORDERS = """
-        SELECT l.name, count(*) AS rollouts, count(DISTINCT nullif(l.episode, '')) AS episodes,
-               epoch_us(max(t.started_at)) AS at
-        FROM live l JOIN trajectory t ON t.id = l.rollout GROUP BY l.name ORDER BY max(t.started_at) DESC LIMIT 200
-    """
-    LIVE_PAGE = f"""
-        SELECT t.id, l.episode, left(k.problem, 600) AS problem, left(coalesce(t.answer, ''), 600) AS answer, t.reward,
-               left(coalesce(t.reason, ''), 300) AS reason, epoch_us(t.started_at) AS at, count(*) OVER () AS total
-        FROM live l JOIN ({JUDGED}) t ON t.id = l.rollout LEFT JOIN task k ON k.id = t.task
-        WHERE l.name = $1 AND ($2 IS NULL OR l.episode = $2)
-          AND CASE $3 WHEN 'open' THEN t.reward IS NULL WHEN 'wrong' THEN t.reward < 1 ELSE true END
-        ORDER BY t.started_at DESC, t.id LIMIT $4 OFFSET $5
-    """
-    RECORDER_OF = "SELECT name FROM live WHERE rollout = $1"
-    # Where a text, in lower case, stands in the steps of rollouts. It is given as JSON writes it.
-    SEARCH_STEPS = f"""
-        SELECT t.id, t.run, t.phase, t.task, t.reward, b.snippet FROM (
-          SELECT rollout, substr(steps, greatest(strpos(lower(steps), $1) - 100, 1), 320) AS snippet
-          FROM trajectory_body WHERE contains(lower(steps), $1)
-            AND ($2 IS NULL OR rollout IN (SELECT id FROM trajectory WHERE run = $2))
-          LIMIT $3 OFFSET $4
-        ) b JOIN ({_TRAJECTORY}) t ON t.id = b.rollout
-    """
-    SEARCH_REASONS = f"""
-        SELECT id, run, phase, task, reward,
-               left(concat_ws(' ', reason, failure_message, 'answer: ' || answer), 320) AS snippet
-        FROM ({_TRAJECTORY}) WHERE contains(lower(concat_ws(' ', reason, failure_message, answer)), $1)
-          AND ($2 IS NULL OR run = $2)
-        ORDER BY started_at DESC, id LIMIT $3 OFFSET $4
-    """
-    SEARCH_TASKS = """
-        SELECT k.id, left(k.problem, 320) AS snippet, t.run, t.phase FROM task k
-        JOIN (
-          SELECT task, max(run) AS run, arg_max(phase, run) AS phase FROM trajectory GROUP BY task
-        ) t ON t.task = k.id
-        WHERE contains(lower(k.problem), $1) AND ($2 IS NULL OR t.run = $2) LIMIT $3 OFFSET $4
-    """
-    SEARCH_LESSONS = """
-        SELECT id, left(lesson, 320) AS snippet FROM experience WHERE contains(lower(lesson), $1)
-        ORDER BY id LIMIT $2 OFFSET $3
-    """
-    # The tasks of two runs, each in one phase, with the score and the lowest rollout of each side.
-    SHARED_TASKS = f"""
-        WITH side AS (
-          SELECT which, task, avg(reward) AS score, arg_min(id, coalesce(reward, 2)) AS rollout FROM (
-            SELECT 1 AS which, * FROM ({_TRAJECTORY}) WHERE run = $1 AND phase = $2
-            UNION ALL SELECT 2, * FROM ({_TRAJECTORY}) WHERE run = $3 AND phase = $4
-          ) GROUP BY which, task
-        )
-        SELECT a.task, a.score AS before, b.score AS after, a.rollout AS before_rollout, b.rollout AS after_rollout,
-               left(k.problem, 200) AS problem, count(*) OVER () AS total, avg(a.score) OVER () AS before_mean,
-               avg(b.score) OVER () AS after_mean, count(*) FILTER (a.score <> b.score) OVER () AS flips
-        FROM side a JOIN side b ON b.task = a.task AND b.which = 2 LEFT JOIN task k ON k.id = a.task
-        WHERE a.which = 1
-        ORDER BY abs(coalesce(a.score - b.score, 0)) DESC, a.task LIMIT $5 OFFSET $6
-    """
-    FLIPS = """
-        SELECT flip->>'$.task' AS task, left(flip->>'$.problem', 300) AS problem, flip->>'$.arm' AS arm,
-               flip->>'$.baseline' AS baseline, CAST(flip->>'$.score' AS DOUBLE) AS score,
-               CAST(flip->>'$.baseline_score' AS DOUBLE) AS baseline_score, flip->>'$.rollout' AS rollout,
-               flip->>'$.baseline_rollout' AS baseline_rollout, count(*) OVER () AS total
-        FROM (
-          SELECT unnest(json_extract(report, '$.flips[*]')) AS flip FROM (
-            SELECT report FROM run_event WHERE run = $1 AND coalesce(report, '') <> '' ORDER BY seq DESC LIMIT 1
-          )
-        )
-        WHERE CASE $2 WHEN 'lost' THEN score < baseline_score WHEN 'won' THEN score > baseline_score ELSE true END
-        ORDER BY score - baseline_score, task LIMIT $3 OFFSET $4
-    """
 
     # Up to four ids that start with $1. The member's name is `STARTING_` and the kind of id.
     STARTING_RUN = _starting("run_event", "run")

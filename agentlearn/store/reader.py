@@ -5,6 +5,7 @@ An id may be given by any unambiguous prefix.
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -19,12 +20,14 @@ from agentlearn.store.codec import (
     escape,
     experience_from_row,
     from_json,
+    request_key,
     time_of,
     trajectory_from_row,
     unescape,
     value_from_row,
 )
 from agentlearn.store.database import Database
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.store.parquet import (
     SNAPSHOTS,
     SelectedTexts,
@@ -45,6 +48,7 @@ from agentlearn.store.queries import (
     RunCounts,
     RunRow,
     SelectedRow,
+    SelectedText,
     Selection,
     StageTotals,
     TrajectoryRow,
@@ -54,7 +58,7 @@ from agentlearn.store.queries import (
 )
 from agentlearn.types.experience import Experience, Library, Withheld
 from agentlearn.types.group import Summary
-from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
+from agentlearn.types.ids import CallId, ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.operation import Feedback, LessonDecision
 from agentlearn.types.run_event import RunFailure, RunInputs
 from agentlearn.types.task import Task
@@ -77,7 +81,7 @@ class QuerySource(Protocol):
         """Runs in progress in the process that has the store open, as of its last answer."""
         ...
 
-    def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+    def rows(self, query: Query | PageQuery, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
         """The rows of a query, with text still escaped. Blocks. Raises StoreError, StoreDamaged."""
         ...
 
@@ -98,7 +102,7 @@ class LocalSource:
         """Directory of the store."""
         return self._database.directory
 
-    def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+    def rows(self, query: Query | PageQuery, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
         """The rows of a query, with text still escaped. Raises StoreError, StoreDamaged."""
         try:
             with self._database.cursor() as cursor:
@@ -114,6 +118,34 @@ class LocalSource:
         return draft_tables(self._database, selection, texts=texts)
 
 
+class RememberingSource:
+    """Another source, whose latest answers are kept. For work on a store that does not change meanwhile."""
+
+    def __init__(self, source: QuerySource) -> None:
+        self._source = source
+        self._rows = lru_cache(_REMEMBERED)(source.rows)
+
+    @property
+    def directory(self) -> Path:
+        """Directory of the store."""
+        return self._source.directory
+
+    @property
+    def live(self) -> frozenset[RunId]:
+        """Runs in progress in the process that has the store open."""
+        return self._source.live
+
+    def rows(self, query: Query | PageQuery, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+        """The rows of a query, see `QuerySource`."""
+        return self._rows(query, tuple(tuple(one) if isinstance(one, list) else one for one in parameters))
+
+    def draft_tables(self, selection: Selection | None, *, texts: bool = False) -> TableDrafts:
+        """Write draft files, see `parquet.draft_tables`."""
+        return self._source.draft_tables(selection, texts=texts)
+
+
+_REMEMBERED = 128
+"""Answers that a `RememberingSource` keeps."""
 LessonsOfVersions = Mapping[LibraryVersion, Sequence[ExperienceId]]
 """The lessons that library versions show."""
 _ASKED_AT_ONCE = 1_000
@@ -131,13 +163,17 @@ class StoreReader:
         """The directory of the store."""
         return self._source.directory
 
+    def remembering(self) -> "StoreReader":
+        """A reader of the same store as it is now, which runs a query that it has just run no second time."""
+        return StoreReader(RememberingSource(self._source))
+
     def runs(self, limit: int = 50) -> list[RunRow]:
         """The latest runs, newest first."""
         return [self._run_row(one) for one in self._query(Query.RUNS, limit)]
 
     def run(self, prefix: str) -> RunRow:
         """The run whose id starts with `prefix`. Raises ConfigError, code `unknown_run`."""
-        (found,) = self._query(Query.RUN, self._resolve("run", prefix))
+        found = self._one(Query.RUN, "run", prefix)
         return self._run_row(found)
 
     def trajectories(self, run: RunId, phase: str | None = None) -> list[TrajectoryRow]:
@@ -146,12 +182,12 @@ class StoreReader:
 
     def trajectory(self, prefix: str) -> Trajectory:
         """The trajectory whose id starts with `prefix`. Raises ConfigError, code `unknown_rollout`."""
-        (found,) = self._query(Query.TRAJECTORY, self._resolve("rollout", prefix))
+        found = self._one(Query.TRAJECTORY, "rollout", prefix)
         return trajectory_from_row(found)
 
     def head(self, prefix: str) -> Trajectory:
-        """The same without its steps, which can be long; `Query.STEPS` has them in parts."""
-        (found,) = self._query(Query.TRAJECTORY_HEAD, self._resolve("rollout", prefix))
+        """The same without its steps, which can be long; `PageQuery.STEPS` has them in parts."""
+        found = self._one(PageQuery.TRAJECTORY_HEAD, "rollout", prefix)
         return trajectory_from_row(found)
 
     def selected(self, selection: Selection) -> list[SelectedRow]:
@@ -181,6 +217,15 @@ class StoreReader:
                 yield found
         finally:
             remove_drafts(self.directory, drafts)
+
+    def text(self, prefix: str) -> SelectedText:
+        """One rollout with its messages. Raises ConfigError, code `unknown_rollout`."""
+        head = self.head(prefix)
+        treatment, task = head.treatment, self.tasks([head.task]).get(head.task)
+        return SelectedText(
+            head.id, head.run, head.phase, head.batch, head.task, head.reward, treatment.model, treatment.library,
+            treatment.arm, treatment.weights_step, head.answer, task.answer if task else None, self.messages(head.id),
+        )  # fmt: skip
 
     def finished(self, run: RunId, phase: str, batch: int) -> dict[RolloutId, Trajectory]:
         """The stored trajectories of one batch of a run, by id."""
@@ -219,12 +264,12 @@ class StoreReader:
 
     def messages(self, prefix: str) -> bytes:
         """The agent framework's messages saved with a trajectory. Raises ConfigError, code `unknown_rollout`."""
-        (found,) = self._query(Query.MESSAGES, self._resolve("rollout", prefix))
+        found = self._one(Query.MESSAGES, "rollout", prefix)
         return str(found["messages"]).encode()
 
     def task(self, prefix: str) -> Task:
         """The task whose id starts with `prefix`. Raises ConfigError, code `unknown_task`."""
-        (found,) = self._query(Query.TASK, self._resolve("task", prefix))
+        found = self._one(Query.TASK, "task", prefix)
         return value_from_row(Task, found)
 
     def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, Task]:
@@ -263,12 +308,12 @@ class StoreReader:
 
     def prompt(self, prefix: str) -> str:
         """The text of the prompt whose sha256 starts with `prefix`. Raises ConfigError, code `unknown_prompt`."""
-        (found,) = self._query(Query.PROMPT, self._resolve("prompt", prefix))
+        found = self._one(Query.PROMPT, "prompt", prefix)
         return str(found["body"])
 
     def library(self, prefix: str) -> Library:
         """The library whose version starts with `prefix`. Raises ConfigError, code `unknown_version`."""
-        (found,) = self._query(Query.LIBRARY, self._resolve("version", prefix))
+        found = self._one(Query.LIBRARY, "version", prefix)
         ids = found["experiences"]
         by_id = {one.id: one for one in self.experiences(ids)}
         return Library(
@@ -364,6 +409,11 @@ class StoreReader:
         """The journal entries of one work unit of a run, in order of (kind, ordinal)."""
         return [value_from_row(CallRecord, one) for one in self._query(Query.CALLS, run, unit)]
 
+    def asked(self, call: CallId) -> str:
+        """What a model call of a stage sent: JSON of pydantic-ai's messages; empty for calls of rollouts."""
+        found = self._query(Query.PROMPT, request_key(call))
+        return str(found[0]["body"]) if found else ""
+
     def stage_totals(self, run: RunId) -> list[StageTotals]:
         """Model calls, tokens and cost of each stage of the run, sorted by stage."""
         return [StageTotals(**one) for one in self._query(Query.STAGES, run)]
@@ -400,13 +450,13 @@ class StoreReader:
         runs = {one.run for one in self.selected(selection)}
         return move_tables(self._source.directory, self._source.draft_tables(selection), out, runs)
 
-    def rows(self, query: Query, *parameters: Parameter) -> list[dict[str, Any]]:
+    def rows(self, query: Query | PageQuery, *parameters: Parameter) -> list[dict[str, Any]]:
         """The rows of a query, for pages that show a part of many rows. Texts in lists are unescaped too."""
         return self._query(query, *parameters)
 
     def runs_between(self, first: int, limit: int) -> list[RunRow]:
         """A part of all runs, newest first, with the main fields of their reports and without their settings."""
-        return [self._run_row(one) for one in self._query(Query.PAGE_OF_RUNS, limit, first)]
+        return [self._run_row(one) for one in self._query(PageQuery.PAGE_OF_RUNS, limit, first)]
 
     def _run_row(self, found: Mapping[str, Any]) -> RunRow:
         fields = dict(found)
@@ -414,6 +464,10 @@ class StoreReader:
         if found["state"] == "running" and found["run"] not in self._source.live:
             fields["state"] = "interrupted"
         return RunRow(**fields)
+
+    def _one(self, query: Query | PageQuery, noun: str, prefix: str) -> dict[str, Any]:
+        """The row of the only id that starts with the prefix. A complete id needs no search."""
+        return (self._query(query, prefix) or self._query(query, self._resolve(noun, prefix)))[0]
 
     def _resolve(self, noun: str, prefix: str) -> str:
         """The only id that starts with the prefix; the prefix itself if it is a complete id."""
@@ -432,7 +486,7 @@ class StoreReader:
         named = ", ".join([*(repr(one) for one in ids[:3]), *("…" for _ in ids[3:])])
         raise ConfigError(f"{noun} {prefix!r} is ambiguous ({named}); give more of the id", code=f"unknown_{noun}")
 
-    def _query(self, query: Query, *parameters: Parameter) -> list[dict[str, Any]]:
+    def _query(self, query: Query | PageQuery, *parameters: Parameter) -> list[dict[str, Any]]:
         bound = [escape(one) if isinstance(one, str) else one for one in parameters]
         return [{name: _plain(one) for name, one in row.items()} for row in self._source.rows(query, bound)]
 

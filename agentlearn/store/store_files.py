@@ -25,33 +25,61 @@ from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, UnknownSche
 from agentlearn.files import own, write_whole
 
 LOCK = "store.lock"
+READ_PATIENCE_S = 30.0
+"""Longest wait for a process that reads the store."""
+_READS = ", reading"
+"""What follows the name of the process in the lock file while it reads."""
 
 _held_locks: "weakref.WeakSet[StoreLock]" = weakref.WeakSet()
 
 
 class StoreLock:
-    """The store's lock, held from construction to `release`. Raises StoreLocked, naming the process that has it.
+    """The store's lock, held from construction to `release`. One process has it at a time, also to read.
+
+    A reader has it for a moment: others wait for that, and those that want to write come first. A process that writes
+    may have it for hours, so nobody waits for it. Raises StoreLocked, naming the process that has it.
 
     named: write this process into the file, for others to name it.
     """
 
-    def __init__(self, directory: Path, *, named: bool = True) -> None:
+    def __init__(self, directory: Path, *, reads: bool = False, named: bool = True) -> None:
         self._fd: int | None = os.open(
             own(directory / LOCK, directory), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._fd, 256, 0).decode(errors="replace").strip()
+            self._take(self._fd, directory, reads=reads, named=named)
+        except BaseException:
             self.release()
-            raise StoreLocked(
-                f"the store {str(directory)!r} is in use by process {holder or 'unknown'};"
-                " wait until it ends or pass another --store DIR"
-            ) from None
-        if named:
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, f"{os.getpid()} on {gethostname()}".encode(), 0)
+            raise
         _held_locks.add(self)
+
+    def _take(self, fd: int, directory: Path, *, reads: bool, named: bool) -> None:
+        give_up = time.monotonic() + READ_PATIENCE_S
+        # Readers share the lock of the folder while they try to take the store's lock. A writer has it alone until it
+        # has the store's lock, so that no later reader gets ahead of it. Whoever has it, the name below is current.
+        gate = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            while True:
+                entered = _flocked(gate, fcntl.LOCK_SH if reads else fcntl.LOCK_EX)
+                if entered and _flocked(fd, fcntl.LOCK_EX):
+                    if named:
+                        os.ftruncate(fd, 0)
+                        os.pwrite(fd, f"{os.getpid()} on {gethostname()}{_READS if reads else ''}".encode(), 0)
+                    return
+                holder = os.pread(fd, 256, 0).decode(errors="replace").strip()
+                writes = entered and not holder.endswith(_READS)
+                if writes or time.monotonic() > give_up:
+                    process = holder.removesuffix(_READS) or "unknown"
+                    raise StoreLocked(
+                        f"the store {str(directory)!r} is {'in use' if writes else 'being read'} by process {process};"
+                        " wait until it ends or pass another --store DIR"
+                    )
+                if reads:
+                    fcntl.flock(gate, fcntl.LOCK_UN)
+                time.sleep(random.uniform(0.001, 0.01))
+        finally:
+            fcntl.flock(gate, fcntl.LOCK_UN)  # a child that was forked meanwhile has the same open file
+            os.close(gate)
 
     @property
     def file_id(self) -> tuple[int, int]:
@@ -65,6 +93,15 @@ class StoreLock:
             os.close(self._fd)
             self._fd = None
             _held_locks.discard(self)
+
+
+def _flocked(fd: int, kind: int) -> bool:
+    """Whether an open file could be locked without waiting. kind: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`."""
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _release_in_child() -> None:
@@ -229,7 +266,7 @@ class Watermark:
     def locked(self) -> Generator[None]:
         """Hold the file's lock: one process at a time writes to the journal."""
         give_up = time.monotonic() + LOCK_TIMEOUT_S
-        while not self._try_lock():
+        while not _flocked(self._fd, fcntl.LOCK_EX):
             if time.monotonic() > give_up:
                 raise StoreError(
                     f"another process has held the journal of {str(self._path.parent)!r} for {LOCK_TIMEOUT_S:.0f} s;"
@@ -265,10 +302,3 @@ class Watermark:
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
-
-    def _try_lock(self) -> bool:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

@@ -6,6 +6,7 @@ in the queue.
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
@@ -33,6 +34,7 @@ from agentlearn.store.codec import (
 from agentlearn.store.control_server import ControlServer, RemoteSource, StoreNotAnswering
 from agentlearn.store.database import Database
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.store.parquet import TableDrafts
 from agentlearn.store.queries import Query, Selection
 from agentlearn.store.reader import LocalSource, Parameter, QuerySource, StoreReader
@@ -48,6 +50,8 @@ MAX_GROUP = 256
 """Largest number of writes in one commit."""
 MAX_QUEUED = 1_024
 """Largest number of queued writes; further writers wait until there is room."""
+HANDOVER_S = 5.0
+"""Longest wait for a process that has the store and does not answer questions yet, or no longer."""
 
 
 class _Pending(NamedTuple):
@@ -274,7 +278,7 @@ class _UpToDateSource(LocalSource):
         super().__init__(database)
         self._writer = writer
 
-    def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+    def rows(self, query: Query | PageQuery, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
         """The rows of a query, see `LocalSource.rows`."""
         self._database.refuse_in_fork()
         self._writer.flush()
@@ -307,19 +311,25 @@ async def open_store(directory: Path | str, *, create: bool = True) -> AsyncGene
 def read_store(directory: Path | str) -> Generator[StoreReader]:
     """Open the store in `directory` for reading. If another process of this user has it open, that process answers.
 
-    Raises the errors of `open_store` with `create=False`; StoreLocked when the other process does not answer.
+    A process that wants to write waits while the block runs, so keep it short. Raises the errors of `open_store` with
+    `create=False`; StoreLocked when the other process does not answer.
     """
     with ExitStack() as stack:
         yield StoreReader(_source(Path(directory), stack))
 
 
 def _source(directory: Path, stack: ExitStack) -> QuerySource:
-    try:
-        database = stack.enter_context(closing(Database(directory, create=False)))
-    except StoreLocked as locked:
+    give_up = time.monotonic() + HANDOVER_S
+    while True:
         try:
-            return RemoteSource(directory)
-        except StoreNotAnswering:
-            raise locked from None
-    GroupCommit(database).close()  # commits what a killed process left in the journal
-    return LocalSource(database)
+            database = stack.enter_context(closing(Database(directory, create=False, reads=True)))
+        except StoreLocked as locked:
+            try:
+                return RemoteSource(directory)
+            except StoreNotAnswering as error:
+                if not error.absent or time.monotonic() > give_up:
+                    raise locked from None
+            time.sleep(0.02)  # that process is about to answer, or about to end
+            continue
+        GroupCommit(database).close()  # commits what a killed process left in the journal
+        return LocalSource(database)

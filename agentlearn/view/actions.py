@@ -9,7 +9,7 @@ from agentlearn.library.history.change_log import account_name
 from agentlearn.live import Inbox
 from agentlearn.recorder import Recorder
 from agentlearn.store import read_store
-from agentlearn.store.queries import Query
+from agentlearn.store.page_queries import PageQuery
 
 Fields = Mapping[str, str]
 """What a form sent."""
@@ -72,7 +72,7 @@ def _feedback(store: Path, fields: Fields) -> str:
     """Say whether a recorded answer was right, or what the right one is."""
     rollout = fields.get("rollout", "")
     with read_store(store) as reader:
-        found = reader.rows(Query.RECORDER_OF, rollout)
+        found = reader.rows(PageQuery.RECORDER_OF, rollout)
     if not found:
         raise ConfigError(f"{rollout[:40]!r} is no answer of live traffic", code="unknown_rollout")
     right, reward = fields.get("demonstration", "").strip(), fields.get("reward")

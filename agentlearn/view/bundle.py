@@ -2,24 +2,38 @@
 
 import hashlib
 import re
+import time
 from collections import deque
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from urllib.parse import parse_qsl, urlencode
 
 from agentlearn.config.outputs import ANY_RUN, Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn.files import write_whole
 from agentlearn.library import LibraryStore
-from agentlearn.store import StoreReader
-from agentlearn.view.conversation import picture
-from agentlearn.view.page import ASSETS, View, asset, rendered, saved
-from agentlearn.view.routes import PICTURE, page_of
+from agentlearn.store import StoreReader, read_store
+from agentlearn.view.page import ASSETS, Page, View, asset, rendered
+from agentlearn.view.routes import file_of
+from agentlearn.views.table import Paragraph
 
-MOST_PAGES = 5_000
-"""Pages in one bundle."""
+MOST_FILES = 20_000
+"""Files in one bundle. What links to more is text."""
+HELD_S = 5.0
+"""How long the store is read at a time."""
 _ASKED = frozenset({"first", "phase", "show", "task", "at", "before", "after", "stage", "save"})
 """What the address of a page in a bundle may ask. Searches and choices of a form need the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What was written."""
+
+    index: Path
+    """The page to open."""
+    files: int
+    left_out: int
+    """Pages beyond the largest number of files."""
 
 
 class _Files:
@@ -27,20 +41,24 @@ class _Files:
 
     token = ""
 
-    def __init__(self, chosen: "re.Pattern[str]", rollouts: frozenset[str]) -> None:
-        self._chosen, self._rollouts = chosen, rollouts
+    def __init__(self, reader: StoreReader, start: str) -> None:
+        self._belongs = _belonging(reader, start.split("/"))
         self.waiting: deque[str] = deque()
         self.names: dict[str, str] = {}
+        self.left_out: set[str] = set()
 
     def to(self, path: str, query: Mapping[str, object]) -> str:
         """The file of a page."""
-        if not self._belongs(path) or not query.keys() <= _ASKED or len(self.names) >= MOST_PAGES:
+        if not self._belongs(path.split("/")) or not query.keys() <= _ASKED:
             return ""
         kept = {
             name: value for name, value in query.items() if (name, str(value)) not in {("first", "0"), ("show", "all")}
         }
         address = f"{path}?{urlencode(sorted(kept.items()))}" if kept else path
         if address not in self.names:
+            if len(self.names) >= MOST_FILES:
+                self.left_out.add(address)
+                return ""
             self.names[address] = _file_name(path, address, str(kept.get("save", "")))
             self.waiting.append(address)
         return self.names[address]
@@ -49,79 +67,89 @@ class _Files:
         """The file that pages load."""
         return name
 
-    def _belongs(self, path: str) -> bool:
-        steps = path.split("/")
-        if steps[1] == "rollout":
-            return steps[2] in self._rollouts
-        if steps[1] == "pair":
-            return set(steps[2:4]) <= self._rollouts
-        return self._chosen.fullmatch(path) is not None
+
+def _belonging(reader: StoreReader, start: list[str]) -> Callable[[list[str]], bool]:
+    """Whether the page of a path, given as its steps, belongs to the bundle that begins at `start`."""
+    kind, thing = start[1], start[2] if len(start) > 2 else ""
+    rollouts, lessons = frozenset[str](), frozenset[str]()
+    if kind == "run":
+        rollouts = frozenset(one.id for one in reader.trajectories(reader.run(thing).run))
+    elif kind == "rollout":
+        rollouts = frozenset({thing})
+    elif kind == "library":
+        lessons = frozenset(LibraryStore(reader.directory / "libraries").load(f"{thing}@main").by_id)
+    else:
+        raise ConfigError("name what to write: a run, a rollout, or a library", code="nothing_chosen")
+
+    def belongs(steps: list[str]) -> bool:
+        match steps[1:]:
+            case ["rollout", rollout, "atif.json"]:  # its text a second time: only for the one that was named
+                return kind == "rollout" and rollout in rollouts
+            case ["rollout", rollout, *_]:
+                return rollout in rollouts
+            case ["pair", *pair]:
+                return rollouts.issuperset(pair)
+            case ["lesson", lesson]:
+                return lesson in lessons
+            case [of, named, *_]:
+                return (of, named) == (kind, thing)
+            case _:
+                return False
+
+    return belongs
 
 
 def _file_name(path: str, address: str, what: str) -> str:
     """A file name that tells what is in it, and is different for each address."""
-    words = "-".join(step[:16] for step in re.sub(r"[^\w/.-]", "", path).strip("/").split("/"))
-    mark = hashlib.sha256(address.encode()).hexdigest()[:12]
-    ending = {"table": ".csv", "figure": ".svg"}.get(what.partition("-")[0], "" if PICTURE.fullmatch(path) else ".html")
-    return f"{words}-{mark}{ending}"
+    words = "-".join(step[:16] for step in re.sub(r"[^\w/-]", "", path).strip("/").split("/"))
+    ending = PurePosixPath(what or path).suffix or ("" if "/picture/" in path else ".html")
+    return f"{words}-{hashlib.sha256(address.encode()).hexdigest()[:12]}{ending}"
 
 
-def write_bundle(reader: StoreReader, store: Path, start: str, out: Path) -> list[Path]:
-    """Write the pages about one thing to a new or empty folder, and return the files, `index.html` first.
+def write_bundle(store: Path, start: str, out: Path, told: Callable[[int, int], None] | None = None) -> Bundle:
+    """Write the pages about one thing to a new or empty folder. `index.html` is the first.
 
-    start: the address of its first page, as `address_of` returns it. Raises ConfigError for a folder that is not empty,
-    and for a start that names nothing; OSError.
+    start: the address of its first page, as `address_of` returns it. told: called after each file with the number of
+    files that are written, and of those that are known to follow. Only addresses are kept in memory, and the store is
+    let go every few seconds, for others that want to write. Raises ConfigError for a folder that is not empty, and for
+    a start that names nothing; StoreError, OSError.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(
             f"--bundle {str(out)!r} is there already; name a new or an empty folder", code="bundle_exists"
         )
+    libraries, written = LibraryStore(store / "libraries"), 0
     path, _, query = start.partition("?")
-    chosen, rollouts = _chosen(reader, path)
-    links, libraries = _Files(chosen, rollouts), LibraryStore(store / "libraries")
+    with read_store(store) as reader:
+        links = _Files(reader, path)
     first = links.to(path, dict(parse_qsl(query)))
-    if not first:
-        raise ConfigError("name what to write: a run, a rollout, or a library", code="nothing_chosen")
-    out.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
     while links.waiting:
-        address = links.waiting.popleft()
-        path, _, query = address.partition("?")
-        asked = dict(parse_qsl(query))
-        what = asked.pop("save", "")
-        view = View(reader, libraries, links, path, asked)
-        if (found := PICTURE.fullmatch(path)) is not None:
-            content = picture(view, *found.groups())[0]
-        else:
-            try:
-                page = page_of(view)
-            except AgentlearnError:
-                if not written:
-                    raise
-                continue  # a link to what the store no longer holds
-            if page is None:
-                continue
-            content = saved(page, what)[1] if what else rendered(page, view).encode("utf-8", "replace")
-        file = out / ("index.html" if not written else links.names[address])
-        write_whole(file, content)
-        written.append(file)
-    write_whole(out / first, written[0].read_bytes())  # links to the first page lead to its own name
+        with read_store(store) as reader:
+            remembering, let_go = reader.remembering(), time.monotonic() + HELD_S
+            while links.waiting and time.monotonic() < let_go:
+                address = links.waiting.popleft()
+                path, _, query = address.partition("?")
+                content = _content(View(remembering, libraries, links, path, dict(parse_qsl(query))), whole=not written)
+                out.mkdir(parents=True, exist_ok=True)
+                (out / links.names[address]).write_bytes(content)
+                written += 1
+                if told is not None:
+                    told(written, len(links.waiting))
+    (out / "index.html").write_bytes((out / first).read_bytes())  # links to the first page lead to its own name
     for name in ASSETS:
-        write_whole(out / name, asset(name))
-    Outputs(store).remember(*written, out / first, runs=(ANY_RUN,))
-    return [*written, *(out / name for name in ASSETS)]
+        (out / name).write_bytes(asset(name))
+    Outputs(store).remember(*(out / name for name in (*links.names.values(), "index.html")), runs=(ANY_RUN,))
+    return Bundle(out / "index.html", written + 1 + len(ASSETS), len(links.left_out))
 
 
-def _chosen(reader: StoreReader, path: str) -> tuple["re.Pattern[str]", frozenset[str]]:
-    """The pages that belong to a bundle, and the attempts whose conversations do."""
-    steps = path.split("/")
-    if steps[1] == "run":
-        known = frozenset(one.id for one in reader.trajectories(reader.run(steps[2]).run)[:MOST_PAGES])
-        return re.compile(rf"/run/{re.escape(steps[2])}(/.*)?"), known
-    if steps[1] == "rollout":
-        return re.compile(r"(?!)"), frozenset({steps[2]})
-    if steps[1] == "library":
-        lessons = LibraryStore(reader.directory / "libraries").load(f"{steps[2]}@main")
-        ids = "|".join(re.escape(one) for one in lessons.by_id) or "(?!)"
-        return re.compile(rf"/library/{re.escape(steps[2])}(/.*)?|/lesson/({ids})"), frozenset()
-    return re.compile(r"/runs"), frozenset()
+def _content(view: View, *, whole: bool) -> bytes:
+    """The file of an address. whole: raise AgentlearnError where it fails, and do not write a page that says why."""
+    try:
+        found = file_of(view)
+        assert found is not None
+    except AgentlearnError as error:  # such as a link to what the store no longer holds
+        if whole:
+            raise
+        page = Page("This is not here", (Paragraph(text=str(error)),))
+        return rendered(page, view).encode("utf-8", "replace")
+    return found.content

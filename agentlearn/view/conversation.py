@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn.store.queries import Query
+from agentlearn.formats.atif import to_atif
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.types.operation import Applied, Feedback
 from agentlearn.types.trajectory import TOOLS, Trajectory, prompt_labels
-from agentlearn.view.page import Body, Page, View, field_of, keys, link, row_of, text_block
+from agentlearn.view.page import Body, File, Page, View, field_of, keys, kind_of, link, row_of, text_block
 from agentlearn.view.runs import mark_of, run_trail
 from agentlearn.views.figure import count, duration, large, money
 from agentlearn.views.markup import Html, clipped, element, joined
@@ -38,7 +39,7 @@ def rollout_page(view: View, rollout: str) -> Page:
     run = view.reader.run(head.run)
     first = view.number("first")
     steps = steps_of(view, head.id, first)
-    siblings = view.reader.rows(Query.GRID_CELLS, head.run, head.phase, None, [head.task], 64)
+    siblings = view.reader.rows(PageQuery.GRID_CELLS, head.run, head.phase, None, [head.task], 64)
     grid = view.to("run", head.run, "grid", phase=head.phase, task=head.task)
     body: list[Body] = [
         answer_parts(view, head),
@@ -61,7 +62,7 @@ def answer_parts(view: View, head: Trajectory) -> Html:
     """The task, the answer, what was expected, and the verdict with its reason."""
     task = view.reader.tasks([head.task]).get(head.task)
     words = clipped(verdict_words(head), 1_500)
-    tone = "open" if head.reward is None else "good" if head.reward >= 1 else "bad"
+    tone = {"right": "good", "part": "held", "open": "open"}.get(kind_of(head.outcome, head.reward), "bad")
     rows = [("Verdict", element("span", words, class_=f"verdict {tone}"))]
     answer = "none" if head.answer is None else clipped(head.answer, 4_000)
     rows.append(("Answer", text_block(answer, "short")))
@@ -91,6 +92,7 @@ def _near(view: View, head: Trajectory, siblings: Sequence[Mapping[str, Any]], g
     here = place.index(head.id) if head.id in place else -1
     other = next((one for one in siblings if one["reward"] is not None and one["reward"] != head.reward), None)
     side = view.to("pair", head.id, other["id"]) if other else ""
+    atif = view.to("rollout", head.id, "atif.json")
     beside = [view.to("rollout", place[n]) if 0 <= n < len(place) and here >= 0 else "" for n in (here - 1, here + 1)]
     return element(
         "nav",
@@ -99,6 +101,7 @@ def _near(view: View, head: Trajectory, siblings: Sequence[Mapping[str, Any]], g
         element("a", "next attempt →", href=beside[1], rel="next") if beside[1] else None,
         link("all of this task", grid) if grid else None,
         element("a", "beside one with another reward", href=side) if side else None,
+        element("a", "save as ATIF", href=atif, download=True) if atif else None,
         class_="near",
         aria_label="Attempts at the same task",
     )
@@ -114,7 +117,7 @@ def _lessons(view: View, head: Trajectory) -> Html:
     labels = {one: label for label, one in library.render(masked=treatment.masked).labels.items()}
     used = {one for made in view.reader.summaries_of(head.id) for step in made.steps for one in step.used}
     short = head.usage.requests <= _READ_WHOLE
-    named = {one["label"] for one in view.reader.rows(Query.LABELS_NAMED, head.id)} if short else set[str]()
+    named = {one["label"] for one in view.reader.rows(PageQuery.LABELS_NAMED, head.id)} if short else set[str]()
     used |= {one for one, label in labels.items() if label in named}
     shown = [
         one for one in library.experiences if one.id in labels and (head.offered is None or one.id in head.offered)
@@ -163,12 +166,13 @@ def steps_of(view: View, rollout: str, first: int, *, side: bool = False) -> Htm
     side: one of two conversations on a page, whose link opens the conversation itself.
     """
     reader = view.reader
-    total = reader.rows(Query.COUNT_STEPS, rollout)[0]["n"]
-    rows = reader.rows(Query.STEPS, rollout, first, min(first + STEPS, total), _SHOWN) if first < total else []
+    counted = reader.rows(PageQuery.COUNT_STEPS, rollout)[0]
+    total = counted["n"]
+    rows = reader.rows(PageQuery.STEPS, rollout, first, min(first + STEPS, total), _SHOWN) if first < total else []
     pictures: dict[int, list[Mapping[str, Any]]] = {}
-    for one in reader.rows(Query.PICTURES, rollout):
+    for one in reader.rows(PageQuery.PICTURES, rollout) if counted["pictured"] else ():
         pictures.setdefault(one["turn"], []).append(one)
-    turns = reader.rows(Query.TURNS_BEFORE, rollout, first)[0]["n"] if pictures and first else 0
+    turns = reader.rows(PageQuery.TURNS_BEFORE, rollout, first)[0]["n"] if pictures and first else 0
     drawn: list[Html] = [_files(view, rollout, pictures.pop(0, []))] if pictures and not first else []
     for one in rows:
         if one["kind"] == "model":
@@ -259,20 +263,28 @@ def _files(view: View, rollout: str, found: Sequence[Mapping[str, Any]]) -> Html
     return element("div", *drawn, class_="files")
 
 
-def picture(view: View, rollout: str, number: str) -> tuple[bytes, str]:
-    """A picture of an attempt, and its media type. Raises ConfigError for one that there is not."""
+def picture(view: View, rollout: str, number: str) -> File:
+    """A picture of an attempt. Raises ConfigError for one that there is not."""
     wanted = int(number[:9]) if number.isdecimal() else 0
-    found = view.reader.rows(Query.PICTURE, view.reader.head(rollout).id, wanted)
+    found = view.reader.rows(PageQuery.PICTURE, view.reader.head(rollout).id, wanted)
     if not found or found[0]["media"] not in _SAFE:
         raise ConfigError(f"attempt {rollout[:40]!r} has no picture {number[:20]!r}", code="unknown_picture")
-    return base64.b64decode(found[0]["body"].replace("-", "+").replace("_", "/") + "=="), found[0]["media"]
+    content = base64.b64decode(found[0]["body"].replace("-", "+").replace("_", "/") + "==")
+    return File(content, found[0]["media"])
+
+
+def atif_file(view: View, rollout: str) -> File:
+    """The attempt in the Agent Trajectory Interchange Format. Raises ConfigError, DataError."""
+    text = view.reader.text(rollout)
+    content = json.dumps(to_atif(text), ensure_ascii=False).encode("utf-8", "replace")
+    return File(content, "application/json", f"{text.id}.atif.json")
 
 
 def step_page(view: View, rollout: str, number: str) -> Page:
     """The whole text of one step, in parts."""
     head, first = view.reader.head(rollout), view.number("first")
     wanted = int(number[:9]) if number.isdecimal() else 0
-    found = view.reader.rows(Query.STEP_TEXT, head.id, wanted, first + 1, _WHOLE)
+    found = view.reader.rows(PageQuery.STEP_TEXT, head.id, wanted, first + 1, _WHOLE)
     if not found or not found[0]["size"]:
         raise ConfigError(f"attempt {head.id[:12]!r} has no text in step {wanted + 1:,}", code="unknown_step")
     last, size = first + len(found[0]["text"]), found[0]["size"]
@@ -311,7 +323,7 @@ def _feedback(view: View, head: Trajectory) -> Iterator[Html]:
     items = [element("li", element("bdi", feedback_words(one))) for one in said[:100]]
     if items:
         yield element("ul", *items, class_="plain")
-    if view.reader.rows(Query.RECORDER_OF, head.id):
+    if view.reader.rows(PageQuery.RECORDER_OF, head.id):
         yield joined(*thumbs(view, head.id))
 
 

@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentlearn.store import RunRow
-from agentlearn.store.queries import Query
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.view.conversation import answer_parts, steps_of
-from agentlearn.view.page import Body, Page, View, box, choices, keys, legend, link, row_of, sheet
+from agentlearn.view.page import Body, Page, View, box, choices, legend, link, row_of, sheet
 from agentlearn.view.runs import mark_of, phase_names, report_of, run_tabs, run_trail
-from agentlearn.views.figure import count_words, decimal, score_words, signed
+from agentlearn.views.figure import count, count_words, decimal, score_words, signed
 from agentlearn.views.markup import Html, clipped, element
 from agentlearn.views.page import Details
-from agentlearn.views.table import Paragraph, Statement, number_cells
+from agentlearn.views.runs import result_words
+from agentlearn.views.table import Paragraph, Statement, TableCell, number_cells
 
-TASKS, CELLS, FLIPS = 60, 32, 60
-"""Tasks on one page, attempts of a task in one part of the run, flips on one page."""
-_OPENS = "A task opens both conversations side by side."
+TASKS, CELLS = 60, 32
+"""Tasks on one page, and attempts of a task in one part of the run."""
 FILTERS = {"all": "all", "wrong": "any wrong", "all-wrong": "all wrong", "undecided": "undecided", "flipped": "changed"}
 
 
 def grid_page(view: View, run_id: str) -> Page:
     """The tasks of a run and their attempts, in one part of the run or before and after."""
     run, reader = view.reader.run(run_id), view.reader
-    found = reader.rows(Query.PHASES, run.run)
+    found = reader.rows(PageQuery.PHASES, run.run)
     phases, names = [one["phase"] for one in found], phase_names(report_of(run), found)
     if not phases:
         empty = Paragraph(text="The run has no attempts yet.")
@@ -47,14 +47,14 @@ def grid_page(view: View, run_id: str) -> Page:
             {"task": only, "before": None, "after": None, "problem": _problem(view, only), "family": "", "total": 1}
         ]
     else:
-        rows = reader.rows(Query.GRID_TASKS, *shown, TASKS, first)
+        rows = reader.rows(PageQuery.GRID_TASKS, *shown, TASKS, first)
     members = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
-    for one in reader.rows(Query.GRID_CELLS, run.run, left, right, [one["task"] for one in rows], CELLS):
+    for one in reader.rows(PageQuery.GRID_CELLS, run.run, left, right, [one["task"] for one in rows], CELLS):
         members[one["task"], one["phase"]].append(one)
     families = [
-        (one["name"], f"{one['name'] or 'no family'} ({one['n']})") for one in reader.rows(Query.FAMILIES, run.run)
+        (one["name"], f"{one['name'] or 'no family'} ({one['n']})") for one in reader.rows(PageQuery.FAMILIES, run.run)
     ]
-    codes = [(one["name"], f"{one['name']} ({one['n']})") for one in reader.rows(Query.UNDECIDED_CODES, run.run)]
+    codes = [(one["name"], f"{one['name']} ({one['n']})") for one in reader.rows(PageQuery.UNDECIDED_CODES, run.run)]
     fields = [choices("phase", "Part", [(one, _part_words(one, two, names)) for one in parts], part)]
     filters = [item for item in FILTERS.items() if right or item[0] != "flipped"]
     fields.append(choices("show", "Tasks", filters, wanted))
@@ -123,37 +123,33 @@ def flips_page(view: View, run_id: str) -> Page:
     """The tasks on which the arms of a comparison differ, each with both conversations."""
     run, first = view.reader.run(run_id), view.number("first")
     side = view.choice("show", ("all", "lost", "won"))
-    rows = view.reader.rows(Query.FLIPS, run.run, side, FLIPS, first)
-    lines = tuple(
-        (
-            box(
-                clipped(one["problem"] or one["task"], 160),
-                sub=f"{one['arm']} against {one['baseline']}",
-                href=_pair(view, one["baseline_rollout"], one["rollout"]),
-            ),
-            box(
-                signed(one["score"] - one["baseline_score"]),
-                value=one["score"] - one["baseline_score"],
-                tone="good" if one["score"] > one["baseline_score"] else "bad",
-            ),
-            *number_cells(decimal, one["baseline_score"], one["score"]),
-        )
-        for one in rows
-    )
+    rows = view.reader.rows(PageQuery.FLIPS, run.run, side, TASKS, first)
     options = [("all", "lost and won"), ("lost", "lost"), ("won", "won")]
-    body: list[Body | None] = [
+    body = (
         run_tabs(view, run, "Flips"),
         view.question(choices("show", "Tasks", options, side)),
-        sheet("Tasks with different scores, the lost ones first", "Task, #Difference, #Baseline, #Arm", lines, _OPENS)
-        if rows
-        else Paragraph(text="No task has different scores here."),
-        view.pager(rows, rows[0]["total"] if rows else 0, size=FLIPS),
-    ]
-    return Page("Flips", tuple(body), run_trail(view, run), mark_of(run))
+        *_changed(view, "Tasks with different scores, the lost ones first", "Baseline, #Arm", rows),
+    )
+    return Page("Flips", body, run_trail(view, run), mark_of(run))
 
 
-def _pair(view: View, one: str, other: str) -> str:
-    return view.to("pair", one, other) if one and other else ""
+def _changed(view: View, caption: str, sides: str, rows: Sequence[Mapping[str, Any]]) -> tuple[Body | None, ...]:
+    """Tasks with the scores of two sides, each with a link to both conversations. sides: names of the last columns."""
+    lines: list[tuple[TableCell, ...]] = []
+    for one in rows:
+        both = one["before_rollout"], one["after_rollout"]
+        name = clipped(one["problem"] or one["task"], 160)
+        change = None if None in (one["before"], one["after"]) else one["after"] - one["before"]
+        tone = "good" if change and change > 0 else "bad" if change and change < 0 else "plain"
+        lines.append((
+            box(name, one["sub"], view.to("pair", *both) if all(both) else ""),
+            box(signed(change), value=change, tone=tone),
+            *number_cells(decimal, one["before"], one["after"]),
+        ))  # fmt: skip
+    if not rows:
+        return (Paragraph(text="There is no such task."),)
+    table = sheet(caption, f"Task, #Difference, #{sides}", lines, "A task opens both conversations side by side.")
+    return table, view.pager(rows, rows[0]["total"], size=TASKS)
 
 
 def pair_page(view: View, one: str, other: str) -> Page:
@@ -171,50 +167,49 @@ def _column(view: View, rollout: str) -> list[Html]:
 
 
 def two_runs_page(view: View) -> Page:
-    """Two runs side by side: settings that differ, scores on the tasks that both have, and the tasks that changed."""
+    """Two runs side by side: how each ended, the tasks that both have, and the settings that differ."""
     reader = view.reader
     runs = [reader.run(view.query.get(name, "")[:64] or reader.runs(1)[0].run) for name in ("a", "b")]
-    named = [phase_names(report_of(run), reader.rows(Query.PHASES, run.run)) or {"": "nothing"} for run in runs]
-    usual = ["after" if "after" in phases else [*phases][-1] for phases in named]
-    wanted = [view.query.get(f"phase_{side}", "")[:200] or usual[n] for n, side in enumerate("ab")]
-    first = view.number("first")
-    asked = (runs[0].run, wanted[0], runs[1].run, wanted[1])
-    rows = reader.rows(Query.SHARED_TASKS, *asked, TASKS, first)
-    fields = [
-        choices(f"phase_{side}", f"Part of {run.run[:12]}", list(phases.items()), wanted[n])
-        for n, (side, run, phases) in enumerate(zip("ab", runs, named, strict=True))
+    found = [reader.rows(PageQuery.PHASES, run.run) for run in runs]
+    named = [phase_names(report_of(run), phases) or {"": "nothing"} for run, phases in zip(runs, found, strict=True)]
+    both = [one for one in ("after", "before", *named[0]) if all(one in names for names in named)]
+    wanted = [view.query.get(f"phase_{side}", "")[:200] or (both or [*named[n]])[0] for n, side in enumerate("ab")]
+    fields, lines, sides = list[Html](), list[tuple[TableCell, ...]](), ("First run", "Second run")
+    for n, run in enumerate(runs):
+        fields.append(choices(f"phase_{'ab'[n]}", f"Part of the {sides[n].lower()}", [*named[n].items()], wanted[n]))
+        part = next((one for one in found[n] if one["phase"] == wanted[n]), {"mean": None, "rollouts": 0})
+        words = f"{run.kind} {run.domain} {run.run[:12]}"
+        lines.append((
+            box(sides[n], words, view.to("run", run.run)), box(f"{run.started_at:%Y-%m-%d %H:%M}", run.model),
+            box(result_words(run.report) or run.state), *number_cells(decimal, part["mean"]),
+            *number_cells(count, part["rollouts"]),
+        ))  # fmt: skip
+    rows = reader.rows(
+        PageQuery.SHARED_TASKS, runs[0].run, wanted[0], runs[1].run, wanted[1], TASKS, view.number("first")
+    )
+    body: list[Body | None] = [
+        sheet("The runs", "Run, Started, Result, #Mean reward of the part, #Attempts", lines),
+        view.question(*fields, a=runs[0].run, b=runs[1].run),
     ]
-    body: list[Body | None] = [view.question(*fields, a=runs[0].run, b=runs[1].run)]
     if rows:
         change = (rows[0]["after_mean"] or 0) - (rows[0]["before_mean"] or 0)
-        words = f"{count_words(rows[0]['flips'], 'task')} of {rows[0]['total']:,} that both runs have changed."
+        flipped = f"{count_words(rows[0]['flips'], 'task')} of {rows[0]['total']:,} that both runs have changed"
         note = "This is a plain difference of means. For a verdict with an interval, use agentlearn compare."
-        means = [decimal(rows[0][f"{side}_mean"]) for side in ("before", "after")]
-        sides = ("First run", means[0], runs[0].run[:12]), ("Second run", means[1], runs[1].run[:12])
-        figures = keys("On shared tasks", *sides, ("Difference", signed(change), ""))
-        body += [Statement(text=words), figures, Paragraph(text=note, quiet=True)]
-        lines = tuple(
-            (
-                box(
-                    clipped(one["problem"] or one["task"], 160),
-                    sub=one["task"][:8],
-                    href=_pair(view, one["before_rollout"], one["after_rollout"]),
-                ),
-                *number_cells(decimal, one["before"], one["after"]),
-            )
-            for one in rows
-        )
-        body.append(sheet("Shared tasks, the most changed first", "Task, #First run, #Second run", lines, _OPENS))
-        body.append(view.pager(rows, rows[0]["total"], size=TASKS))
+        body += [Statement(text=f"{flipped}, by {signed(change)} on average."), Paragraph(text=note, quiet=True)]
+        body += _changed(view, "Shared tasks, the most changed first", "First run, #Second run", rows)
     else:
-        body.append(Statement(text="The two runs share no task in these parts."))
+        body.append(Statement(text="The two runs share no task in these parts. Choose other parts above."))
+    made = [one for run in runs if isinstance(one := report_of(run).get("library"), dict)]
+    if len(made) == 2 and made[0]["name"] == made[1]["name"]:
+        versions = {"before": made[0]["version"], "after": made[1]["version"]}
+        address = view.to("library", made[0]["name"], "diff", **versions)
+        body.append(element("p", link("What differs between the lessons that they made", address)))
     if differ := _settings_that_differ(runs):
         cells = tuple(tuple(box(clipped(text, 300)) for text in row) for row in differ)
         table = sheet("Settings", "Setting, First run, Second run", cells)
         summary = f"What was set differently: {count_words(len(differ), 'setting')}"
         body.append(Details(summary=summary, parts=(table,), unfolded=len(differ) < 10))
-    title = f"{runs[0].run[:12]} and {runs[1].run[:12]}"
-    return Page(title, tuple(body), (("Runs", view.to("runs")),))
+    return Page("Two runs side by side", tuple(body), (("Runs", view.to("runs")),))
 
 
 def _settings_that_differ(runs: Sequence[RunRow]) -> list[tuple[str, str, str]]:

@@ -11,14 +11,14 @@ from agentlearn.library.audit import DEFAULT_THRESHOLD, AuditedLesson, LibraryAu
 from agentlearn.library.history import MAIN, Change
 from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
 from agentlearn.live import Inbox, Item
-from agentlearn.store.queries import Query
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, Experience, Library
 from agentlearn.types.ids import ExperienceId
-from agentlearn.view.page import Body, Page, View, box, choices, field_of, keys, link, row_of, sheet, tabs, text_block
+from agentlearn.view.page import Body, Page, View, box, field_of, keys, link, row_of, sheet, tabs, text_block
 from agentlearn.views.charts import Forest, ForestRow
 from agentlearn.views.figure import Tone, count, count_words, decimal, fold
 from agentlearn.views.learn_record import library_card
-from agentlearn.views.lesson_origins import find_library, origins_in
+from agentlearn.views.lesson_origins import audit_lines, diff_lines, find_library, origins_in
 from agentlearn.views.markup import Html, clipped, element, joined
 from agentlearn.views.table import Paragraph, Statement, Table, TableCell, number_cells
 
@@ -131,48 +131,22 @@ def _done(operation: Any) -> str:
     return f"{operation.op} {getattr(operation, 'lesson', '') or target}".strip()
 
 
-def diff_page(view: View, name: str) -> Page:
-    """What changed between two versions of a library, lesson by lesson."""
-    history = view.libraries.history(name)
-    before, after = (view.query.get(side, "")[:200] for side in ("before", "after"))
-    found = history.diff(before or None, after or None)
-    versions = [one.version for one in reversed(history.changes) if one.moves]
-    known = [(one, f"version {one[:12]}") for one in dict.fromkeys(versions)]
-    sides = (("before", "From", found.before), ("after", "To", found.after))
-    fields = [choices(side, words, known, chosen) for side, words, chosen in sides]
-    groups: list[tuple[str, Tone, Sequence[Experience]]]
-    groups = [("added", "good", found.added), ("removed", "bad", found.removed), ("moved", "plain", found.moved)]
-    rows = [(box(words, tone=tone), _lesson_cell(view, one), box("")) for words, tone, of in groups for one in of]
-    for edit in found.edited:
-        was = "; ".join(one.lesson for one in edit.before)
-        rows.append((box("edited", tone="held"), _lesson_cell(view, edit.after), box(was)))
-    moved = [(f"{one.before} → {one.after}", one.experience) for one in found.status]
-    rows += [(box(words, tone="open"), _lesson_cell(view, lesson), box("")) for words, lesson in moved]
-    title = f"From version {found.before[:12]} to {found.after[:12]}"
-    same = Paragraph(text="Both hold the same lessons.")
-    table = sheet(title, "*Change, Lesson, Before", rows) if rows else same
-    body = (_library_tabs(view, name, "", "Diff"), view.question(*fields), table)
-    return Page(f"Difference in {name}", body, _trail(view, name))
-
-
 def _lesson_cell(view: View, one: Experience) -> TableCell:
     return box(one.lesson, one.id[:12], view.to("lesson", one.id))
 
 
+def diff_page(view: View, name: str) -> Page:
+    """What changed between two versions of a library, as `agentlearn library diff` says it."""
+    before, after = (view.query.get(side, "")[:200] for side in ("before", "after"))
+    found = view.libraries.history(name).diff(before or None, after or None)
+    return _as_text(view, name, "", "Diff", "\n".join(diff_lines(found)))
+
+
 def audit_page(view: View, name: str) -> Page:
-    """What is wrong with the lessons of a version."""
+    """What is wrong with the lessons of a version, as `agentlearn library audit` says it."""
     at, found = _chosen(view, name)
     audit = LibraryAudit.of(AuditedLesson.all_of(found.library))
-    rows = [
-        (
-            box(str(one.score), value=one.score, tone="bad" if one.score < DEFAULT_THRESHOLD else "plain"),
-            box(one.lesson.text, one.lesson.status, view.to("lesson", one.lesson.name)),
-            box("\n".join(f"{found.sentence}; {found.fix}" for found in one.findings) or "nothing found"),
-        )
-        for one in sorted(audit.lessons, key=lambda one: one.score)
-    ]
-    table = sheet(f"Score {audit.score} of 100", "#Score, Lesson, Findings", rows)
-    return Page(f"Audit of {name}", (_library_tabs(view, name, at, "Audit"), table), _trail(view, name))
+    return _as_text(view, name, at, "Audit", "\n".join(audit_lines(name, audit, DEFAULT_THRESHOLD)))
 
 
 def card_of(view: View, name: str) -> Page:
@@ -181,8 +155,12 @@ def card_of(view: View, name: str) -> Page:
     library, reference = found.library, f"{name}@{at}" if at else name
     audit = LibraryAudit.of(AuditedLesson.all_of(library))
     card = library_card(view.reader.directory, reference, library, audit, view.reader)
-    body = (_library_tabs(view, name, at, "Card"), text_block(card.page(), "said"))
-    return Page(f"Card of {name}", body, _trail(view, name))
+    return _as_text(view, name, at, "Card", card.page())
+
+
+def _as_text(view: View, name: str, at: str, tab: str, text: str) -> Page:
+    body = (_library_tabs(view, name, at, tab), text_block(text, "said"))
+    return Page(f"{tab} of {name}{f' at {at[:12]}' if at else ''}", body, _trail(view, name))
 
 
 def lesson_page(view: View, identity: str) -> Page:
@@ -199,9 +177,9 @@ def lesson_page(view: View, identity: str) -> Page:
         for words, text in facts.items()
         if text
     ]
-    totals, first = reader.rows(Query.SHOWN_TOTALS, lesson.id)[0], view.number("first")
-    shown = reader.rows(Query.SHOWN_PAGE, lesson.id, SHOWN, first)
-    cited = {one["id"] for one in reader.rows(Query.CITED_BY, lesson.id, 200)}
+    totals, first = reader.rows(PageQuery.SHOWN_TOTALS, lesson.id)[0], view.number("first")
+    shown = reader.rows(PageQuery.SHOWN_PAGE, lesson.id, SHOWN, first)
+    cited = {one["id"] for one in reader.rows(PageQuery.CITED_BY, lesson.id, 200)}
     shown_to = count_words(totals["n"], "attempt"), f"mean reward {decimal(totals['mean'])}"
     use = keys("Use", ("Shown to", *shown_to), ("Cited in", count_words(len(cited), "attempt"), ""))
     rows = [
@@ -335,7 +313,7 @@ def _blame(view: View, name: str, lesson: Experience) -> Iterator[Body]:
         text = element("span", element("bdi", f" {'; '.join(said)}"), class_="quiet")
         items.append(element("li", link(one.experience.lesson, view.to("lesson", one.experience.id)), text))
     yield element("ol", *items) if items else Paragraph(text="No published version holds it.", quiet=True)
-    if versions := view.reader.rows(Query.VERSIONS_WITH, lesson.id, 40):
+    if versions := view.reader.rows(PageQuery.VERSIONS_WITH, lesson.id, 40):
         links = [
             link(one["version"][:12], view.to("library", name, at=one["version"]) if name else "") for one in versions
         ]

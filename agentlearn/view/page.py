@@ -12,11 +12,10 @@ from typing import Any, Protocol
 from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
 from agentlearn.store import StoreReader
-from agentlearn.views.charts import Bars
 from agentlearn.views.figure import Tone
-from agentlearn.views.lines import LineChart, Scatter
 from agentlearn.views.markup import Html, clipped, element, joined
 from agentlearn.views.page import HtmlPage, PagePart
+from agentlearn.views.picture import CHARTS, svg_file
 from agentlearn.views.table import Column, KeyFigure, KeyFigures, Paragraph, Table, TableCell
 
 Body = Html | PagePart
@@ -154,6 +153,16 @@ class Page:
     """Whether it changes by itself, because a run is under way."""
 
 
+@dataclass(frozen=True, slots=True)
+class File:
+    """What is sent for an address: a page, a part of one, a picture, or a file to keep."""
+
+    content: bytes
+    media: str
+    name: str = ""
+    """Name under which a browser saves it; empty for what it shows."""
+
+
 def link(words: str, href: str) -> Html:
     """A link; only the words where there is no address."""
     inside = element("bdi", words)
@@ -244,21 +253,15 @@ def of_report(content: HtmlPage) -> tuple[Body, ...]:
     return tuple(parts)
 
 
-_Chart = Bars | LineChart | Scatter
-
-
 def rendered(page: Page, view: View, *, note: str = "") -> str:
     """The page as a whole HTML file. note: what an action has just done."""
     links, body = view.links, list[Html]()
-    tables = charts = 0
-    for part in (one for one in page.body if one is not None):
+    for number, part in enumerate(page.body):
+        if part is None:
+            continue
         body.append(part if isinstance(part, Html) else part.html(page.mark))
-        if isinstance(part, Table) and part.rows:
-            body.append(_saved("CSV", view.here(save=f"table-{tables}")))
-            tables += 1
-        elif isinstance(part, _Chart):
-            body.append(_saved("SVG", view.here(save=f"figure-{charts}")))
-            charts += 1
+        if (kind := _saved_as(part)) and (href := view.here(save=f"{number}.{kind}")):
+            body.append(element("p", element("a", f"Save as {kind.upper()}", href=href, download=True), class_="save"))
     main = element(
         "main",
         element("h1", element("bdi", page.title)),
@@ -293,10 +296,6 @@ def rendered(page: Page, view: View, *, note: str = "") -> str:
     return "<!doctype html>\n" + document.text + "\n"
 
 
-def _saved(words: str, href: str) -> Html:
-    return element("p", element("a", f"Save as {words}", href=href, download=True), class_="save") if href else joined()
-
-
 def _navigation(view: View) -> Html:
     entries = [(words, view.to(words.lower()), view.path.startswith(f"/{words.lower()}")) for words in _NAVIGATION]
     return joined(element("span", "agentlearn", class_="brand"), element("nav", _listed(entries), aria_label="Pages"))
@@ -329,20 +328,27 @@ def asset(name: str) -> bytes:
     return files(package).joinpath(f"{folder}{name}").read_bytes()
 
 
-def saved(page: Page, what: str) -> tuple[str, bytes, str]:
-    """A table of the page as CSV, or a figure as SVG: its file name, content and media type.
+def saved(page: Page, what: str) -> File:
+    """A table of the page as CSV, or a chart as SVG.
 
-    what: `table-N` or `figure-N`, counted from 0. Raises ConfigError for one that the page does not have.
+    what: the number of the part of the page, and the kind: `3.csv`. Raises ConfigError for one that it does not have.
     """
-    kind, _, number = what.partition("-")
-    parts = [one for one in page.body if isinstance(one, Table if kind == "table" else _Chart)]
-    parts = [one for one in parts if not isinstance(one, Table) or one.rows]
-    if kind not in {"table", "figure"} or not number.isdecimal() or int(number[:6]) >= len(parts):
+    number, _, kind = what.partition(".")
+    part = page.body[int(number)] if re.fullmatch("[0-9]{1,4}", number) and int(number) < len(page.body) else None
+    if not kind or part is None or _saved_as(part) != kind:
         raise ConfigError(f"the page has no {what[:40]!r}; use a link on the page", code="bad_query")
-    part = parts[int(number)]
     if isinstance(part, Table):
-        return f"{what}.csv", _csv(part).encode("utf-8", "replace"), "text/csv; charset=utf-8"
-    return f"{what}.svg", _svg(part.html(page.mark)).encode(), "image/svg+xml"
+        content, media = _csv(part), "text/csv; charset=utf-8"
+    else:
+        assert isinstance(part, CHARTS)
+        content, media = svg_file(part, page.mark), "image/svg+xml"
+    name = re.sub("[^a-z0-9]+", "-", part.caption.lower()).strip("-")[:60] or "part"
+    return File(content.encode("utf-8", "replace"), media, f"{name}.{kind}")
+
+
+def _saved_as(part: Body) -> str:
+    """As what a part of a page can be saved: `csv`, `svg`, or empty for not at all."""
+    return "csv" if isinstance(part, Table) and part.rows else "svg" if isinstance(part, CHARTS) else ""
 
 
 def _csv(table: Table) -> str:
@@ -363,20 +369,3 @@ def _inert(text: str) -> str:
     if re.fullmatch(r"[-+]?[\d.,]+(e[-+]?\d+)?", plain):
         return plain.replace(",", "")
     return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@", "\t", "\r")) else text
-
-
-def _svg(figure: Html) -> str:
-    """A figure as a picture of its own: the page's markup and style sheet inside one SVG file."""
-    style = asset("page.css").decode()
-    inside = figure.text.replace("&nbsp;", "\u00a0")
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" width="760" height="520" viewBox="0 0 760 520">'
-        f'<style>{style}</style><foreignObject x="0" y="0" width="760" height="520">'
-        f'<div xmlns="http://www.w3.org/1999/xhtml">{_as_xml(inside)}</div></foreignObject></svg>\n'
-    )
-
-
-def _as_xml(markup: str) -> str:
-    """HTML of `element` as XML: attributes without a value get one, and drawings name what they are."""
-    markup = re.sub(r"(<[a-z][^<>]*?) (open|hidden)(?=[ >])", r'\1 \2="\2"', markup)
-    return markup.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')

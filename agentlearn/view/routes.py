@@ -1,4 +1,4 @@
-"""The addresses of all pages, and the page of each."""
+"""The addresses of all pages, and what each shows."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from agentlearn.errors import ConfigError
 from agentlearn.store import RunRow, StoreReader
 from agentlearn.view import conversation, grid, lessons, runs, traffic
-from agentlearn.view.page import Page, View
+from agentlearn.view.page import File, Page, View, rendered, saved
 from agentlearn.views.records import GroupAddress, resolve
 
-ROUTES: dict[str, Callable[..., Page]] = {
+ROUTES: dict[str, Callable[..., Page | File]] = {
     "/runs": runs.runs_page,
     "/run/{run}": runs.run_page,
     "/run/{run}/grid": grid.grid_page,
@@ -20,6 +20,8 @@ ROUTES: dict[str, Callable[..., Page]] = {
     "/two": grid.two_runs_page,
     "/rollout/{rollout}": conversation.rollout_page,
     "/rollout/{rollout}/step/{number}": conversation.step_page,
+    "/rollout/{rollout}/picture/{number}": conversation.picture,
+    "/rollout/{rollout}/atif.json": conversation.atif_file,
     "/pair/{one}/{other}": grid.pair_page,
     "/libraries": lessons.libraries_page,
     "/library/{name}": lessons.library_page,
@@ -34,16 +36,26 @@ ROUTES: dict[str, Callable[..., Page]] = {
     "/cost": runs.cost_page,
     "/search": traffic.search_page,
 }
-"""The page of each address. Its parameters in braces are the arguments of the function, after the view."""
-PICTURE = re.compile(r"/rollout/([^/]+)/picture/([^/]+)")
+"""What each address shows. Its parameters in braces are the arguments of the function, after the view."""
 _PATTERNS = [(re.compile(re.sub(r"\{\w+\}", "([^/]+)", path)), page) for path, page in ROUTES.items()]
 
 
-def page_of(view: View) -> Page | None:
-    """The page of the view's address; None for an address without one. Raises AgentlearnError."""
-    for pattern, page in _PATTERNS:
-        if (found := pattern.fullmatch(view.path)) is not None:
-            return page(view, *found.groups())
+def file_of(view: View, *, note: str = "", more: bool = False) -> File | None:
+    """What the view's address shows, as a server sends it and a bundle writes it; None for an address without a page.
+
+    note: what an action has just done. more: only the next piece of a page. Raises AgentlearnError.
+    """
+    for pattern, show in _PATTERNS:
+        if (found := pattern.fullmatch(view.path)) is None:
+            continue
+        page = show(view, *found.groups())
+        if isinstance(page, File):
+            return page
+        if what := view.query.get("save", ""):
+            return saved(page, what)
+        piece = page.piece if more else None
+        text = rendered(page, view, note=note) if piece is None else piece.text
+        return File(text.encode("utf-8", "replace"), "text/html; charset=utf-8")
     return None
 
 

@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.errors import ConfigError
 from agentlearn.plugins import announced, load
 from agentlearn.store import RunRow
-from agentlearn.store.queries import Query
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.train.report import TrainReport
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.experience import EMPTY_LIBRARY
-from agentlearn.types.trajectory import PromptRef
 from agentlearn.view.page import Body, Page, View, box, choices, keys, link, of_report, sheet, tabs, text_block
 from agentlearn.views.charts import Bar, BarGroup, Bars
 from agentlearn.views.figure import TONES, Tone, count, count_words, decimal, duration, fold, interval, large, money
@@ -46,7 +45,7 @@ def report_of(run: RunRow) -> dict[str, Any]:
 
 def runs_page(view: View) -> Page:
     """All runs, newest first."""
-    first, total = view.number("first"), view.reader.rows(Query.COUNT_RUNS)[0]["n"]
+    first, total = view.number("first"), view.reader.rows(PageQuery.COUNT_RUNS)[0]["n"]
     rows = view.reader.runs_between(first, RUNS)
     cells: list[tuple[TableCell, ...]] = []
     for run in rows:
@@ -65,7 +64,7 @@ def runs_page(view: View) -> Page:
         cells.append(found)
     if not rows:
         return Page("Runs", (Paragraph(text="There are no runs in this store yet. Start with: agentlearn learn math"),))
-    pairs = [(one.run, f"{one.kind} {one.domain} {one.run[:12]}") for one in rows]
+    pairs = [(one.run, f"{one.kind} {one.domain}, {one.started_at:%d %b %H:%M}, {one.run[:8]}") for one in rows]
     body = (
         sheet("Newest first", "Run, Started, *State, Result, *Model, Cost, Time", cells),
         view.pager(rows, total, size=RUNS),
@@ -76,7 +75,11 @@ def runs_page(view: View) -> Page:
 
 def _two(view: View, pairs: Sequence[tuple[str, str]]) -> Html:
     """A form that puts two runs beside each other."""
-    fields = choices("a", "First run", pairs, pairs[1][0]), choices("b", "Second run", pairs, pairs[0][0])
+    alike = [run for run, words in pairs[1:] if words.split(",")[0] == pairs[0][1].split(",")[0]]
+    fields = (
+        choices("a", "First run", pairs, alike[0] if alike else pairs[1][0]),
+        choices("b", "Second run", pairs, pairs[0][0]),
+    )
     return view.question(*fields, submit="Put beside each other", to="two")
 
 
@@ -109,7 +112,7 @@ def run_page(view: View, run_id: str) -> Page:
     body: list[Body | None] = [run_tabs(view, run, "Overview"), Statement(text=words, tone=_tone(report))]
     if reason := end_reason(reader, run):
         body.append(Note(text=reason, kind="warning", title=f"The run is {run.state}"))
-    phases = reader.rows(Query.PHASES, run.run)
+    phases = reader.rows(PageQuery.PHASES, run.run)
     body.append(_figures(run, report, phases))
     body += _curves(report)
     body += _library(view, run, report)
@@ -188,7 +191,7 @@ def _library(view: View, run: RunRow, report: Mapping[str, Any]) -> list[Body]:
         return view.to("library", library["name"], at=version)
 
     made = link(words, at(library["version"]))
-    parts: list[Body] = [element("p", made, f". {reason}" if reason else "", class_="prose")]
+    parts: list[Body] = [element("p", made, f". {reason[:1].upper()}{reason[1:]}" if reason else "", class_="prose")]
     rows = [
         (
             box(one["version"][:8], one["role"], at(one["version"]), tone=_ROLES.get(one["role"], "plain")),
@@ -231,7 +234,7 @@ def stages_page(view: View, run_id: str) -> Page:
     """The calls of a run's reflector, in order of time."""
     run, first = view.reader.run(run_id), view.number("first")
     stage = view.query.get("stage", "")[:40]
-    rows = view.reader.rows(Query.CALLS_PAGE, run.run, stage or None, CALLS, first)
+    rows = view.reader.rows(PageQuery.CALLS_PAGE, run.run, stage or None, CALLS, first)
     named = [one.stage for one in view.reader.stage_totals(run.run) if one.stage != "rollout"]
     cells: list[tuple[TableCell, ...]] = []
     for one in rows:
@@ -256,25 +259,24 @@ def stages_page(view: View, run_id: str) -> Page:
 def call_page(view: View, run_id: str, call_id: str) -> Page:
     """One call of the reflector: the prompt that it was asked with, what it was about, and its reply."""
     run, reader = view.reader.run(run_id), view.reader
-    found = next((one for one in reader.rows(Query.CALL, run.run, call_id)), None)
+    found = next((one for one in reader.rows(PageQuery.CALL, run.run, call_id)), None)
     if found is None:
         raise ConfigError(f"run {run.run!r} has no call {call_id[:40]!r}", code="unknown_call")
     step, _, rest = found["unit"].rpartition("/") if found["stage"] == "summarise" else (found["unit"], "", "")
     phase, batch, *task = step.split("/")
-    proposals = [one for one in reader.proposals(run.run) if (one.phase, str(one.batch)) == (phase, batch)]
-    mine = [one.ended.proposal for one in proposals if one.ended.proposal.stage == found["stage"]]
-    mine = [one for one in mine if not task or one.task is None or one.task == task[0]]
-    refs = dict.fromkeys(ref for one in mine for ref in one.prompts)
-    rollouts = list(dict.fromkeys(rollout for one in mine for rollout in one.evidence))
     if found["stage"] == "summarise":
-        cells = reader.rows(Query.GRID_CELLS, run.run, phase, None, task[:1], 64)
+        cells = reader.rows(PageQuery.GRID_CELLS, run.run, phase, None, task[:1], 64)
         rollouts = [one["id"] for one in cells if str(one["g"]) == rest]
-        refs = dict.fromkeys(ref for one in rollouts[:1] for made in reader.summaries_of(one) for ref in made.prompts)
+    else:
+        made = [
+            one.ended.proposal for one in reader.proposals(run.run) if (one.phase, str(one.batch)) == (phase, batch)
+        ]
+        mine = [one for one in made if one.stage == found["stage"] and one.task in {None, *(task or (one.task,))}]
+        rollouts = list(dict.fromkeys(rollout for one in mine for rollout in one.evidence))
     tokens = f"{large(found['tokens_in'])} → {large(found['tokens_out'])}"
     spent = ("Cost", money(found["cost_usd"]), duration(found["seconds"]))
     links = [element("li", link(f"attempt {one[:12]}", view.to("rollout", one))) for one in rollouts[:40]]
     group = view.to("run", run.run, "grid", phase=phase, task=task[0]) if task else ""
-    unknown = Paragraph(text="The prompt is not known.", quiet=True)
     body: tuple[Body | None, ...] = (
         run_tabs(view, run, "Stages"),
         keys("The call", ("Stage", found["stage"], f"{phase}, batch {batch}"), ("Tokens", tokens, ""), spent),
@@ -283,19 +285,11 @@ def call_page(view: View, run_id: str, call_id: str) -> Page:
         element("h2", "What it read"),
         element("p", link("All attempts at the task", group)) if group else None,
         element("ul", *links, class_="plain"),
-        *([_prompt(view, ref) for ref in refs] or [unknown]),
+        element("h2", "The prompt"),
+        text_block(reply_text(reader.asked(found["id"])) or "The prompt was not stored."),
     )
     trail = (*run_trail(view, run), ("Stages", view.to("run", run.run, "stages")))
     return Page(f"{found['stage'].capitalize()}: prompt and reply", body, trail, mark_of(run))
-
-
-def _prompt(view: View, ref: PromptRef) -> Html:
-    try:
-        text = view.reader.prompt(ref.sha256)
-    except AgentlearnError as error:
-        text = str(error)
-    note = "The attempts above were put in the places in double braces."
-    return fold(f"The prompt {ref.label}", text_block(text), aside=note, unfolded=True)
 
 
 def report_page(view: View, run_id: str) -> Page:
@@ -327,7 +321,7 @@ def cost_page(view: View) -> Page:
     """What model calls cost, by day, run and stage."""
     first, run = view.number("first"), view.query.get("run", "")[:40]
     known = view.reader.run(run) if run else None
-    rows = view.reader.rows(Query.COSTS, known.run if known else None, COSTS, first)
+    rows = view.reader.rows(PageQuery.COSTS, known.run if known else None, COSTS, first)
     cells = tuple(
         (
             box(_day(one["day"]), value=one["day"]),
@@ -341,23 +335,14 @@ def cost_page(view: View) -> Page:
         )
         for one in rows
     )  # fmt: skip
-    total, calls = sum(one["cost_usd"] for one in rows), count(sum(one["calls"] for one in rows))
-    tokens = large(sum((one["tokens_in"] or 0) + (one["tokens_out"] or 0) for one in rows))
-    days: dict[int, float] = {}
-    for one in rows:
-        days[one["day"]] = days.get(one["day"], 0.0) + one["cost_usd"]
-    points = tuple(Point(x=day - min(days), y=days[day], label=_day(day)) for day in sorted(days))
-    axes = {"x_name": "days since the first", "y_name": "dollars"}
-    chart = LineChart(caption="Cost by day", series=(Series(label="dollars a day", points=points),), **axes)
     names = "*Day, *Run, *Stage, #Calls, #Tokens in, #Tokens out, #Cost"
-    body = (
-        run_tabs(view, known, "Cost") if known else None,
-        keys("On this page", ("Known cost", money(total), ""), ("Model calls", calls, ""), ("Tokens", tokens, "")),
-        chart if len(days) > 1 and total else None,
-        sheet("Cost by day, run and stage", names, cells),
-        view.pager(rows, first + len(rows) + (len(rows) == COSTS), size=COSTS),
-    )
-    return Page("Cost", body, run_trail(view, known) if known else ())
+    body: list[Body | None] = [run_tabs(view, known, "Cost") if known else None]
+    if rows:
+        spent = ("Known cost", money(rows[0]["all_usd"]), ""), ("Model calls", count(rows[0]["all_calls"]), "")
+        body.append(keys("In all", *spent, ("Tokens", large(rows[0]["all_tokens"]), "")))
+    body.append(sheet("Cost by day, run and stage", names, cells))
+    body.append(view.pager(rows, rows[0]["total"] if rows else 0, size=COSTS))
+    return Page("Cost", tuple(body), run_trail(view, known) if known else ())
 
 
 def _day(number: int) -> str:

@@ -26,9 +26,8 @@ from agentlearn.library import LibraryStore
 from agentlearn.log import get_log
 from agentlearn.store import read_store
 from agentlearn.view.actions import done
-from agentlearn.view.conversation import picture
-from agentlearn.view.page import ASSETS, Page, View, asset, link, rendered, saved
-from agentlearn.view.routes import PICTURE, page_of
+from agentlearn.view.page import ASSETS, Page, View, asset, link, rendered
+from agentlearn.view.routes import file_of
 from agentlearn.views.markup import element
 from agentlearn.views.table import Paragraph
 
@@ -119,24 +118,24 @@ class Site:
 
         more: whether the request asks only for the next piece of a page.
         """
-        note = query.get("done", "")[:400]
-        asked = {name: value for name, value in query.items() if name not in {"done", "save"}}
+        try:
+            return self._answer(path, query, more=more)
+        except StoreError as error:
+            if error.code != "store_unanswered":
+                raise
+            return self._answer(path, query, more=more)  # the process that had the store open has just ended
+
+    def _answer(self, path: str, query: Mapping[str, str], *, more: bool) -> Response:
+        asked = {name: value for name, value in query.items() if name != "done"}
         with self.reading, read_store(self.store) as reader:
             view = View(reader, LibraryStore(self.store / "libraries"), self, path, asked)
-            if (found := PICTURE.fullmatch(path)) is not None:
-                content, media = picture(view, *found.groups())
-                return Response(content, media_type=media)
-            page = page_of(view)
-            if page is None:
-                return self.problem("There is no such page.", 404)
-            if what := query.get("save", ""):
-                name, content, media = saved(page, what)
-                return Response(
-                    content, media_type=media, headers={"content-disposition": f'attachment; filename="{name}"'}
-                )
-            if more and page.piece is not None:
-                return Response(page.piece.text, media_type="text/html")
-            return Response(rendered(page, view, note=note), media_type="text/html")
+            found = file_of(view, note=query.get("done", "")[:400], more=more)
+        if found is None:
+            return self.problem("There is no such page.", 404)
+        answer = Response(found.content, media_type=found.media)
+        if found.name:
+            answer.headers["content-disposition"] = f'attachment; filename="{found.name}"'
+        return answer
 
     def problem(self, words: str, status: int) -> Response:
         """A page with one sentence."""

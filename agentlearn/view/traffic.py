@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from agentlearn.store.codec import time_of
-from agentlearn.store.queries import Query
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.view.conversation import thumbs
 from agentlearn.view.page import Body, Page, View, box, choices, field_of, link, sheet, text_block
 from agentlearn.views.figure import count, count_words
@@ -26,7 +26,7 @@ def live_page(view: View) -> Page:
             *number_cells(count, one["rollouts"], one["episodes"], view.reader.live_without_reward(one["name"])),
             box(f"{time_of(one['at']):%Y-%m-%d %H:%M}"),
         )
-        for one in view.reader.rows(Query.RECORDERS)
+        for one in view.reader.rows(PageQuery.RECORDERS)
     )
     empty = Paragraph(text="Nothing was recorded here. An application records what its agents do with Recorder.")
     table = sheet("Recorders", "Recorder, #Answers, #Episodes, #Without a reward, Latest", rows) if rows else empty
@@ -37,7 +37,7 @@ def talks_page(view: View, name: str) -> Page:
     """What a recorder took, newest first, with forms for feedback."""
     first, episode = view.number("first"), view.query.get("episode", "")[:400]
     wanted = view.choice("show", ("all", "open", "wrong"))
-    rows = view.reader.rows(Query.LIVE_PAGE, name, episode or None, wanted, TALKS, first)
+    rows = view.reader.rows(PageQuery.LIVE_PAGE, name, episode or None, wanted, TALKS, first)
     options = [("all", "all"), ("open", "without a reward"), ("wrong", "wrong")]
     body: list[Body | None] = [view.question(choices("show", "Answers", options, wanted), episode=episode)]
     body += [_talk(view, name, one) for one in rows] or [Paragraph(text="There is no such answer.")]
@@ -62,62 +62,46 @@ def _talk(view: View, name: str, one: dict[str, Any]) -> Html:
     )
 
 
-_PLACES = {
-    "messages": "in conversations",
-    "reasons": "in reasons and answers",
-    "tasks": "in tasks",
-    "lessons": "in lessons",
-}
-_QUERIES = {"messages": Query.SEARCH_STEPS, "reasons": Query.SEARCH_REASONS, "tasks": Query.SEARCH_TASKS}
-
-
 def search_page(view: View) -> Page:
-    """Where a text stands: in conversations, in reasons and answers, in tasks, in lessons."""
-    text, where = view.query.get("q", "")[:_LONGEST].strip(), view.choice("where", tuple(_PLACES))
-    first, run = view.number("first"), view.query.get("run", "")[:64]
-    fields = (
-        element(
-            "label", "Text", element("input", type="search", name="q", value=text, maxlength=_LONGEST, id="search")
-        ),
-        choices("where", "Where", list(_PLACES.items()), where),
-        field_of("run", "Only in this run", value=run, limit=64),
+    """Where a text stands: in lessons, in tasks, in reasons and answers, in conversations."""
+    text, run = view.query.get("q", "")[:_LONGEST].strip(), view.query.get("run", "")[:64]
+    first = view.number("first")
+    words = element("input", type="search", name="q", value=text, maxlength=_LONGEST, id="search")
+    asked = view.question(
+        element("label", "Text", words), field_of("run", "Only in this run", value=run, limit=64), submit="Search"
     )
-    body: list[Body | None] = [view.question(*fields, submit="Search")]
     if not text:
-        return Page("Search", (*body, Paragraph(text="Capital and small letters are the same.", quiet=True)))
-    wanted = view.reader.run(run).run if run else None
-    needle = text.lower()
-    if where == "lessons":
-        rows = view.reader.rows(Query.SEARCH_LESSONS, needle, FOUND + 1, first)
-        known = {one["id"] for one in rows}
-        shown = view.libraries.shown_lessons().values() if not first else ()
-        rows += [
-            {"id": one.id, "snippet": one.lesson}
-            for one in shown
-            if needle in one.lesson.lower() and one.id not in known
-        ]
-    else:
-        written = json.dumps(needle, ensure_ascii=False)[1:-1] if where == "messages" else needle
-        rows = view.reader.rows(_QUERIES[where], written, wanted, FOUND + 1, first)
-    items = [_hit(view, where, one, needle) for one in rows[:FOUND]]
-    body.append(
-        element("p", f"{count_words(len(items), 'place') if items else 'No place'} {_PLACES[where]}.", role="status")
+        note = "It looks in lessons, tasks, reasons, answers and conversations. Capital and small letters are the same."
+        return Page("Search", (asked, Paragraph(text=note, quiet=True)))
+    needle, wanted = text.lower(), view.reader.run(run).run if run else None
+    written = json.dumps(needle, ensure_ascii=False)[1:-1]
+    rows = view.reader.rows(PageQuery.SEARCH, needle, written, wanted, FOUND + 1, first)
+    items = [_hit(view, one, needle) for one in rows[:FOUND]]
+    if not first and wanted is None:  # and lessons that the store does not hold, such as imported ones
+        fitting = {one.id: one for one in view.libraries.shown_lessons().values() if needle in one.lesson.lower()}
+        stored = {one.id for one in view.reader.experiences([*fitting])}
+        own = [one for one in fitting.values() if one.id not in stored]
+        items[:0] = [_hit(view, {"kind": "lesson", "id": one.id, "snippet": one.lesson}, needle) for one in own]
+    body = (
+        asked,
+        element("p", f"{count_words(len(items), 'place') if items else 'No place'}.", role="status"),
+        element("ul", *items, class_="hits"),
+        view.pager(rows[:FOUND], first + len(rows), size=FOUND),
     )
-    body.append(element("ul", *items, class_="hits"))
-    total = first + len(items) + (len(rows) > FOUND)
-    body.append(view.pager(items, total, size=FOUND))
-    return Page(f"Search: {clipped(text, 60)}", tuple(body))
+    return Page(f"Search: {clipped(text, 60)}", body)
 
 
-def _hit(view: View, where: str, one: dict[str, Any], needle: str) -> Html:
+def _hit(view: View, one: dict[str, Any], needle: str) -> Html:
     snippet = one["snippet"].replace("\\n", " ").replace('\\"', '"')
-    if where == "lessons":
-        return element("li", link(snippet, view.to("lesson", one["id"])))
-    if where == "tasks":
-        address = view.to("run", one["run"], "grid", phase=one["phase"], task=one["id"])
-        return element("li", link(snippet, address))
-    reward = "undecided" if one["reward"] is None else f"reward {one['reward']:g}"
-    name = link(f"{one['phase']}, {reward}, run {one['run'][:12]}", view.to("rollout", one["id"]))
     pieces = re.split(f"({re.escape(needle)})", snippet, maxsplit=1, flags=re.IGNORECASE)
-    quoted = (element("b" if n == 1 else "bdi", piece) for n, piece in enumerate(pieces))
-    return element("li", name, element("p", *quoted, class_="quote"))
+    quote = element("p", *(element("b" if n == 1 else "bdi", piece) for n, piece in enumerate(pieces)), class_="quote")
+    match one["kind"]:
+        case "lesson":
+            name = link("a lesson", view.to("lesson", one["id"]))
+        case "task":
+            name = link("a task", view.to("run", one["run"], "grid", phase=one["phase"], task=one["id"]))
+        case _:
+            reward = "undecided" if one["reward"] is None else f"reward {one['reward']:g}"
+            words = f"an attempt, {one['phase']}, {reward}, run {one['run'][:12]}"
+            name = link(words, view.to("rollout", one["id"]))
+    return element("li", name, quote)

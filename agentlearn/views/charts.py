@@ -1,8 +1,9 @@
 """Charts in rows: bars, scores before and after, and estimates with their intervals; and the scales of all charts."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -48,7 +49,7 @@ class Scale:
         """The numbers of the ticks, for the row below the plots. sign: show plus and minus."""
         word, digits = signed if sign else decimal, max(self.digits, 1)
         numbers = [element("text", word(tick, digits), x=percent(self.at(tick)), y=14) for tick in self.ticks]
-        return element("svg", *numbers, class_="axis", aria_hidden="true")
+        return element("svg", *numbers, class_="axis", overflow="visible", aria_hidden="true")
 
 
 def scale_of(
@@ -92,7 +93,7 @@ def percent(value: float) -> str:
 
 def placed(mark: Html, x: float, y: str = "50%", kind: str | None = None) -> Html:
     """A mark drawn around (0, 0), moved to a percentage of the width and not scaled."""
-    return element("svg", mark, x=percent(x), y=y, class_=kind)
+    return element("svg", mark, x=percent(x), y=y, class_=kind, overflow="visible")
 
 
 def _upright(at: float, kind: str) -> Html:
@@ -103,6 +104,26 @@ def _upright(at: float, kind: str) -> Html:
 def _level(start: float, end: float, kind: str, y: str = "50%") -> Html:
     """A horizontal line between two percentages of the width."""
     return element("line", class_=kind, x1=percent(start), x2=percent(end), y1=y, y2=y)
+
+
+class Picture(NamedTuple):
+    """A drawing as wide as its place, and its height in pixels."""
+
+    content: Html
+    height: int
+
+
+def _rows_drawn(rows: Sequence[Sequence[Html | None]], height: int, axis: Html) -> Picture:
+    """Rows of a drawing below each other, each `height` pixels high, with an axis under them."""
+    drawn = [element("svg", *row, y=n * height, width="100%", height=height, overflow="visible")
+             for n, row in enumerate(rows)]  # fmt: skip
+    below = element("svg", axis, x="30%", y=len(rows) * height, width="40%", height=20, overflow="visible")
+    return Picture(joined(*drawn, below), len(rows) * height + 24)
+
+
+def _plotted(*marks: Html | None) -> Html:
+    """The plot in the middle of a row of a drawing."""
+    return element("svg", *marks, x="30%", width="40%", height="100%", overflow="visible")
 
 
 class Bar(Value):
@@ -131,36 +152,43 @@ class Bars(Value):
 
     def html(self, mark: str) -> Html:
         """The part as HTML: one drawing. The name and the number of a bar stand above it, so that it fits a phone."""
+        spoken = [f"{one.label}: {', '.join(f'{bar.label} {bar.words}' for bar in one.bars)}" for one in self.groups]
+        name = f"{named(self.caption, mark)}. {'; '.join(spoken)}"
+        drawing, height = self.picture()
+        picture = element("svg", drawing, class_="bars", height=height, role="img", aria_label=name)
+        return figure("chart bars", self.caption, picture, mark=mark, note=self.note)
+
+    def picture(self) -> Picture:
+        """The drawing alone."""
         drawn: list[Html | None] = []
-        spoken: list[str] = []
         y = 0
         for group in self.groups:
-            drawn.append(_words_at(group.label, 0, y + 20, "strong", most=60))
-            spoken.append(f"{group.label}: {', '.join(f'{bar.label} {bar.words}' for bar in group.bars)}")
+            drawn.append(words_at(group.label, 0, y + 20, "strong", most=60))
             y += _HEAD
             longest = max((value for bar in group.bars if (value := finite(bar.value)) is not None), default=0.0)
             for bar in group.bars:
                 share = 100 * value / longest if (value := finite(bar.value)) is not None and longest > 0 else 0.0
                 drawn += [
-                    _words_at(bar.label, 0, y + 12, most=32),
-                    _words_at(bar.words, "100%", y + 12, "strong", anchor="end", most=20),
+                    words_at(bar.label, 0, y + 12, most=32),
+                    words_at(bar.words, "100%", y + 12, "strong", anchor="end", most=20),
                     _level(0, 100, "track", f"{y + 22}"),
                     _level(0, share, "bar", f"{y + 22}") if share > 0 else None,
                 ]
                 y += _ROW
-        name = f"{named(self.caption, mark)}. {'; '.join(spoken)}"
-        picture = element("svg", *drawn, class_="bars", height=y, role="img", aria_label=name)
-        return figure("chart bars", self.caption, picture, mark=mark, note=self.note)
+        return Picture(joined(*drawn), y)
 
 
 _ROW, _HEAD = 36, 32
 """Height in pixels of a bar with its name, and of the heading of a group."""
 
 
-def _words_at(
-    words: str, x: float | str, y: int, kind: str = "", *, anchor: str | None = None, most: int
+def words_at(
+    words: str, x: float | str, y: float, kind: str = "", *, anchor: str | None = None, most: int
 ) -> Html | None:
-    """A line of text; None for an empty one. x, y: the start of its base line. most: characters that are shown."""
+    """A line of text in a drawing; None for an empty one.
+
+    x, y: the start of its base line. most: characters that are shown.
+    """
     if not words:
         return None
     text = clipped(" ".join(shown(words).split()), most)
@@ -297,9 +325,9 @@ class ForestRow(Value):
     words: str = ""
     """The verdict, or the reason why there is none."""
 
-    def html(self, scale: Scale, verdicts: bool) -> Html:
+    def marks(self, scale: Scale) -> list[Html]:
+        """The margin, the interval and the estimate, as far as they are known."""
         mean, marks = finite(self.mean), list[Html]()
-        spoken = f"{self.label}: no estimate"
         if self.margin is not None:
             marks.append(_upright(scale.at(-self.margin), "margin"))
         if self.low is not None and self.high is not None and not math.isnan(self.low) and not math.isnan(self.high):
@@ -313,12 +341,17 @@ class ForestRow(Value):
             marks += [placed(element("path", class_="cap", d=d), at) for d, at in ((left, start), (right, end))]
         if mean is not None:
             marks.append(placed(shape(self.tone), scale.at(mean), kind="marker"))
+        return marks
+
+    def html(self, scale: Scale, verdicts: bool) -> Html:
+        spoken = f"{self.label}: no estimate"
+        if finite(self.mean) is not None:
             ends = (
                 "" if self.low is None or self.high is None else f", interval {signed(self.low)} to {signed(self.high)}"
             )
             margin = "" if self.margin is None else f", margin {signed(-self.margin)}"
             spoken = f"{self.label}: {signed(self.mean)}{ends}{margin}{f', {self.words}' if self.words else ''}"
-        plot = element("svg", scale.grid(zero=True), *marks, role="img", aria_label=spoken)
+        plot = element("svg", scale.grid(zero=True), *self.marks(scale), role="img", aria_label=spoken)
         return element(
             "tr",
             element("th", element("bdi", self.label), small(self.sub), scope="row"),
@@ -350,9 +383,7 @@ class Forest(Value):
 
     def html(self, mark: str) -> Html:
         """The part as HTML: a table with a drawing in its second column."""
-        margins = sorted({row.margin for row in self.rows if row.margin is not None})
-        ends = [end for row in self.rows for end in (row.mean, row.low, row.high) if end is not None]
-        scale = scale_of([0.0, *ends, *(-margin for margin in margins)], limits=self.limits, start=4.0, end=96.0)
+        scale = self._scale()
         verdicts = any(row.words for row in self.rows)
         sides = element(
             "div",
@@ -383,6 +414,28 @@ class Forest(Value):
             element("tfoot", foot),
             aria_label=named(self.caption, mark),
         )
+        margins = sorted({row.margin for row in self.rows if row.margin is not None})
         drawn = ", ".join(signed(-margin, 3).rstrip("0") for margin in margins)
         note = " ".join(filter(None, (self.note, f"The dashed line is the margin, {drawn}." if margins else "")))
         return figure("chart forest", self.caption, content, mark=mark, note=note)
+
+    def picture(self) -> Picture:
+        """The rows as a drawing."""
+        scale, rows = self._scale(), list[list[Html | None]]()
+        if self.left or self.right:
+            sides = (f"← {self.left}", "30%", "start"), (f"{self.right} →", "70%", "end")
+            rows.append([words_at(words, x, 24, anchor=anchor, most=40) for words, x, anchor in sides])
+        for row in self.rows:
+            plot = element("g", _plotted(scale.grid(zero=True), *row.marks(scale)), class_=row.tone)
+            between = interval(row.low, row.high, sign=True)
+            rows.append([
+                words_at(row.label, 0, 16, "strong", most=32), words_at(row.sub, 0, 31, most=36), plot,
+                words_at(signed(row.mean), "72%", 16, "strong", most=12), words_at(between, "72%", 31, most=24),
+                words_at(row.words, "100%", 24, "strong", anchor="end", most=22),
+            ])  # fmt: skip
+        return _rows_drawn(rows, 40, scale.axis(sign=True))
+
+    def _scale(self) -> Scale:
+        ends = [end for row in self.rows for end in (row.mean, row.low, row.high) if end is not None]
+        margins = [-row.margin for row in self.rows if row.margin is not None]
+        return scale_of([0.0, *ends, *margins], limits=self.limits, start=4.0, end=96.0)

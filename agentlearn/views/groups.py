@@ -278,13 +278,15 @@ def _replies(label: str, calls: Sequence[CallRecord], *, full: bool) -> Iterator
 
 
 def reply_text(response: str) -> str:
-    """What the model wrote in a stored reply: its text, and the arguments of its tool calls as JSON in lines."""
+    """What stored messages say: instructions and texts, and the arguments of tool calls as JSON in lines."""
     try:
         messages: Any = json.loads(response)
     except ValueError:
         return response
-    parts = [part for message in messages if isinstance(message, dict) for part in message.get("parts", ())]
-    return "\n".join(filter(None, map(_part_text, parts)))
+    known = [message for message in messages if isinstance(message, dict)]
+    instructions = next((text for one in known if (text := one.get("instructions"))), "")
+    parts = (part for one in known for part in one.get("parts", ()))
+    return "\n".join(filter(None, (instructions, *map(_part_text, parts))))
 
 
 def _part_text(part: dict[str, Any]) -> str:
@@ -299,5 +301,7 @@ def _part_text(part: dict[str, Any]) -> str:
             return f"(reasoning) {content}"
         case {"content": str(content)}:
             return content
+        case {"content": list(pieces)}:
+            return "\n".join(piece if isinstance(piece, str) else f"({piece.get('kind', 'file')})" for piece in pieces)
         case _:
             return ""

@@ -10,17 +10,20 @@ from typing import Any
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError, StoreError, StoreMissing
 from agentlearn.library import LibraryStore
+from agentlearn.library.audit import LibraryAudit
 from agentlearn.library.history import History, JoinedLibraries
 from agentlearn.library.history.change_log import MAIN, Change
 from agentlearn.library.history.hand_edits import LibraryDiff
 from agentlearn.library.history.three_way import BlamedLesson, HeldLesson, JoinConflict
 from agentlearn.store import ProposalRow, StoreReader, read_store
+from agentlearn.text import block
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.ids import ExperienceId, TaskId
 from agentlearn.views.figure import count_words
 from agentlearn.views.records import SHORT_ID, group_address
 
-_ID = 12
+_ID, _AUDITED = 12, 160
+"""Characters of an id, and of an audited lesson, in a line."""
 _EVERY_RUN = 1_000_000
 
 
@@ -142,6 +145,18 @@ def diff_lines(found: LibraryDiff) -> Iterator[str]:
     yield from (f"> {one.id[:_ID]}  moved: {one.lesson}" for one in found.moved)
     for change in found.status:
         yield f"! {change.experience.id[:_ID]}  {change.before} -> {change.after}: {change.experience.lesson}"
+
+
+def audit_lines(what: str, audit: LibraryAudit, threshold: int) -> Iterator[str]:
+    """The lessons with findings, worst first, and the score of all."""
+    found = sorted((one for one in audit.lessons if one.findings), key=lambda one: one.score)
+    for one in found:
+        lesson, status = one.lesson, f" ({one.lesson.status})" if one.lesson.status else ""
+        text = lesson.text if len(lesson.text) <= _AUDITED else lesson.text[:_AUDITED] + "…"
+        findings = "\n".join(f"{found.code} -{found.weight}: {found.sentence}; {found.fix}" for found in one.findings)
+        yield block(f"{text}\n{findings}", f"{one.score:>4}  {lesson.name[:12]}{status}  ", "      ")
+    size = f"{count_words(len(audit.lessons), 'lesson')}, {len(found)} with findings"
+    yield f"{what}: score {audit.score} of 100; {size}, {len(audit.failing(threshold))} below {threshold}"
 
 
 def conflict_lines(conflicts: Sequence[JoinConflict]) -> Iterator[str]:

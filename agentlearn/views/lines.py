@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from agentlearn.types.value import Value
-from agentlearn.views.charts import Scale, percent, placed, scale_of
+from agentlearn.views.charts import Picture, Scale, percent, placed, scale_of, words_at
 from agentlearn.views.figure import DASH, Tone, decimal, figure, finite, fold, interval, named, shape
 from agentlearn.views.markup import Html, clipped, element, joined
 from agentlearn.views.table import Column, Table, TableCell
@@ -67,12 +67,6 @@ class LineChart(Value):
     def html(self, mark: str) -> Html:
         """The part as HTML: the drawing, its legend, and a folded table of the values."""
         points = [point for series in self.series for point in series.points]
-        plane = _Plane.of([point.x for point in points], points)
-        # Lines are moved aside, which keeps their intervals apart. Points without a line stay.
-        lines = [n for n, one in enumerate(self.series) if one.connected]
-        asides = [round((place - (len(lines) - 1) / 2) * 5, 1) for place in range(len(lines))]
-        moved = dict(zip(lines, asides, strict=True))
-        drawing = joined(*(one.html(n, moved.get(n, 0.0), plane) for n, one in enumerate(self.series)))
         legend = [
             element(
                 "li",
@@ -97,11 +91,31 @@ class LineChart(Value):
             columns.pop(2)
             rows = [(*row[:2], row[3]) for row in rows]
         content = joined(
-            plane.drawn(drawing, self, mark),
+            _framed(self._plane(), self, mark),
             element("ul", *legend, class_="legend") if len(legend) > 1 else None,
             _folded(self, tuple(columns), tuple(rows), mark),
         )
         return figure("chart lines", self.caption, content, mark=mark, note=self.note)
+
+    def picture(self) -> Picture:
+        """The drawing with the names of its axes and its legend."""
+        legend = [
+            joined(
+                element("svg", one.sample(n), x=14, y=8 + _LEGEND * n, overflow="visible"),
+                words_at(one.label, 36, 12 + _LEGEND * n, "strong", most=90),
+            )
+            for n, one in enumerate(self.series)
+        ]
+        return _with_names(self._plane(), self, legend if len(legend) > 1 else [])
+
+    def _plane(self) -> Html:
+        points = [point for series in self.series for point in series.points]
+        plane = _Plane.of([point.x for point in points], points)
+        # Lines are moved aside, which keeps their intervals apart. Points without a line stay.
+        lines = [n for n, one in enumerate(self.series) if one.connected]
+        asides = [round((place - (len(lines) - 1) / 2) * 5, 1) for place in range(len(lines))]
+        moved = dict(zip(lines, asides, strict=True))
+        return plane.drawn(joined(*(one.html(n, moved.get(n, 0.0), plane) for n, one in enumerate(self.series))))
 
 
 _SHAPES = ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "M-4-4h8v8h-8z", "M0-5.5L5.5 4.5H-5.5z", "M0-5.5L5.5 0L0 5.5L-5.5 0z")
@@ -127,8 +141,8 @@ class _Plane:
             scale_of(x, least_step=1.0 if steps else 0.0, start=11.0, end=92.0), scale_of(y, start=86.0, end=6.0)
         )
 
-    def drawn(self, drawing: Html, part: "LineChart | Scatter", mark: str) -> Html:
-        """The drawing in its frame, with the names of the axes."""
+    def drawn(self, drawing: Html) -> Html:
+        """The drawing in front of the grid, with the numbers of both axes."""
         levels = [
             joined(
                 element("line", class_="grid", x1=0, x2="100%", y1=(y := percent(self.up.at(tick))), y2=y),
@@ -140,13 +154,7 @@ class _Plane:
             element("text", decimal(tick, self.across.digits), class_="x", x=percent(self.across.at(tick)), y="97%")
             for tick in self.across.ticks
         ]
-        name = f"{named(part.caption, mark)}: {part.y_name} by {part.x_name}. A table of the values follows."
-        frame = element("g", *levels, *steps)
-        return joined(
-            element("p", element("bdi", part.y_name), class_="y-name", aria_hidden="true"),
-            element("svg", frame, drawing, class_="plane", role="img", aria_label=name),
-            element("p", element("bdi", part.x_name), class_="x-name", aria_hidden="true"),
-        )
+        return joined(element("g", *levels, *steps), drawing)
 
     def whisker(self, point: "Point | ScatterPoint") -> Html | None:
         """The interval of a point as a vertical line; None when an end is missing."""
@@ -155,6 +163,27 @@ class _Plane:
             return None
         at, y1, y2 = (percent(one) for one in (self.across.at(point.x), self.up.at(low), self.up.at(high)))
         return element("line", class_="whisker", x1=at, x2=at, y1=y1, y2=y2)
+
+
+def _framed(plane: Html, part: "LineChart | Scatter", mark: str) -> Html:
+    """The drawing of a page, between the names of its axes."""
+    name = f"{named(part.caption, mark)}: {part.y_name} by {part.x_name}. A table of the values follows."
+    return joined(
+        element("p", element("bdi", part.y_name), class_="y-name", aria_hidden="true"),
+        element("svg", plane, class_="plane", role="img", aria_label=name),
+        element("p", element("bdi", part.x_name), class_="x-name", aria_hidden="true"),
+    )
+
+
+def _with_names(plane: Html, part: "LineChart | Scatter", legend: Sequence[Html]) -> Picture:
+    """The drawing of a file, between the names of its axes and above its legend."""
+    content = joined(
+        words_at(part.y_name, 0, 12, most=60),
+        element("svg", plane, y=_LEGEND, width="100%", height=HEIGHT, overflow="visible"),
+        words_at(part.x_name, "100%", HEIGHT + 2 * _LEGEND, anchor="end", most=60),
+        element("svg", *legend, y=HEIGHT + 2 * _LEGEND, width="100%", overflow="visible"),
+    )
+    return Picture(content, HEIGHT + (2 + len(legend)) * _LEGEND)
 
 
 def _kind(number: int) -> str:
@@ -199,13 +228,6 @@ class Scatter(Value):
 
     def html(self, mark: str) -> Html:
         """The part as HTML: the drawing, and a folded table of the values."""
-        plane = _Plane.of([0.0, *(point.x for point in self.points)], self.points)
-        places = [(plane.across.at(point.x), plane.up.at(point.y)) for point in self.points]
-        labels = labelled([point.label for point in self.points], places)
-        drawing = joined(
-            *(plane.whisker(point) for point in self.points),
-            *(point.html(*place, label) for point, place, label in zip(self.points, places, labels, strict=True)),
-        )
         columns = (
             Column(name="point"),
             Column(name=self.x_name, kind="number"),
@@ -219,12 +241,27 @@ class Scatter(Value):
             )
             for point in self.points
         )
-        content = joined(plane.drawn(drawing, self, mark), _folded(self, columns, rows, mark))
+        content = joined(_framed(self._plane(), self, mark), _folded(self, columns, rows, mark))
         return figure("chart scatter", self.caption, content, mark=mark, note=self.note)
 
+    def picture(self) -> Picture:
+        """The drawing with the names of its axes."""
+        return _with_names(self._plane(), self, [])
 
-HEIGHT = 300
-"""Height of the drawing in pixels; it is as wide as the page."""
+    def _plane(self) -> Html:
+        plane = _Plane.of([0.0, *(point.x for point in self.points)], self.points)
+        places = [(plane.across.at(point.x), plane.up.at(point.y)) for point in self.points]
+        labels = labelled([point.label for point in self.points], places)
+        return plane.drawn(
+            joined(
+                *(plane.whisker(point) for point in self.points),
+                *(point.html(*place, label) for point, place, label in zip(self.points, places, labels, strict=True)),
+            )
+        )
+
+
+HEIGHT, _LEGEND = 300, 20
+"""Heights of the drawing and of a line of its legend, in pixels; it is as wide as the page."""
 NARROWEST = 300
 """Width in pixels for which labels are placed. Labels that do not overlap here do not overlap on a wider page."""
 NUMBERS = 33

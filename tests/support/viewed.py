@@ -85,10 +85,11 @@ async def _filled(store: Path, text: str, steps: int, library: Library) -> Recor
             for phase in ("epoch-1", "before", "after"):
                 for g in range(2):
                     await _attempt(opened, text, steps, library, task, n, phase, g, ids)
-        record = nouns.call(stage="compare", unit=f"epoch-1/1/{tasks[0].id}", response=_reply(text), name=text)
+        record = nouns.call(stage="compare", unit=f"epoch-1/1/{tasks[0].id}", response=_reply(text), name=text,
+                             asked=_reply(f"Compare these: {text}"))  # fmt: skip
         await opened.record(record.model_copy(update={"run": LEARN}))
         await opened.save_summary(nouns.summary(rollout=ids["wrong"], run=LEARN))
-        await opened.save_prompt(_prompt_ref(), f"Compare these: {text}")
+        await opened.save_prompt(_prompt_ref(), "Compare them.")
         made = Proposal(id=ProposalId("p1"), stage="compare", ordinal=0, operation=Add(lesson=LESSONS[0]), raw=text,
                         task=tasks[0].id, evidence=(ids["wrong"], ids["right"]), prompts=(_prompt_ref(),))  # fmt: skip
         held = Proposal(id=ProposalId(HELD), stage="compare", ordinal=1, task=tasks[0].id, raw=text,
@@ -197,5 +198,5 @@ def every_address(of: Recorded) -> tuple[str, ...]:
         f"/two?a={LEARN}&b={EVAL}",
         *(f"/library/{name}{page}" for name in ("math", "team") for page in library),
         f"/lesson/{of.lesson}",
-        *(f"/search?q=the&where={where}" for where in ("messages", "reasons", "tasks", "lessons")),
+        "/search?q=the",
     )

@@ -15,13 +15,14 @@ from pydantic_ai.usage import RequestUsage
 from agentlearn.config import BudgetOptions, RequestOptions
 from agentlearn.errors import BudgetExceeded, EndpointError, EndpointGone, NeverAnswered
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
+from agentlearn.models.call_context import CallContext, CallRecord, Stage, WorkUnit
 from agentlearn.models.call_settings import call_settings
 from agentlearn.models.client import ModelClient
 from agentlearn.models.endpoint_state import FIRST, EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.types.ids import RunId
+from agentlearn.views.groups import reply_text
 from tests.support.stages import ListJournal
 
 Script = Callable[[list[ModelMessage], AgentInfo], ModelResponse | Awaitable[ModelResponse]]
@@ -75,6 +76,16 @@ def test_a_response_is_committed_before_it_is_seen() -> None:
     assert response.text == "forty-two"
     assert "forty-two" in record.response
     assert (record.kind, record.ordinal, record.tokens_in, record.attempts) == ("model", 0, 3, 1)
+
+
+@pytest.mark.parametrize(("stage", "kept"), [("compare", True), ("summarise", True), ("rollout", False)])
+def test_what_a_stage_asked_is_kept_with_the_reply(stage: Stage, *, kept: bool) -> None:
+    one = client(lambda messages, info: answer())
+    one.unit = WorkUnit(one.unit.call_context, stage, "c", 7)
+    asyncio.run(ask(one, "Compare \ud800 these."))
+    (record,) = journal(one)
+    assert ("Compare \ud800 these." in reply_text(record.asked)) is kept
+    assert bool(record.asked) is kept
 
 
 def test_a_journal_that_fails_keeps_the_response_from_being_used() -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError, StoreLocked
-from agentlearn.store import Selection, Store, StoreReader, open_store, read_store
+from agentlearn.store import Selection, Store, StoreReader, open_store, read_store, trajectory_store
 from agentlearn.store import control_server as wire
 from agentlearn.store.queries import Query
 from agentlearn.types.experience import EMPTY_LIBRARY
@@ -203,6 +203,7 @@ def test_damage_is_reported_as_damage(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_holder_that_does_not_answer_is_named_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "FIRST_ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(trajectory_store, "HANDOVER_S", 0.1)
 
     async def act(_: Store) -> None:
         (tmp_path / wire.SOCKET).unlink()
@@ -251,7 +252,8 @@ def test_a_caller_who_never_asks_does_not_keep_the_store_open(tmp_path: Path) ->
     assert not (tmp_path / wire.SOCKET).exists()
 
 
-def test_a_store_works_where_there_can_be_no_socket(tmp_path: Path) -> None:
+def test_a_store_works_where_there_can_be_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trajectory_store, "HANDOVER_S", 0.1)
     (tmp_path / wire.SOCKET).mkdir()
 
     async def act(store: Store) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import StoreError, StoreLocked
-from agentlearn.store import open_store, read_store
+from agentlearn.store import open_store, read_store, store_files
 from tests.support.cases import cases
 from tests.unit.store import nouns
 
@@ -142,3 +142,56 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
         os.close(done_w)
         os.waitpid(child, 0)
         os.close(done_r)
+
+
+READS_ON = """
+import sys
+from agentlearn.errors import StoreError
+from agentlearn.store import read_store
+print("reading", flush=True)
+reads = 0
+while reads < 100_000:
+    try:
+        with read_store(sys.argv[1]) as reader:
+            reader.runs()
+    except StoreError as error:  # the writer that was asked has ended, see `test_control_server.py`
+        if error.code != "store_unanswered":
+            raise
+    reads += 1
+    if reads % 5 == 0:
+        print(reads, flush=True)
+"""
+
+
+def test_a_writer_starts_between_two_reads_of_others_that_never_pause(tmp_path: Path) -> None:
+    async def write(number: int) -> None:
+        async with open_store(tmp_path) as store:
+            await store.save_run(nouns.run_event())
+            await asyncio.sleep(0.05 * (number % 2))  # readers ask this process meanwhile
+
+    asyncio.run(write(0))
+    command = [sys.executable, "-c", READS_ON, str(tmp_path)]
+    readers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        for one in readers:
+            assert one.stdout is not None
+            assert [one.stdout.readline() for _ in range(2)] == ["reading\n", "5\n"]
+        for number in range(5):
+            asyncio.run(write(number))
+        assert [one.poll() for one in readers] == [None, None]
+    finally:
+        for one in readers:
+            one.kill()
+            one.communicate()
+
+
+def test_a_writer_that_waited_for_a_reader_too_long_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_files, "READ_PATIENCE_S", 0.1)
+
+    async def write() -> None:
+        async with open_store(tmp_path):
+            pass
+
+    asyncio.run(write())
+    with read_store(tmp_path), pytest.raises(StoreLocked, match=f"is being read by process {os.getpid()} on "):
+        asyncio.run(write())

@@ -11,6 +11,7 @@ import pytest
 
 from agentlearn.errors import ConfigError, StoreError
 from agentlearn.store import ProposalRow, StageTotals, Store, open_store, read_store
+from agentlearn.store.page_queries import PageQuery
 from agentlearn.store.queries import Exposure, RunCounts
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId
@@ -231,6 +232,19 @@ def test_stage_totals_cover_model_calls_only_and_each_once(tmp_path: Path) -> No
             StageTotals("rollout", 2, 200, 0, 20, cost_usd=0.25, unpriced=1, seconds=1.0, retried=2),
         ]
         assert store.stage_totals(OTHER_RUN) == []
+
+    within(tmp_path, act)
+
+
+def test_costs_by_day_count_each_call_once_also_one_that_was_written_again_after_a_crash(tmp_path: Path) -> None:
+    async def act(store: Store) -> None:
+        for one in (nouns.call(0), nouns.call(1, cost_usd=None), nouns.call(0, unit="v", run=OTHER_RUN)):
+            await store.record(one)
+            await store.record(one.model_copy(update={"at": one.at + timedelta(days=1)}))
+        costs = [(one["run"], one["calls"], one["cost_usd"], one["unpriced"], one["tokens_in"])
+                 for one in store.rows(PageQuery.COSTS, None, 10, 0)]  # fmt: skip
+        assert costs == [(OTHER_RUN, 1, 0.25, 0, 100), (nouns.RUN, 2, 0.25, 1, 200)]
+        assert len(store.rows(PageQuery.COSTS, OTHER_RUN, 10, 0)) == 1
 
     within(tmp_path, act)
 

@@ -151,6 +151,28 @@ def test_binary_content_is_folded_and_pictures_are_pictures(of: Recorded) -> Non
         assert picture.headers["content-type"] == "image/png"
 
 
+def test_an_attempt_is_saved_as_atif(of: Recorded) -> None:
+    with viewing(of.store) as (site, client):
+        page = client.get(f"{site.base}/rollout/{of.talk}").text
+        address = re.search(r'href="([^"]+/atif.json)"', page)
+        assert address is not None
+        answer = client.get(address[1])
+    assert answer.headers["content-disposition"] == f'attachment; filename="{of.talk}.atif.json"'
+    assert [step["source"] for step in answer.json()["steps"]] == ["user", "agent"]
+
+
+def test_every_chart_is_saved_as_a_drawing_without_html(of: Recorded) -> None:
+    charts = 0
+    with viewing(of.store) as (site, client):
+        for address in (f"/run/{LEARN}", f"/run/{LEARN}/report", f"/run/{EVAL}/report"):
+            for found in re.findall(r'href="([^"]+save=[0-9]+[.]svg)"', client.get(f"{site.base}{address}").text):
+                drawing = ET.fromstring(client.get(found.replace("&amp;", "&")).text)
+                names = {one.tag.removeprefix("{http://www.w3.org/2000/svg}") for one in drawing.iter()}
+                assert names <= {"svg", "g", "title", "style", "path", "line", "circle", "text"}
+                charts += 1
+    assert charts >= 5
+
+
 def test_a_lesson_shows_author_sources_with_quotations_changes_and_use(of: Recorded) -> None:
     page = text_of(of, f"/lesson/{of.lesson}")
     for words in ("learned (add)", "answered: plain", "12 is not 4.", "Shown to", "Cited in", "brought by learn"):
@@ -178,18 +200,19 @@ def test_flips_lead_to_both_conversations_side_by_side(of: Recorded) -> None:
 
 def test_two_runs_are_compared_on_the_tasks_that_both_have(of: Recorded) -> None:
     page = text_of(of, f"/two?a={LEARN}&b={LEARN}&phase_a=before&phase_b=after")
-    assert "3 tasks of 4 that both runs have changed." in page
+    assert "3 tasks of 4 that both runs have changed, by" in page
     assert "A task opens both conversations side by side." in page
 
 
 @pytest.mark.parametrize(("question", "found"), [
-    ("q=12+IS+NOT&where=reasons", True), ("q=answer+is+4&where=messages", True), ("q=the+ends&where=lessons", True),
-    ("q=menu+path&where=lessons", True), ("q=plain&where=tasks", True), ("q=nowhere+at+all&where=messages", False),
-    (f"q=answer+is+4&where=messages&run={EVAL}", False), ("q=%25&where=reasons", False),
+    ("q=12+IS+NOT", "an attempt"), ("q=answer+is+4", "an attempt"), ("q=the+ends", "a lesson"),
+    ("q=menu+path", "a lesson"), ("q=1.+plain", "a task"), ("q=nowhere+at+all", "No place"),
+    (f"q=answer+is+4&run={EVAL}", "No place"), ("q=%25", "No place"),
 ])  # fmt: skip
-def test_the_search_finds_texts_in_messages_reasons_tasks_and_lessons(of: Recorded, question: str, found: bool) -> None:
+def test_the_search_finds_texts_in_messages_reasons_tasks_and_lessons(of: Recorded, question: str, found: str) -> None:
     page = text_of(of, f"/search?{question}")
-    assert ("No place" not in page) is found
+    assert found in page
+    assert (found == "No place") is ("No place" in page)
 
 
 def test_the_reflectors_prompt_and_reply_are_shown(of: Recorded) -> None:
@@ -208,11 +231,12 @@ def test_costs_are_listed_by_day_run_and_stage(of: Recorded) -> None:
 def test_a_table_is_saved_as_csv_without_formulas_and_a_figure_as_svg(tmp_path: Path) -> None:
     hostile = recorded(tmp_path, "=HYPERLINK(1)")
     with viewing(hostile.store) as (site, client):
-        table = client.get(f"{site.base}/run/{EVAL}/flips?save=table-0")
+        table = client.get(f"{site.base}/run/{EVAL}/flips?save=2.csv")
         assert table.headers["content-type"].startswith("text/csv")
         assert "attachment" in table.headers["content-disposition"]
         assert "'=HYPERLINK(1)" in table.text
-        figure = client.get(f"{site.base}/run/{LEARN}?save=figure-0")
+        page = client.get(f"{site.base}/run/{LEARN}").text
+        figure = client.get(re.search(r'href="([^"]+save=[0-9]+[.]svg)"', page)[1])  # type: ignore[index]
         drawing = ET.fromstring(figure.text)
         assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
 
