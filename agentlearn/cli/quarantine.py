@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from agentlearn.cli.library_history import AcceptOption
 from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import print_result
+from agentlearn.cli.sharing import proposal_lines
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError, StoreMissing
@@ -65,18 +66,22 @@ def library_pending(
         if not held:
             raise
         versions, waiting, shaped = [], [], {}
+    named = (libraries.history(one) for one in libraries.names() if domain in {None, one})
+    proposals = [line for history in named for line in proposal_lines(history)]
     document = {
+        **({"proposals": proposals} if proposals else {}),
         "pending": [*map(_pending_json, waiting), *(one.as_json() for one in held)],
         "versions": [_version_json(one, shaped[one.version]) for one in versions],
     }
 
     def lines() -> Iterator[str]:
-        if not waiting and not versions and not held:
+        if not waiting and not versions and not held and not proposals:
             yield "nothing waits for a decision"
         for version in versions:
             yield from _version_lines(version, shaped[version.version], store)
         for lesson in waiting:
             yield from _pending_lines(lesson, store)
+        yield from proposals
         for one in held:
             yield f"{one.withheld.experience.id[:_ID_SHOWN]}  {one.history.name}  pending"
             yield f"    {visible(one.withheld.experience.lesson)}"
