@@ -19,6 +19,7 @@
         BudgetExceeded       the run reached a limit that its user set
         EndpointGone         the model service has stopped answering
         NeverAnswered        the model service has answered no call of the run
+      SharingError           a shared library, vote or proof is not what it claims to be
       WeightsDiffer          a served model has other weights than the trained ones
       AllFailed              the first rollouts of a run all failed for one reason
       Interrupted            the user stopped the run
@@ -222,6 +223,12 @@ class NeverAnswered(RolloutError):
     """Raised when a model service has answered no call, so that there is no run to resume."""
 
     code = "never_answered"
+
+
+class SharingError(AgentlearnError):
+    """Raised when a shared library, signature, vote, proof or anchor is not what it claims to be."""
+
+    code = "not_verified"
 
 
 class WeightsDiffer(AgentlearnError):

@@ -83,6 +83,16 @@ _LIBRARY = {
         "effects": "Show what each lesson does to the reward.",
         "prune": "Park the lessons that are shown to be harmful.",
     },
+    "sharing": {
+        "sign": "Sign a version of a library, with its evidence.",
+        "verify": "Check who signed a package, a proof or an anchor.",
+        "propose": "Propose to show the lessons that wait.",
+        "vote": "Vote on a proposal.",
+        "tally": "Count the votes on a proposal.",
+        "publish": "Put a signed package into a channel.",
+        "fetch": "Import a library from a channel.",
+        "anchor": "Record a signed package on a chain.",
+    },
     "review": {
         "pending": "List what waits for your decision.",
         "approve": "Publish a version or show a lesson that waits.",

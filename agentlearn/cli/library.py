@@ -176,6 +176,8 @@ def library_import(
         )
     libraries = LibraryStore(store / "libraries")
     history, limits = libraries.history(name), ImportLimits(max_bytes=round(max_mb * _MEGABYTE))
+    if approve:
+        history.refuse_lone_approval()
     into = history.load(MAIN) if history.exists else EMPTY_LIBRARY
     imported = import_lessons(path, form, into=into, name=name, store=libraries, limits=limits)
     library = imported.added_to(into, approve=approve)

@@ -14,9 +14,11 @@ from cyclopts import Parameter
 from agentlearn.cli.library_history import AcceptOption
 from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import print_result
+from agentlearn.cli.sharing import proposal_lines
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError
+from agentlearn.library import LibraryStore
 from agentlearn.library.curate.codes import ACCEPTABLE
 from agentlearn.live import Inbox, Item, ReviewDecision, WaitingItems
 from agentlearn.printing import ask_key, ask_line, is_a_terminal, print_line
@@ -115,16 +117,22 @@ def library_pending(
     document = waiting.model_dump(mode="json")
     for one, known in zip(document["acceptance"], waiting.acceptance, strict=True):
         one["share"] = known.share
+    libraries = LibraryStore(store / "libraries")
+    named = (libraries.history(one) for one in libraries.names() if library in {None, one})
+    proposals = [line for history in named for line in proposal_lines(history)]
+    if proposals:
+        document["proposals"] = proposals
 
     def lines() -> Iterator[str]:
         for one in waiting.items:
             yield from _lines(one, waiting)
             yield f"  to approve it: {command_words('library', 'approve', _short(one.id), store=store)}"
             yield f"  to refuse it:  {command_words('library', 'reject', _short(one.id), store=store)}"
+        yield from proposals
         yield from _closing_lines(waiting)
-        if not waiting.items:
+        if not waiting.items and not proposals:
             yield "nothing waits for a decision"
-        else:
+        elif waiting.items:
             yield f"to decide one by one:   {command_words('review', store=store)}"
             yield f"to decide in a browser: {command_words('view', 'waiting', store=store)}"
 

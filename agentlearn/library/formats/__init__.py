@@ -201,7 +201,7 @@ def _library_of(document: dict[str, Any], source: str) -> Library:
             withheld=document.get("withheld", ()),
         )
     except ValidationError as error:
-        raise LibraryError(f"{source!r} was changed and cannot be read: {_reason(error)}; {_HOW_TO_FIX}") from error
+        raise LibraryError(f"{source!r} was changed and cannot be read: {reason_of(error)}; {_HOW_TO_FIX}") from error
     if library.version != document.get("version"):
         raise LibraryError(
             f"{source!r} was changed: its lessons make version {library.version[:8]!r}, but it says"
@@ -232,7 +232,7 @@ def _new_library(entries: Sequence[tuple[str, Any, Any]], kind: OriginKind, sour
             )
         except ValidationError as error:
             raise LibraryError(
-                f"experience {name} of {source!r} cannot be used: {_reason(error)}; correct it in the file:"
+                f"experience {name} of {source!r} cannot be used: {reason_of(error)}; correct it in the file:"
                 f" {shown_value(lesson)}"
             ) from error
         experiences.append(experience)
@@ -250,7 +250,8 @@ def _objects(values: Sequence[Any]) -> list[dict[str, Any]]:
     return [cast("dict[str, Any]", one) for one in values if isinstance(one, dict)]
 
 
-def _reason(error: ValidationError) -> str:
+def reason_of(error: ValidationError) -> str:
+    """Return the first fault that a value has, with its place, in words."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg'].removeprefix('Value error, ')}"

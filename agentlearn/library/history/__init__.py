@@ -27,6 +27,7 @@ from agentlearn.library.history.change_log import (
 )
 from agentlearn.library.history.hand_edits import HandEdit, HandEdits, LibraryDiff, held_lessons
 from agentlearn.library.history.three_way import Ancestry, BlamedLesson, JoinSide, LibraryJoin
+from agentlearn.library.policy import Policy
 from agentlearn.text import storable
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
@@ -64,6 +65,7 @@ class History:
         self.name = checked_name(name)
         self._files = VersionFiles(directory, name)
         self._log = ChangeLog(directory / name)
+        self.folder = directory / name
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -84,6 +86,17 @@ class History:
     def exists(self) -> bool:
         """Whether the library has a version."""
         return self._log.exists()
+
+    @property
+    def policy(self) -> Policy:
+        """Who decides about lessons that wait. Raises LibraryError."""
+        return Policy.of(self.folder)
+
+    def refuse_lone_approval(self) -> None:
+        """Raise LibraryError where the policy leaves the approval of lessons to a vote."""
+        if (policy := self.policy).votes:
+            propose = f"agentlearn library propose {self.name}"
+            raise LibraryError(f"{policy.space!r} votes on lessons of {self.name!r}; run: {propose}", code="needs_vote")
 
     def versions(self) -> tuple[LibraryVersion, ...]:
         """Every version that has a file, sorted."""
@@ -193,7 +206,8 @@ class History:
     def approve(self, lesson: str, words: str = "", **how: Any) -> Change:
         """Show a lesson that waits for a person, after the same check as for a new one.
 
-        words: what it is to say instead. accept: codes of rules to set aside.
+        words: what it is to say instead. accept: codes of rules to set aside. receipt: a vote accepted it, which the
+            policy of the library may demand.
         """
         return self._edit("approve", lambda edits: edits.show(lesson, "pending", words), **how)
 
@@ -453,8 +467,11 @@ class History:
         who: str | None = None,
         note: str = "",
         at: datetime | None = None,
+        receipt: bool = False,
         **fields: Any,
     ) -> Change:
+        if kind == "approve" and not receipt:
+            self.refuse_lone_approval()
         state = writer.state
         return writer.append(
             kind=kind,
