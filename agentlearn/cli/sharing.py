@@ -22,8 +22,8 @@ from agentlearn.library.formats.markdown import AgentSkill
 from agentlearn.library.history import History
 from agentlearn.library.history.change_log import checked_name
 from agentlearn.library.policy import SHARING
+from agentlearn.library.sharing import content_of
 from agentlearn.printing import print_line
-from agentlearn.sharing import content_of
 from agentlearn.types.value import Value
 
 _V = TypeVar("_V", bound=Value)
@@ -58,8 +58,8 @@ def library_sign(
     json: JsonOption = False,
 ) -> None:
     """Sign a version of a library and write it with its evidence as a package; or sign a package as one more signer."""
-    from agentlearn.sharing import channels, signing
-    from agentlearn.sharing.content_id import LIBRARY_FILE, Package, library_bytes
+    from agentlearn.library.sharing import channels, signing
+    from agentlearn.library.sharing.content_id import LIBRARY_FILE, Package, library_bytes
 
     signer, now = signing.private_key(key), datetime.now(UTC)
     if out is None and not Path(what).is_dir():
@@ -97,8 +97,8 @@ def library_verify(
     json: JsonOption = False,
 ) -> None:
     """Check who signed a package, that its files are the signed ones, and with --chain, when it was anchored."""
-    from agentlearn.sharing import channels, signing
-    from agentlearn.sharing.content_id import LessonProof
+    from agentlearn.library.sharing import channels, signing
+    from agentlearn.library.sharing.content_id import LessonProof
 
     if root or lesson:
         proof = _parsed(LessonProof, package) if root else channels.read_package(package).proof(lesson)
@@ -110,7 +110,7 @@ def library_verify(
     said = {"release": release.model_dump(mode="json"), "signers": signers, "address": found.address}
     lines = [f"{release.name}@{release.version[:8]} was signed by {', '.join(one[:16] for one in signers)}"]
     if chain:
-        from agentlearn.sharing.anchor import Chain
+        from agentlearn.library.sharing.anchor import Chain
 
         at, sender = Chain(chain, contract).check(release)
         said |= {"anchored": at.isoformat(), "sender": sender}
@@ -122,8 +122,8 @@ def library_anchor(
     package: _Package, /, *, chain: _Chain, key: _Wallet, contract: _Contract = "", json: JsonOption = False
 ) -> None:
     """Record the root and the content id of a signed package on a chain, for a fee. Without --contract, make one."""
-    from agentlearn.sharing import channels
-    from agentlearn.sharing.anchor import Chain
+    from agentlearn.library.sharing import channels
+    from agentlearn.library.sharing.anchor import Chain
 
     release = channels.claimed(channels.read_package(package))
     used = Chain(chain, contract, content_of(key).decode(errors="replace").strip())
@@ -133,7 +133,7 @@ def library_anchor(
 
 def library_propose(name: str, /, *, store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Propose to show the lessons of a library that wait: write the file on which voters vote."""
-    from agentlearn.sharing.voting import Ballot, propose
+    from agentlearn.library.sharing.voting import Ballot, propose
 
     libraries = LibraryStore(store / "libraries")
     waiting = [one.experience.lesson for one in libraries.load(f"{name}@main").withheld if one.status == "pending"]
@@ -146,8 +146,8 @@ def library_propose(name: str, /, *, store: StoreOption = DEFAULT_STORE, json: J
 
 def library_vote(file: _Ballot, choice: Literal["for", "against", "abstain"], /, *, key: _Wallet) -> None:
     """Add your signed vote to the file of a proposal. It replaces the one that you gave before."""
-    from agentlearn.sharing.signing import private_key
-    from agentlearn.sharing.voting import Ballot, cast
+    from agentlearn.library.sharing.signing import private_key
+    from agentlearn.library.sharing.voting import Ballot, cast
 
     ballot, text = _parsed(Ballot, file), content_of(key).decode(errors="replace").strip()
     signer = text if re.fullmatch("(0x)?[0-9a-fA-F]{64}", text) else private_key(key)
@@ -165,7 +165,7 @@ def library_tally(
     json: JsonOption = False,
 ) -> None:
     """Count the votes on a proposal, those of all copies together; with --apply, do what was decided."""
-    from agentlearn.sharing.voting import Ballot
+    from agentlearn.library.sharing.voting import Ballot
 
     ballot, now = _parsed(Ballot, file), datetime.now(UTC)
     ballot = ballot.joined(vote for one in others for vote in _parsed(Ballot, one).votes)
@@ -182,7 +182,7 @@ def library_tally(
 
 def library_publish(package: _Package, /, *, to: _Channel, key: _Key, json: JsonOption = False) -> None:
     """Put a signed package into a channel and sign its index, or write it as a CAR file for IPFS."""
-    from agentlearn.sharing import channels, signing
+    from agentlearn.library.sharing import channels, signing
 
     found, signer = channels.read_package(package), signing.private_key(key)
     name = channels.claimed(found).name
@@ -206,8 +206,8 @@ def library_fetch(
     json: JsonOption = False,
 ) -> None:
     """Import a library from a channel. Its lessons wait for you, unless your policy for the library says otherwise."""
-    from agentlearn.sharing import channels, signing
-    from agentlearn.sharing.voting import Ballot
+    from agentlearn.library.sharing import channels, signing
+    from agentlearn.library.sharing.voting import Ballot
 
     now, history = datetime.now(UTC), LibraryStore(store / "libraries").history(into or name)
     policy = history.policy
@@ -240,7 +240,7 @@ def proposal_lines(history: History) -> Iterator[str]:
     """The open proposals of a library, with the votes in their files here."""
     for file in sorted(history.folder.glob(f"{SHARING}/proposals/*.json")):
         try:
-            from agentlearn.sharing.voting import Ballot
+            from agentlearn.library.sharing.voting import Ballot
 
             yield f"{file}  {_parsed(Ballot, file).tally(history.policy, datetime.now(UTC)).words}"
         except AgentlearnError as error:

@@ -26,7 +26,7 @@ import uvicorn
 from playwright.sync_api import sync_playwright
 
 from agentlearn.store import open_store
-from agentlearn.types.ids import RunId, rollout_id
+from agentlearn.types.ids import LibraryVersion, RunId, rollout_id
 from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory, Treatment, UserTurn, Verdict
@@ -84,7 +84,7 @@ async def _fill(store: Path) -> str:
                 await opened.save_tasks([task])
                 await opened.save_trajectory(
                     Trajectory(id=made, run=run, phase="before", task=task.id, g=0, seed=0, steps=steps, answer="5",
-                               treatment=Treatment(model="mock", library="0" * 32), started_at=at,
+                               treatment=Treatment(model="mock", library=LibraryVersion("0" * 32)), started_at=at,
                                verdict=Verdict(status="incorrect", reward=0.0)), b"[]")  # fmt: skip
             await opened.save_run(event.model_copy(update={"state": "done"}))
     return made

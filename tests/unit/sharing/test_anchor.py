@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("libipld", reason="needs the extra share")
 
 from agentlearn.errors import LibraryError, SharingError
-from agentlearn.sharing.content_id import LessonProof, Package, library_bytes
-from agentlearn.sharing.signing import Release
+from agentlearn.library.sharing.content_id import LessonProof, Package, library_bytes
+from agentlearn.library.sharing.signing import Release
 from agentlearn.types.experience import library_of
 
 KEY = "0x" + "00" * 31 + "01"
@@ -36,7 +36,7 @@ def test_a_release_is_anchored_once_and_found_by_everybody() -> None:
     web3 = pytest.importorskip("web3", reason="needs the extra chain")
     pytest.importorskip("eth_tester", reason="needs eth-tester[py-evm]")
     pytest.importorskip("eth", reason="needs eth-tester[py-evm]")
-    from agentlearn.sharing.anchor import Chain
+    from agentlearn.library.sharing.anchor import Chain
 
     provider = web3.EthereumTesterProvider()
     eth = web3.Web3(provider).eth
@@ -48,7 +48,7 @@ def test_a_release_is_anchored_once_and_found_by_everybody() -> None:
     seen = Chain(provider, ours.contract)
     assert seen.check(release)[1] == address
     proofs = [package.proof(one.id) for one in package.lessons]
-    abi = json.loads(files("agentlearn.sharing").joinpath("anchor.json").read_text())["abi"]
+    abi = json.loads(files("agentlearn.library.sharing").joinpath("anchor.json").read_text())["abi"]
     contract = web3.Web3(provider).eth.contract(ours.contract, abi=abi).functions
 
     def proves(proof: LessonProof) -> bool:

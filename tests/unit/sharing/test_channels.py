@@ -20,9 +20,9 @@ pytest.importorskip("libipld", reason="needs the extra share")
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agentlearn.sharing import channels
-from agentlearn.sharing.content_id import Package
-from agentlearn.sharing.signing import Release, private_key, sign
+from agentlearn.library.sharing import channels
+from agentlearn.library.sharing.content_id import Package
+from agentlearn.library.sharing.signing import Release, private_key, sign
 
 PEM = serialization.Encoding.PEM
 LESSON = "When a range is closed, count both of its ends."

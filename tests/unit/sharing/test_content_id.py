@@ -16,7 +16,7 @@ from agentlearn.types.experience import Library, library_of
 pytest.importorskip("libipld", reason="needs the extra share")
 pytest.importorskip("Crypto", reason="needs the extra share")
 
-from agentlearn.sharing.content_id import (
+from agentlearn.library.sharing.content_id import (
     LessonProof,
     Package,
     library_bytes,

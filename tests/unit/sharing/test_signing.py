@@ -17,8 +17,8 @@ pytest.importorskip("libipld", reason="needs the extra share")
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from agentlearn.sharing.content_id import Package, library_bytes
-from agentlearn.sharing.signing import (
+from agentlearn.library.sharing.content_id import Package, library_bytes
+from agentlearn.library.sharing.signing import (
     FILES_SIGNATURE,
     STATEMENT,
     Release,

@@ -20,8 +20,8 @@ pytest.importorskip("libipld", reason="needs the extra share")
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agentlearn.sharing.signing import opened, sealed
-from agentlearn.sharing.voting import CHOICES, Ballot, LessonProposal, Tally, cast, propose
+from agentlearn.library.sharing.signing import opened, sealed
+from agentlearn.library.sharing.voting import CHOICES, Ballot, LessonProposal, Tally, cast, propose
 
 KEYS = [ec.derive_private_key(number, ec.SECP256R1()) for number in range(1, 8)]
 OPENED = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -14,10 +14,10 @@ from typing import Any
 from agentlearn.errors import LibraryError, SharingError
 from agentlearn.files import own, write_whole
 from agentlearn.library.history.change_log import checked_name
-from agentlearn.sharing import content_of
-from agentlearn.sharing.content_id import LIBRARY_FILE, Package, checked_path
-from agentlearn.sharing.signing import SIGNATURES, STATEMENT, Keys, PrivateKey, Release, opened, sealed
-from agentlearn.sharing.signing import statement as statement_of
+from agentlearn.library.sharing import content_of
+from agentlearn.library.sharing.content_id import LIBRARY_FILE, Package, checked_path
+from agentlearn.library.sharing.signing import SIGNATURES, STATEMENT, Keys, PrivateKey, Release, opened, sealed
+from agentlearn.library.sharing.signing import statement as statement_of
 
 SKILLS = Path(".well-known", "skills")
 _INDEX, _INDEX_SIGNATURE = "index.json", "index.json.sig"

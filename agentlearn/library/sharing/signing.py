@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import AwareDatetime
 
 from agentlearn.errors import LibraryError, SharingError
-from agentlearn.sharing import content_of, extra_package
-from agentlearn.sharing.content_id import Hash, Package
+from agentlearn.library.sharing import content_of, extra_package
+from agentlearn.library.sharing.content_id import Hash, Package
 from agentlearn.types.value import Value
 
 extra_package("share", "cryptography.hazmat.primitives.asymmetric.ec")

@@ -12,8 +12,8 @@ from importlib.resources import files
 from typing import Any
 
 from agentlearn.errors import LibraryError, SharingError
-from agentlearn.sharing import extra_package
-from agentlearn.sharing.signing import Release
+from agentlearn.library.sharing import extra_package
+from agentlearn.library.sharing.signing import Release
 
 _web3 = extra_package("chain", "web3")
 
@@ -37,7 +37,7 @@ class Chain:
     def __init__(self, endpoint: Any, contract: str, key: str = "") -> None:
         if not (contract or key):
             raise LibraryError("name the address of the contract with --contract", code="no_contract")
-        compiled = json.loads(files("agentlearn.sharing").joinpath("anchor.json").read_text(encoding="utf-8"))
+        compiled = json.loads(files("agentlearn.library.sharing").joinpath("anchor.json").read_text(encoding="utf-8"))
         with _refusals():
             web3 = _web3.Web3(_web3.HTTPProvider(endpoint) if isinstance(endpoint, str) else endpoint)
             self._eth, self._account = web3.eth, web3.eth.account.from_key(key) if key else None

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from agentlearn.errors import LibraryError, SharingError
 from agentlearn.library.formats import library_text, parse_library
-from agentlearn.sharing import MAX_BYTES, extra_package
+from agentlearn.library.sharing import MAX_BYTES, extra_package
 from agentlearn.types.experience import Library
 from agentlearn.types.value import Value
 

@@ -15,9 +15,9 @@ from pydantic import AwareDatetime, Field
 
 from agentlearn.errors import LibraryError, SharingError
 from agentlearn.library.policy import Policy, Voter, VotingRule
-from agentlearn.sharing import extra_package
-from agentlearn.sharing.content_id import Hash
-from agentlearn.sharing.signing import PrivateKey, key_id, opened, public_key, sealed
+from agentlearn.library.sharing import extra_package
+from agentlearn.library.sharing.content_id import Hash
+from agentlearn.library.sharing.signing import PrivateKey, key_id, opened, public_key, sealed
 from agentlearn.types.value import Value
 
 _VOTE = "application/vnd.agentlearn.vote+json"
