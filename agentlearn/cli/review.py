@@ -22,6 +22,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.curate.codes import ACCEPTABLE
 from agentlearn.live import Inbox, Item, ReviewDecision, WaitingItems
 from agentlearn.printing import ask_key, ask_line, is_a_terminal, print_line
+from agentlearn.store.database import DATABASE
 from agentlearn.text import block
 from agentlearn.views.figure import count_words
 
@@ -134,7 +135,8 @@ def library_pending(
             yield "nothing waits for a decision"
         elif waiting.items:
             yield f"to decide one by one:   {command_words('review', store=store)}"
-            yield f"to decide in a browser: {command_words('view', 'waiting', store=store)}"
+            if (store / DATABASE).exists():  # the pages show a store
+                yield f"to decide in a browser: {command_words('view', 'waiting', store=store)}"
 
     print_result(document, lines(), json=json)
 
