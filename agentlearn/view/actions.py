@@ -59,8 +59,9 @@ def _decide(store: Path, fields: Fields, act: str) -> str:
         raise ConfigError("the form names nothing that waits; load the page again", code="bad_form")
     if act == "reject":
         rejected = inbox.reject(waiting, _note(fields))
-        kept = "It stays in the store." if "@" in rejected.item else "Later runs refuse the same words."
-        return f"{rejected.item[:40]} was refused. {kept}"
+        if "@" in rejected.item:
+            return f"The version {rejected.item[:40]} was refused. It stays in the store."
+        return "The lesson was refused. Later runs refuse the same words."
     if act == "approve":
         made = inbox.approve(waiting, note=_note(fields))
     else:
