@@ -94,4 +94,5 @@ def test_no_word_is_split_at_80_columns(folder: Path, subtests: pytest.Subtests)
             long = " ".join(word for word in words if len(word) > LONG)
             assert narrow.strip()
             assert list(lines_that_are_too_wide(narrow, COLUMNS)) == []
-            assert [word for word in narrow.split() if word not in words and word not in long] == []
+            parts = [word for word in narrow.split() if word not in words and word not in long]
+            assert [word for word in parts if not word.replace(".", "").isdecimal()] == []  # free space changes
