@@ -19,7 +19,7 @@ from agentlearn.views.charts import Forest, ForestRow
 from agentlearn.views.figure import Tone, count, count_words, decimal, fold
 from agentlearn.views.learn_record import library_card
 from agentlearn.views.lesson_origins import audit_lines, diff_lines, find_library, origins_in
-from agentlearn.views.markup import Html, clipped, element, joined
+from agentlearn.views.markup import Html, clipped, element, joined, markdown
 from agentlearn.views.table import Paragraph, Statement, Table, TableCell, number_cells
 
 SHOWN = 40
@@ -155,11 +155,11 @@ def card_of(view: View, name: str) -> Page:
     library, reference = found.library, f"{name}@{at}" if at else name
     audit = LibraryAudit.of(AuditedLesson.all_of(library))
     card = library_card(view.reader.directory, reference, library, audit, view.reader)
-    return _as_text(view, name, at, "Card", card.page())
+    return _as_text(view, name, at, "Card", markdown(card.page().partition("\n")[2]))  # the page has a title
 
 
-def _as_text(view: View, name: str, at: str, tab: str, text: str) -> Page:
-    body = (_library_tabs(view, name, at, tab), text_block(text, "said"))
+def _as_text(view: View, name: str, at: str, tab: str, text: str | Html) -> Page:
+    body = (_library_tabs(view, name, at, tab), text if isinstance(text, Html) else text_block(text, "said"))
     return Page(f"{tab} of {name}{f' at {at[:12]}' if at else ''}", body, _trail(view, name))
 
 

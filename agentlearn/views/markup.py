@@ -26,7 +26,7 @@ _LINE_END = re.compile("\r\n?")
 
 @dataclass(frozen=True, slots=True)
 class Html:
-    """Markup. Made only by `element`, `joined` and `raw`, so that no text from outside becomes markup."""
+    """Markup. Made only by `element`, `joined`, `raw` and `markdown`, so that no text from outside becomes markup."""
 
     text: str
 
@@ -70,6 +70,14 @@ def raw(tag: Literal["script", "style"], text: str) -> Html:
     if "</" in text or "<!--" in text:
         raise ValueError(f"the {tag} contains '</' or '<!--', which would end its element; remove it")
     return Html(f"<{tag}>{text}</{tag}>")
+
+
+def markdown(text: str) -> Html:
+    """A Markdown text with its headings, lists and tables. HTML, links and pictures in it stay text."""
+    from markdown_it import MarkdownIt  # for one page only
+
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["link", "image", "autolink"])
+    return Html(f'<div class="written">{reader.render(shown(text))}</div>')
 
 
 def _markup(child: Html | str | None) -> str:

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 
-from agentlearn.views.markup import clipped, element, raw, shown
+from agentlearn.views.markup import clipped, element, markdown, raw, shown
 from tests.support.hostile import texts
 from tests.support.markup import Read
 
@@ -41,3 +41,12 @@ def test_clipping_keeps_what_fits() -> None:
     assert clipped("abcdef", 6) == "abcdef"
     assert clipped("abcdefg", 6) == "abcde…"
     assert clipped("abcd fgh", 6) == "abcd…"
+
+
+def test_markdown_keeps_its_form_and_nothing_that_could_act() -> None:
+    table = "| a | b |\n|---|---|\n| <script>x</script> | [go](javascript:x) ![p](http://x/y.png) |"
+    hostile = f"## Head\n\n{table}\n\n<img src=x>"
+    page = str(markdown(hostile).text)
+    assert "<h2>Head</h2>" in page
+    assert "<td>&lt;script&gt;x&lt;/script&gt;</td>" in page
+    assert not any(part in page for part in ("<script", "<img", "<a ", "href"))
