@@ -44,7 +44,7 @@ def review(
 ) -> None:
     """Decide on what waits for you, one thing at a time, with one key for each decision.
 
-    Where input or output is no terminal, and with --json, what waits is only listed.
+    On a pipe, and with --json, it only lists what waits.
     """
     inbox = Inbox(store / "libraries", store)
     if json or not is_a_terminal():
@@ -169,7 +169,8 @@ def library_reject(
 ) -> None:
     """Refuse something that waits. Later runs refuse the same words of a lesson, and read your note as a reason.
 
-    A refused version stays in the store and is no longer listed. Your account's name, the time and the note are stored.
+    A refused version stays in the store, but is not listed any more. Your account's name, the time and the note are
+    stored.
     """
     made = Inbox(store / "libraries", store).reject(waiting, note)
     print_result({"decision": made.model_dump(mode="json")}, [_said(made)], json=json)

@@ -366,7 +366,7 @@ class Domain(ABC):
     """Whether tool calls can be repeated. If so, an interrupted rollout resumes by replaying them; else it restarts."""
 
     worker_cpus: float = 1.0
-    """Cores that a worker of this domain needs, with its sandboxes and browsers. A Ray cluster gives it so many."""
+    """Cores that a worker of this domain needs, with its sandboxes and browsers. A Ray cluster reserves them."""
 
     worker_memory_mib: int = 1000
     """Memory that a worker may take, in MiB. A Ray cluster gives it so much; above it, the worker is replaced."""

@@ -29,7 +29,8 @@ class VotingRule(Value):
     """How a decision is made."""
 
     kind: Literal["person", "votes", "two-thirds"] = "person"
-    """person: whoever has the store. votes: `votes` voters are in favour. two-thirds: of the votes for and against."""
+    """Who accepts a lesson. `person`: anyone who has the store. `votes`: as many voters as `votes` says. `two-thirds`:
+    two thirds of those who voted for or against it."""
     votes: int = Field(default=1, ge=1)
     quorum_percent: int = Field(default=50, ge=0, le=100)
     """For two-thirds: the share of the voters that must vote."""
@@ -66,4 +67,4 @@ class Policy(Value):
         except FileNotFoundError:
             return cls(space=library.name)
         except ValidationError as error:
-            raise LibraryError(f"{str(file)!r} is no policy: {reason_of(error)}", code="bad_policy") from error
+            raise LibraryError(f"{str(file)!r} holds no policy: {reason_of(error)}", code="bad_policy") from error

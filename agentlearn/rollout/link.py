@@ -3,6 +3,7 @@
 A message is one of the values below, pickled. Both ends are the same program, and nobody else can write to the link.
 """
 
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -172,3 +173,17 @@ class Link(Protocol):
     async def receive(self) -> LinkMessage:
         """Return the next message. Raises EOFError when the other end is gone."""
         ...
+
+
+def can_be_sent(value: object) -> bool:
+    """Whether a value comes through a link."""
+    try:
+        pickle.loads(pickle.dumps(value))  # noqa: S301  our own bytes
+    except Exception:  # noqa: BLE001  any class may fail in its own way
+        return False
+    return True
+
+
+def sendable(error: Exception) -> Exception:
+    """Return the error, or one with its words where it does not come through a link."""
+    return error if can_be_sent(error) else RuntimeError(f"{type(error).__name__}: {error}")

@@ -6,7 +6,6 @@ a worker can be killed at any moment: what it had done is repeated from records.
 
 import asyncio
 import itertools
-import pickle
 import resource
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
@@ -37,6 +36,8 @@ from agentlearn.rollout.link import (
     OpenRollouts,
     Recall,
     WorkerPlan,
+    can_be_sent,
+    sendable,
 )
 from agentlearn.rollout.runner import Rollouts, open_rollouts
 from agentlearn.types.ids import CallId
@@ -117,7 +118,7 @@ class _Worker:
         try:
             rollouts = self.rollouts[message.opened] = await stack.enter_async_context(opening)
         except Exception as error:  # noqa: BLE001  the driver raises it
-            return OpenedRollouts(message.opened, error=_sendable(error))
+            return OpenedRollouts(message.opened, error=sendable(error))
         return OpenedRollouts(message.opened, rollouts.isolation, rollouts.notes)
 
     async def _make(self, message: Make) -> None:
@@ -130,24 +131,11 @@ class _Worker:
         try:
             finished = await rollouts.attempts(message.task, message.slot, message.treatment, lessons)
         except Exception as raised:  # noqa: BLE001  the driver raises it
-            error = _sendable(raised)
+            error = sendable(raised)
         peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        if finished is not None and not _can_be_sent(finished.output):
+        if finished is not None and not can_be_sent(finished.output):
             finished = replace(finished, output=None)
         await self.link.send(Made(message.number, finished, error, peak_mib))
-
-
-def _can_be_sent(value: object) -> bool:
-    try:
-        pickle.loads(pickle.dumps(value))  # noqa: S301  our own bytes
-    except Exception:  # noqa: BLE001  any class may fail in its own way
-        return False
-    return True
-
-
-def _sendable(error: Exception) -> Exception:
-    """The error, or one with its words where it cannot be pickled."""
-    return error if _can_be_sent(error) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class _AskedModel(Model):

@@ -36,6 +36,7 @@ from agentlearn.rollout.link import (
     OpenRollouts,
     Recall,
     WorkerPlan,
+    sendable,
 )
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, stored_messages
 from agentlearn.types.ids import CallId
@@ -251,7 +252,7 @@ class _Worker:
                 await records.record(message.record)
                 answer = Answered(message.call)
         except Exception as error:  # noqa: BLE001  the worker raises it
-            answer = Answered(message.call, error=error)
+            answer = Answered(message.call, error=sendable(error))
         with suppress(WorkerLost):
             await self._send(answer)
 

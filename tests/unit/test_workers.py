@@ -25,7 +25,7 @@ from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.rollout.executor import open_executor
-from agentlearn.rollout.link import LinkMessage
+from agentlearn.rollout.link import LinkMessage, sendable
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
 from agentlearn.rollout.worker import work
 from agentlearn.rollout.workers import NoRoom, Started, WorkerNeeds, open_workers
@@ -144,9 +144,9 @@ def _timeless(trajectory: Trajectory) -> Trajectory:
     return trajectory.model_copy(update={"steps": tuple(steps), "started_at": None, "seconds": 0.0})
 
 
-def made(cluster: Tasks | None, domain: ToyDomain | None = None, *, workers: int = 2) -> Run:
+def made(cluster: Tasks | None, domain: ToyDomain | None = None, *, workers: int = 2, run: Run | None = None) -> Run:
     """Make rollouts in workers; without a cluster, in this process."""
-    run, toy = Run(), domain or ToyDomain()
+    run, toy = run or Run(), domain or ToyDomain()
     state = EndpointState(Limiter(4), deadline_s=60, retry=RetryPolicy(attempts=1))
     endpoint = Endpoint("scripted", FunctionModel(run.model), state, simulated=True, url="scripted")
 
@@ -199,6 +199,26 @@ def test_a_run_goes_on_with_the_workers_that_are_left() -> None:
     assert {one.trajectory.outcome for one in spread.finished} == {"ok"}
     with pytest.raises(ConfigError, match="every machine is busy; give fewer --workers, or wait"):
         made(Tasks(full=True), workers=3)
+
+
+class OddError(Exception):
+    """An error of a user's own model that pickle cannot make again."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+
+
+class OddRun(Run):
+    def model(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise OddError("odd", "words")
+
+
+def test_a_model_that_fails_leaves_the_same_failures() -> None:
+    spread, own = made(Tasks(), run=OddRun()), made(None, run=OddRun())
+    assert {one.trajectory.outcome for one in spread.finished} == {"undecided"}
+    codes = [Counter(one.failure.code for one in run.stored() if one.failure) for run in (spread, own)]
+    assert codes[0] == codes[1]
+    assert str(sendable(OddError("odd", "words"))) == "OddError: odd words"
 
 
 @dataclass
