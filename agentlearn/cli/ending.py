@@ -1,7 +1,6 @@
 """How a command ends that did not succeed: its code, sentence and exit status, and the line that says what to do."""
 
 import errno
-import json
 import os
 import signal
 import sys
@@ -13,7 +12,6 @@ from typing import NamedTuple, Self
 from agentlearn.cli.output import print_json_error
 from agentlearn.cli.stop_signals import SIGNALS
 from agentlearn.errors import AgentlearnError, Interrupted, StopSignal, StoreError, root_cause
-from agentlearn.files import own
 from agentlearn.plugins import GROUP_OF_COMMANDS, cause_words, fault_of, loaded_packages
 from agentlearn.printing import print_line
 from agentlearn.text import block
@@ -160,29 +158,6 @@ def report_ending(ending: Ending, *, json: bool) -> int:
     return ending.status
 
 
-def things_waiting(libraries: Path) -> int:
-    """Return about how many things wait for a person's decision, without the database and without heavy imports.
-
-    Lessons that wait in a library are counted in the version files; what runs left, when a run ends and when somebody
-    looks at the inbox. What cannot be read counts as nothing: every other command says what is wrong with it.
-    """
-    found = 0
-    with suppress(OSError, ValueError):
-        found = int(own(libraries / "waiting", libraries).read_bytes()[:20])
-    for log in libraries.glob("*/history.jsonl"):
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            changes = map(json.loads, reversed(own(log, libraries).read_bytes().splitlines()))
-            moved = (one for one in changes if one["branch"] == "main" and one["kind"] not in {"pin", "unpin", "tag"})
-            if (last := next(moved, None)) is not None and b"pending" in (
-                text := own(log.parent / f"{last['version']}.json", libraries).read_bytes()
-            ):
-                library = json.loads(text)
-                shown = {one["lesson"].casefold() for one in library["experiences"]}
-                pending = [one["experience"] for one in library["withheld"] if one["status"] == "pending"]
-                found += sum(one["lesson"].casefold() not in shown for one in pending)
-    return found
-
-
 def print_waiting(arguments: Sequence[str]) -> None:
     """Print as the last line how many things wait for a decision in the store of a command, if any do."""
     if not arguments or {"--help", "-h", "--version"} & set(arguments):
@@ -191,6 +166,10 @@ def print_waiting(arguments: Sequence[str]) -> None:
     store = os.environ.get("AGENTLEARN_STORE") or ".agentlearn"
     if given:
         store = given[-1].partition("=")[2] or arguments[min(len(arguments) - 1, arguments.index(given[-1]) + 1)]
+    if not (Path(store) / "libraries").is_dir():
+        return
+    from agentlearn.library.store import things_waiting  # here: most commands have no libraries to look at
+
     if number := things_waiting(Path(store) / "libraries"):
         wait = "thing waits" if number == 1 else "things wait"
         from agentlearn.config.command_words import command_words  # here: most commands have nothing to say

@@ -367,27 +367,44 @@ def _innermost() -> _Block | None:
 def _add(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """The body of a request with the lessons of the innermost block, chosen for its last user message."""
     block = _innermost()
-    if block is None:
-        return body
+    return body if block is None else with_advice(path, body, block.advice_for)
+
+
+def takes_advice(path: str) -> bool:
+    """Whether lessons can be added to requests of a path: Chat Completions, Responses, and Anthropic's Messages."""
+    return _path(path) in _FIELDS
+
+
+def with_advice(path: str, body: Mapping[str, Any], choose: Callable[[str], Advice]) -> Mapping[str, Any]:
+    """Return the body of a request with a block of advice, in the place that its dialect has for instructions.
+
+    path: that of the request; one that `takes_advice`. choose: returns the lessons for the last user message, a text.
+    Returns the same object where nothing is added: there are no lessons, or the request holds a block already. Raises
+    LibraryError for a system message whose content is neither a text nor a list.
+    """
+    path = _path(path)
     if path == _RESPONSES:
         given, sent = body.get("instructions"), body.get("input")
         listed = _listed(sent)
-        if any(one.advised for one in listed):
+        if any(one.advised for one in listed) or _FENCE in str(given):
             return body
-        advice = block.advice_for(sent if isinstance(sent, str) else _asked(listed))
-        instructions = advice.instructions(given if isinstance(given, str) else None)
-        return body if instructions is None else {**body, "instructions": instructions}
+        advice = choose(sent if isinstance(sent, str) else _asked(listed))
+        given = given if isinstance(given, str) else None
+        instructions = advice.instructions(given)
+        return body if instructions == given else {**body, "instructions": instructions}
     messages, system = body.get("messages") or (), body.get("system")
-    advice = block.advice_for(_asked(_listed(messages)))
+    listed = _listed(messages)
+    if any(one.advised for one in listed) or any(_FENCE in text for text in _Message({"content": system}).texts):
+        return body
+    advice = choose(_asked(listed))
     if path == _CHAT:
-        return {**body, "messages": advice.messages(messages)}
+        return {**body, "messages": advice.messages(messages)} if advice.text else body
     if isinstance(system, list | tuple):  # the instructions of a call of Anthropic are a text or a list of parts
         parts = cast("Sequence[Any]", system)
-        if not advice.text or any(_FENCE in text for text in _Message({"content": parts}).texts):
-            return body
-        return {**body, "system": [*parts, {"type": "text", "text": advice.text}]}
-    instructions = advice.instructions(system if isinstance(system, str) else None)
-    return body if instructions is None else {**body, "system": instructions}
+        return {**body, "system": [*parts, {"type": "text", "text": advice.text}]} if advice.text else body
+    given = system if isinstance(system, str) else None
+    instructions = advice.instructions(given)
+    return body if instructions == given else {**body, "system": instructions}
 
 
 _calls = _ClientCalls(_add)

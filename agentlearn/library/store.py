@@ -5,6 +5,7 @@ DIR/NAME/history.jsonl   one line per change, only appended to (`library.history
 DIR/NAME/HEAD            one line per version that the name came to mean, `VERSION TIME`; the last is current
 """
 
+import json
 import logging
 import threading
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from agentlearn.errors import LibraryError
-from agentlearn.files import own_folder, readable, write_whole
+from agentlearn.files import own, own_folder, readable, write_whole
 from agentlearn.library.formats import parse_library, write_form
 from agentlearn.library.formats.source_files import Form
 from agentlearn.library.history import History
@@ -76,6 +77,29 @@ class Publication:
     """Lessons of the previous publication that this one does not hold."""
     at: datetime
     """When it was published."""
+
+
+def things_waiting(libraries: Path) -> int:
+    """Return about how many things wait for a person's decision, without the database.
+
+    Lessons that wait in a library are counted in the version files; what runs left, when a run ends and when somebody
+    looks at the inbox. What cannot be read counts as nothing: every other command says what is wrong with it.
+    """
+    found = 0
+    with suppress(OSError, ValueError):
+        found = int(own(libraries / WAITING_FILE, libraries).read_bytes()[:20])
+    for log in libraries.glob("*/history.jsonl"):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            changes = map(json.loads, reversed(own(log, libraries).read_bytes().splitlines()))
+            moved = (one for one in changes if one["branch"] == "main" and one["kind"] not in {"pin", "unpin", "tag"})
+            if (last := next(moved, None)) is not None and b"pending" in (
+                text := own(log.parent / f"{last['version']}.json", libraries).read_bytes()
+            ):
+                library = json.loads(text)
+                shown = {one["lesson"].casefold() for one in library["experiences"]}
+                pending = [one["experience"] for one in library["withheld"] if one["status"] == "pending"]
+                found += sum(one["lesson"].casefold() not in shown for one in pending)
+    return found
 
 
 class LibraryStore:

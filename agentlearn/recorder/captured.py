@@ -63,14 +63,17 @@ class _Captured:
         return sum((step.usage for step in self.steps if isinstance(step, ModelTurn)), Usage())
 
 
-def given_of(result: object) -> _Passed:
-    """Return what a result or a list of messages holds, unread. Raises DataError for anything else."""
+def given_of(result: object, before: int = 0) -> _Passed:
+    """Return what a result or a list of messages holds, unread. Raises DataError for anything else.
+
+    before: number of messages of a list that came before the rollout.
+    """
     whole: Any = result
     if callable(getattr(whole, "all_messages", None)) and callable(getattr(whole, "new_messages", None)):
         messages = tuple(whole.all_messages())
         return _Passed(messages, first_of_run(whole), getattr(whole, "output", None))
     if isinstance(result, Sequence) and not isinstance(result, str | bytes):
-        return _Passed(tuple(dict(one) if isinstance(one, Mapping) else one for one in result))
+        return _Passed(tuple(dict(one) if isinstance(one, Mapping) else one for one in result), new=before)
     raise _unusable(f"it is a {type(result).__name__}")
 
 

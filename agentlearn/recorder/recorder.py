@@ -251,6 +251,16 @@ class _Session:
     numbers: "count[int]"
 
 
+class Reserved(NamedTuple):
+    """The id of a rollout that is recorded later in this process."""
+
+    rollout: RolloutId
+    run: RunId
+    number: int
+    attempt: int = 0
+    """Number of shorter recordings of the same rollout."""
+
+
 class Recorder:
     """Records rollouts of an application and feedback on them, to learn from later.
 
@@ -316,6 +326,8 @@ class Recorder:
         answer: str | None = None,
         model: str | None = None,
         seconds: float | None = None,
+        before: int = 0,
+        reserved: Reserved | None = None,
     ) -> RolloutId:
         """Store one rollout and return its id.
 
@@ -327,8 +339,12 @@ class Recorder:
         user: name of the person whose conversation it is, to erase all of it later. No model ever reads it.
         answer: default: the run's output, else the last text of the model.
         model: default: what the last reply names.
+        before: how many of a list of pydantic-ai's messages came before this rollout; their tokens are not counted.
+        reserved: the id that `reserve` gave for it.
         """
-        identity, done = self._record(result, task, experiences, episode, user, answer, model, seconds)
+        identity, done = self._record(
+            result, task, experiences, episode, user, answer, model, seconds, before, reserved
+        )
         await asyncio.wrap_future(done)
         return identity
 
@@ -343,11 +359,28 @@ class Recorder:
         answer: str | None = None,
         model: str | None = None,
         seconds: float | None = None,
+        before: int = 0,
+        reserved: Reserved | None = None,
     ) -> RolloutId:
         """`record` for programs without an event loop. Blocks for some milliseconds."""
-        identity, done = self._record(result, task, experiences, episode, user, answer, model, seconds)
+        identity, done = self._record(
+            result, task, experiences, episode, user, answer, model, seconds, before, reserved
+        )
         done.result()
         return identity
+
+    def reserve(self, *, continuing: Reserved | None = None) -> Reserved:
+        """Return the id of a rollout that is recorded later, for a program that has to name it before it ends.
+
+        continuing: a rollout of the same task that this one holds, and goes on from, such as the earlier calls of an
+        agent whose calls are recorded one by one. Of both, the later one with a reward is learned from.
+        """
+        if continuing is not None:
+            run, number, attempt = continuing.run, continuing.number, continuing.attempt + 1
+            return Reserved(RolloutId(content_hash("live", run, number, attempt)), run, number, attempt)
+        session = self._current()
+        number = next(session.numbers)
+        return Reserved(RolloutId(content_hash("live", session.run, number)), session.run, number)
 
     async def feedback(
         self,
@@ -410,13 +443,13 @@ class Recorder:
         answer: str | None,
         model: str | None,
         seconds: float | None,
+        before: int,
+        reserved: Reserved | None,
     ) -> tuple[RolloutId, Future[None]]:
-        given, shown = given_of(result), shown_of(experiences, result)
+        given, shown = given_of(result, before), shown_of(experiences, result)
         if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigError(f"seconds is {seconds!r}; pass the duration of the rollout, or leave it out")
-        session, at = self._current(), datetime.now(UTC)
-        number = next(session.numbers)
-        identity = RolloutId(content_hash("live", session.run, number))
+        named, session, at = reserved or self.reserve(), self._current(), datetime.now(UTC)
         task = dict(task) if isinstance(task, Mapping) else task
 
         def rollout() -> LiveEntry:
@@ -424,11 +457,12 @@ class Recorder:
             found = captured(given, cleaning)
             asked = task_of(self.name, task, found.asked, cleaning)
             trajectory = Trajectory(
-                id=identity,
-                run=session.run,
+                id=named.rollout,
+                run=named.run,
                 phase=LIVE,
                 task=asked.id,
-                g=number % 2**31,
+                g=named.number % 2**31,
+                attempt=named.attempt,
                 seed=0,
                 treatment=Treatment(
                     model=clean(model) if model else found.model or UNKNOWN_MODEL,
@@ -456,7 +490,7 @@ class Recorder:
             begun = (f"run {session.run}", lambda: LiveRunEntry(event=self._event(session)))
             return (begun, *_library_entries(shown, at), ("", rollout))
 
-        return identity, self._writer.submit(entries)
+        return named.rollout, self._writer.submit(entries)
 
     def _feedback(
         self,

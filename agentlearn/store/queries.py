@@ -231,7 +231,8 @@ class Query(StrEnum):
     """
 
     # Recorded rollouts of a recorder with a verdict, and the answers that persons wrote for them; the latest
-    # first. The treatment of such an answer is that of the rollout that it corrects.
+    # first. The treatment of such an answer is that of the rollout that it corrects. Of a rollout that was recorded
+    # after each of its calls, the longest recording counts.
     LIVE = f"""
         SELECT t.id, t.phase, t.task, coalesce(c.model, t.model) AS model,
                coalesce(c.library_version, t.library_version) AS library, coalesce(c.masked, t.masked) AS masked,
@@ -240,11 +241,16 @@ class Query(StrEnum):
         LEFT JOIN feedback f ON f.id = t.id LEFT JOIN trajectory c ON c.id = f.rollout
         WHERE t.phase IN ('{LIVE}', '{DEMONSTRATION}') AND k.domain = $1 AND ($2 IS NULL OR t.run = $2)
           AND t.reward IS NOT NULL
+        QUALIFY t.phase <> '{LIVE}' OR row_number() OVER (
+          PARTITION BY t.phase, t.run, t.task, t.g ORDER BY t.attempt DESC
+        ) = 1
         ORDER BY t.started_at DESC, t.id LIMIT $3
     """
     COUNT_WITHOUT_REWARD = f"""
         SELECT count(*) AS n FROM ({JUDGED}) t JOIN live l ON l.rollout = t.id
-        WHERE l.name = $1 AND ($2 IS NULL OR t.run = $2) AND t.reward IS NULL
+        WHERE l.name = $1 AND ($2 IS NULL OR t.run = $2) AND t.reward IS NULL AND NOT EXISTS (
+          SELECT 1 FROM trajectory n
+          WHERE n.run = t.run AND n.phase = t.phase AND n.task = t.task AND n.g = t.g AND n.attempt > t.attempt)
     """
     TASKS = "FROM task WHERE list_contains($1::VARCHAR[], id)"
     FEEDBACK = """

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run
-from agentlearn.cli.ending import things_waiting
 from agentlearn.library import LibraryStore
 from agentlearn.store import open_store
 from agentlearn.types.experience import library_of

@@ -1,0 +1,81 @@
+"""Which requests go on with an earlier one. A client sends a conversation whole, and again with every call."""
+
+import json
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from agentlearn.formats.openai_chat import Chat
+from agentlearn.recorder import Reserved
+
+MOST = 20_000
+"""Conversations that are remembered; the one that was longest without a request is forgotten first."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """One request of a conversation."""
+
+    episode: str
+    """Name of the conversation."""
+    reserved: Reserved
+    """The rollout that it is recorded as: that of the earlier request where only results of tools came since."""
+    continued: bool = False
+    """Whether a later request has gone on from it."""
+
+
+class Conversations:
+    """The latest requests, by what they said. One process knows only its own."""
+
+    def __init__(self, reserve: Callable[[Reserved | None], Reserved]) -> None:
+        """reserve: returns the id of a new rollout, or of one that holds the given one and goes on."""
+        self._reserve = reserve
+        self._lock = threading.Lock()
+        self._turns: OrderedDict[bytes, Turn] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def turn(self, scope: str, chat: Chat, episode: str = "") -> Turn:
+        """Return the place of a request.
+
+        scope: what separates conversations that say the same, such as the tenant. episode: its name, where the client
+        gives one; otherwise the request that it continues names it, or it gets a new name.
+        """
+        digests = list(_digests(scope + "\0" + episode, chat))
+        places = [k for k in range(len(chat) - 1, 0, -1) if chat[k].get("role") == "assistant"]
+        with self._lock:
+            place = next((k for k in places if digests[k - 1] in self._turns), 0)
+            before = self._turns[digests[place - 1]] if place else None
+            asked_anew = any(one.get("role") == "user" for one in chat[place:])  # by the user: another rollout
+            goes_on = before is not None and not before.continued and not asked_anew
+            if before is not None and goes_on:
+                before.continued = True
+            found = Turn(
+                episode or (before.episode if before else secrets.token_hex(16)),
+                self._reserve(before.reserved if before is not None and goes_on else None),
+            )
+            self._turns[digests[-1] if digests else b""] = found
+            while len(self._turns) > MOST:
+                self._turns.popitem(last=False)
+        return found
+
+
+def _digests(scope: str, chat: Chat) -> "list[bytes]":
+    """A digest of the conversation up to each of its messages."""
+    found: list[bytes] = []
+    whole = blake2b(scope.encode(errors="replace"), digest_size=16)
+    for message in chat:
+        calls = [(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in _calls(message)]
+        said = [message.get("role"), message.get("content"), calls, message.get("tool_call_id")]
+        whole.update(json.dumps(said).encode())
+        found.append(whole.digest())
+    return found
+
+
+def _calls(message: dict[str, object]) -> list[dict[str, dict[str, str]]]:
+    found = message.get("tool_calls")
+    return found if isinstance(found, list) else []

@@ -1,0 +1,389 @@
+"""The gateway as a web app: it passes requests on, adds lessons, records what was said, and takes feedback."""
+
+import asyncio
+import json
+import time
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from socket import socket
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.trace import get_tracer
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+
+from agentlearn.errors import AgentlearnError
+from agentlearn.library.lessons import Advice, Lessons, lessons
+from agentlearn.library.shown import share_of
+from agentlearn.library.store import LibraryStore, things_waiting
+from agentlearn.live.gateway.admission import (
+    Admission,
+    AsgiScope,
+    GatewayRefusal,
+    GatewaySettings,
+    Receive,
+    Send,
+    body_part,
+    content_of,
+    headers_of,
+    path_of,
+)
+from agentlearn.live.gateway.conversations import Conversations, Turn
+from agentlearn.live.gateway.dialects import (
+    dialogue,
+    is_counted,
+    is_inference,
+    json_object,
+    messages_of,
+    reply_of,
+    with_lessons,
+)
+from agentlearn.live.gateway.upstream import OURS, Headers, Upstream
+from agentlearn.log import get_log
+from agentlearn.recorder import Recorder
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+
+_HELD_S, _WAITING_S = 1.0, 5.0
+"""How long the end of a reply waits for its record; how long the number of waiting things is kept."""
+_LARGE = 2**18
+"""Bytes from which a request is read in a thread, so that others do not wait for it."""
+_METRICS = {
+    "requests": ("counter", "Requests that were passed on, by status of the service."),
+    "refused": ("counter", "Requests that the gateway answered itself, by code."),
+    "unreached": ("counter", "Requests that the service did not answer, by kind of failure."),
+    "cut": ("counter", "Replies that ended early, by who ended them. They are not recorded."),
+    "recorded": ("counter", "Replies that are on disk."),
+    "unrecorded": ("counter", "Replies that were passed on and could not be recorded, by code."),
+    "unadvised": ("counter", "Requests that were passed on without lessons, by code."),
+    "feedback": ("counter", "Feedback that is on disk."),
+}
+
+
+class _Feedback(BaseModel):
+    """Feedback in the words of TensorZero. An inference is a rollout: the header `x-agentlearn-rollout`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    metric_name: str = "reward"
+    value: bool | float | str
+    inference_id: str = ""
+    episode_id: str = ""
+    tags: dict[str, str] = {}
+
+
+@dataclass(slots=True)
+class _Tenant:
+    """What belongs to one tenant. Nothing of it is read for another."""
+
+    name: str
+    store: Path
+    recorder: Recorder | None
+    conversations: Conversations | None
+    lessons: Mapping[str, Lessons]
+    waiting: int = 0
+    counted_at: float = float("-inf")
+
+
+@dataclass(slots=True)
+class _Call:
+    """A request to a model, before it goes out."""
+
+    path: str
+    content: bytes
+    body: dict[str, Any]
+    model: str
+    library: str = ""
+    advice: Advice | None = None
+    turn: Turn | None = None
+    """None where nothing is recorded."""
+    user: str = ""
+
+    @property
+    def headers(self) -> Headers:
+        """What the reply says about it."""
+        told: dict[str, str] = {}
+        if self.advice is not None:
+            told["library"] = f"{self.library}@{self.advice.version}"
+        if self.turn is not None:
+            told |= {"rollout": self.turn.reserved.rollout, "episode": self.turn.episode}
+        return [(f"{OURS}{name}".encode(), value.encode("latin-1", "replace")) for name, value in told.items()]
+
+
+class Gateway:
+    """An ASGI app, to run alone or to mount in another app. It belongs to the event loop of its first request."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self.settings = settings
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """What happened, by name and label of the metric."""
+        self._admission = Admission(settings)
+        self._upstream = Upstream(settings, self.counts)
+        self._tenants = {name: self._made(name) for name in sorted({*settings.tokens.values()} or {""})}
+        self._tracer = get_tracer("agentlearn.gateway")
+
+    def _made(self, name: str) -> _Tenant:
+        """What belongs to a tenant. Raises LibraryError for a library that cannot be used."""
+        settings = self.settings
+        store = settings.store / "tenants" / name if name else settings.store
+        recorder = Recorder(settings.name, store, personal_data=settings.personal_data) if settings.name else None
+        held = LibraryStore(store / "libraries")
+        known = {
+            one: lessons(one, store=store, follow=one != "none" and held.watched(one) is not None, missing="empty")
+            for one in dict.fromkeys((*settings.libraries, "none"))
+        }
+        conversations = recorder and Conversations(lambda before: recorder.reserve(continuing=before))
+        return _Tenant(name, store, recorder, conversations, known)
+
+    async def aclose(self) -> None:
+        """Write what is not on disk yet, and close all connections."""
+        await self._upstream.aclose()
+        for tenant in self._tenants.values():
+            if tenant.recorder is not None:
+                await asyncio.to_thread(tenant.recorder.close)
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await self.aclose()
+            await send({"type": "lifespan.shutdown.complete"})
+        elif scope["type"] == "http":
+            try:
+                path, headers = path_of(scope), headers_of(scope)
+                if path == "/health":
+                    await _answer(send, 200, {"status": "ok"})
+                else:
+                    tenant = self._tenants[self._admission.tenant(scope, headers)]
+                    await self._routed(tenant, path, headers, scope, receive, send)
+            except GatewayRefusal as refusal:
+                self.counts["refused", refusal.code] += 1
+                after = [(b"retry-after", b"%d" % refusal.retry_after_s)] if refusal.retry_after_s else []
+                kind = "invalid_request_error" if refusal.status < 500 else "api_error"
+                error = {"type": kind, "code": refusal.code, "message": refusal.message}
+                await _answer(send, refusal.status, {"type": "error", "error": error}, after)
+
+    async def _routed(
+        self, tenant: _Tenant, path: str, headers: Mapping[str, str], scope: AsgiScope, receive: Receive, send: Send
+    ) -> None:
+        asked = (scope["method"], path)
+        if asked == ("GET", "/metrics"):
+            await _answer(send, 200, self._metrics(tenant), media="text/plain; version=0.0.4")
+            return
+        if not path.startswith("/v1/"):
+            raise GatewayRefusal(404, "no_such_path", "there is nothing here; paths of the service begin with /v1/")
+        content = await content_of(receive, self.settings.max_body_mib)
+        if asked == ("POST", "/v1/feedback"):
+            await _answer(send, 200, {"feedback_id": await self._feedback(tenant, content)})
+            return
+        begun, call = time.perf_counter(), None
+        if scope["method"] == "POST" and is_inference(path):
+            if len(content) > _LARGE:
+                call = await asyncio.to_thread(self._call, tenant, path, content, headers)
+            else:
+                call = self._call(tenant, path, content, headers)
+        with self._tracer.start_as_current_span("gateway.request") as span:
+            if call is not None and call.advice is not None:
+                span.set_attribute("agentlearn.library", call.library)
+                span.set_attribute("agentlearn.library.version", call.advice.version)
+            ended = partial(self._recorded, tenant, call) if call is not None and call.turn is not None else None
+            told = [*(call.headers if call else ()), *self._told(tenant)]
+            told.append((b"x-agentlearn-overhead-ms", b"%.2f" % ((time.perf_counter() - begun) * 1000)))
+            content = content if call is None else call.content
+            await self._upstream.relay(path, content, told, scope, receive, send, ended)
+
+    def _call(self, tenant: _Tenant, path: str, content: bytes, headers: Mapping[str, str]) -> _Call | None:
+        """A request to a model with its lessons; None for a body that only the service can make sense of."""
+        body = json_object(content)
+        if body is None:
+            self.counts["unadvised", "not_json"] += 1
+            return None
+        named = headers.get(f"{OURS}library", "")
+        model = str(body.get("model") or "")
+        base, at, suffix = model.rpartition("@")
+        if at and suffix in tenant.lessons:  # any other suffix belongs to the name of the model
+            model, named = base, named or suffix
+        library = named or next(iter(tenant.lessons))
+        if library not in tenant.lessons:
+            known = ", ".join(repr(one) for one in tenant.lessons)
+            raise GatewayRefusal(
+                404, "unknown_library", f"the gateway does not serve the library {library!r}; it has {known}"
+            )
+        call = _Call(path, content, body, model, library)
+        if tenant.conversations is not None and not is_counted(path):
+            episode = headers.get(f"{OURS}episode", "")
+            call.turn = tenant.conversations.turn(tenant.name, dialogue(path, body), episode)
+            said: Any = body.get("metadata")
+            said = said.get("user_id") if isinstance(said, dict) else None
+            call.user = headers.get(f"{OURS}user") or str(
+                body.get("safety_identifier") or body.get("user") or said or ""
+            )
+        try:
+            source, hide = tenant.lessons[library], self.settings.hide
+            if hide and call.turn is not None:
+                source = Lessons(source.source, (), share_of(hide), call.turn.episode, source.retriever)
+
+            def choose(query: str) -> Advice:
+                call.advice = source.for_query(query)
+                return call.advice
+
+            call.content = with_lessons(path, content, body, model, choose)
+        except AgentlearnError as error:  # a library that cannot be read must not stop the program
+            self._failed("unadvised", error)
+            call.advice = None
+        return call
+
+    async def _recorded(
+        self, tenant: _Tenant, call: _Call, response: "ClientResponse", content: bytes, seconds: float
+    ) -> None:
+        """Record a reply. A failure is counted and logged, and the reply goes out all the same."""
+        if response.status != 200:
+            return
+        encoding = response.headers.get("content-encoding", "")
+        streamed = response.headers.get("content-type", "").startswith("text/event-stream")
+        if len(content) > _LARGE:
+            read = await asyncio.to_thread(_messages, call, content, encoding, streamed=streamed)
+        else:
+            read = _messages(call, content, encoding, streamed=streamed)
+        if read is None or tenant.recorder is None or call.turn is None:
+            self.counts["unrecorded", "unread"] += 1
+            return
+        messages, model = read
+        asked = [number for number, one in enumerate(messages) if _asks(one)]
+        write = asyncio.ensure_future(
+            tenant.recorder.record(
+                messages,
+                experiences=call.advice,
+                episode=call.turn.episode,
+                user=call.user,
+                model=model or call.model or None,
+                seconds=seconds,
+                before=asked[-1] if asked else 0,
+                reserved=call.turn.reserved,
+            )
+        )
+        write.add_done_callback(self._written)
+        await asyncio.wait({write}, timeout=_HELD_S)
+
+    def _written(self, write: "asyncio.Future[Any]") -> None:
+        error = None if write.cancelled() else write.exception()
+        if error is None:
+            self.counts["recorded", ""] += 1
+        else:
+            self._failed("unrecorded", error)
+
+    def _failed(self, metric: str, error: BaseException) -> None:
+        code = getattr(error, "code", "error")
+        self.counts[metric, code] += 1
+        if self.counts[metric, code] in {1, 10, 100} or not self.counts[metric, code] % 1000:
+            get_log().warning(f"gateway.{metric}", code=code, error=str(error)[:300], times=self.counts[metric, code])
+
+    # What the gateway answers itself
+
+    def _told(self, tenant: _Tenant) -> Headers:
+        """How many things wait for a person, where any do."""
+        now = time.monotonic()
+        if now - tenant.counted_at > _WAITING_S:
+            tenant.waiting, tenant.counted_at = things_waiting(tenant.store / "libraries"), now
+        return [(b"x-agentlearn-waiting", b"%d" % tenant.waiting)] if tenant.waiting else []
+
+    def _metrics(self, tenant: _Tenant) -> bytes:
+        """The counts in the text format of Prometheus."""
+        lines: list[str] = []
+        for name, (kind, text) in _METRICS.items():
+            full = f"agentlearn_gateway_{name}_total"
+            lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
+            found = sorted((label, number) for (metric, label), number in self.counts.items() if metric == name)
+            lines += [f'{full}{{label="{label}"}} {number}' for label, number in found]
+        self._told(tenant)
+        lines += [
+            "# HELP agentlearn_waiting Things that wait for a person's decision.",
+            "# TYPE agentlearn_waiting gauge",
+        ]
+        return "\n".join([*lines, f"agentlearn_waiting {tenant.waiting}", ""]).encode()
+
+    async def _feedback(self, tenant: _Tenant, content: bytes) -> str:
+        """Store feedback and return its id. Raises GatewayRefusal."""
+        if tenant.recorder is None:
+            raise GatewayRefusal(409, "not_recorded", "this gateway records nothing, so it takes no feedback")
+        try:
+            given = _Feedback.model_validate_json(content)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the body"
+            raise GatewayRefusal(422, "bad_feedback", f"{where}: {first['msg']}") from error
+        told: dict[str, Any] = {}
+        if given.metric_name in {"comment", "demonstration"} and isinstance(given.value, str):
+            told[given.metric_name] = given.value
+        elif given.metric_name == self.settings.metric and not isinstance(given.value, str):
+            told["reward"] = given.value
+        else:
+            wanted = f"{self.settings.metric!r} with a boolean or a number, or 'comment' or 'demonstration' with a text"
+            raise GatewayRefusal(
+                422, "bad_feedback", f"{given.metric_name!r} with {given.value!r:.80} says nothing; use {wanted}"
+            )
+        try:
+            kept = await tenant.recorder.feedback(
+                given.inference_id.replace("-", "") or None,
+                episode=given.episode_id,
+                by=given.tags.get("by", ""),
+                **told,
+            )
+        except AgentlearnError as error:
+            self._failed("unrecorded", error)
+            status = 422 if error.code.startswith("bad_") else 503
+            raise GatewayRefusal(status, error.code, error.message) from error
+        self.counts["feedback", ""] += 1
+        return kept
+
+
+def serve_gateway(gateway: Gateway, listener: socket) -> None:
+    """Serve until the process is stopped; open requests may then take 30 seconds. Blocks."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        gateway,  # pyright: ignore[reportArgumentType]
+        access_log=False,
+        log_level="critical",
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        ws="none",
+        timeout_keep_alive=75,
+        h11_max_incomplete_event_size=64 * 1024,
+        timeout_graceful_shutdown=30,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+async def _answer(
+    send: Send, status: int, content: object, headers: Headers | None = None, *, media: str = "application/json"
+) -> None:
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    told = [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body)), *(headers or ())]
+    await send({"type": "http.response.start", "status": status, "headers": told})
+    await send(body_part(body, more=False))
+
+
+def _asks(message: ModelMessage) -> bool:
+    return isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts)
+
+
+def _messages(call: _Call, content: bytes, encoding: str, *, streamed: bool) -> tuple[list[ModelMessage], str] | None:
+    """The dialogue of a request and its reply, and the model; None where they cannot be read, or the reply was cut."""
+    try:
+        if encoding in {"gzip", "deflate"}:
+            content = zlib.decompress(content, zlib.MAX_WBITS | 32)
+        reply = reply_of(call.path, content, streamed=streamed)
+        if reply is None or not reply.whole:
+            return None
+        return messages_of(dialogue(call.path, call.body), reply), reply.model
+    except (ValueError, zlib.error):
+        return None

@@ -1,0 +1,427 @@
+"""The gateway between real clients and a service, in one process."""
+
+import asyncio
+import json
+import zlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from agentlearn import Library, LibraryStore, Trajectory
+from agentlearn.errors import ConfigError
+from agentlearn.live.gateway.admission import GatewaySettings
+from agentlearn.live.gateway.gateway import Gateway
+from agentlearn.serving.http11 import ConnectionCut, HttpRequest, HttpResponse, listening
+from agentlearn.store import read_store
+
+LESSON = "Check whether both ends count."
+REPLY = {"id": "r", "model": "m", "choices": [{"index": 0, "message": {"role": "assistant", "content": "42"}}]}
+ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "6 * 7?"}]}
+TOKEN, OTHER = "token-of-the-first-client", "token-of-another-client"
+
+
+@dataclass
+class Told:
+    """What the gateway answered."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    body: bytes = b""
+    parts: int = 0
+    ended: bool = False
+
+    @property
+    def code(self) -> str:
+        return json.loads(self.body)["error"]["code"]
+
+
+@dataclass
+class Setting:
+    """A gateway before a service that remembers what it was asked."""
+
+    gateway: Gateway
+    asked: list[HttpRequest]
+    replies: list[HttpResponse]
+    """What the service answers next; the last one for ever."""
+
+    async def ask(
+        self,
+        body: object = ASKED,
+        path: str = "/v1/chat/completions",
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str] | list[tuple[str, str]] = MappingProxyType({}),
+        receive: Callable[[], Awaitable[Any]] | None = None,
+    ) -> Told:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        given = list(headers.items()) if isinstance(headers, Mapping) else headers
+        if not any(name.lower() == "host" for name, _ in given):
+            given = [("host", "localhost:8400"), *given]
+        route, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": route,
+            "raw_path": route.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in given],
+            "client": ("127.0.0.1", 5),
+        }
+        told, sent = Told(), [{"type": "http.request", "body": content, "more_body": False}]
+
+        async def told_once() -> Any:
+            return sent.pop() if sent else await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                told.status = message["status"]
+                told.headers = {name.decode().lower(): value.decode() for name, value in message["headers"]}
+            else:
+                told.body += message["body"]
+                told.parts += bool(message["body"])
+                told.ended = not message["more_body"]
+
+        try:
+            await self.gateway(scope, receive or told_once, send)
+        except ConnectionAbortedError:
+            told.ended = False
+        return told
+
+
+@asynccontextmanager
+async def setting(store: Path, *replies: HttpResponse, **options: Any) -> AsyncGenerator[Setting]:
+    LibraryStore(store / "libraries").publish("math", Library.of([LESSON]))
+    asked: list[HttpRequest] = []
+    waiting = list(replies) or [HttpResponse(200, json.dumps(REPLY).encode())]
+
+    async def service(request: HttpRequest) -> HttpResponse:
+        asked.append(request)
+        return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+    async with listening(service) as port:
+        upstream = options.pop("upstream", f"http://127.0.0.1:{port}/v1")
+        options = {"libraries": ("math",), "store": store, **options}
+        gateway = Gateway(GatewaySettings(upstream, **options))
+        try:
+            yield Setting(gateway, asked, waiting)
+        finally:
+            await gateway.aclose()
+
+
+def stored(store: Path) -> list[Trajectory]:
+    with read_store(store) as reader:
+        found = [reader.trajectory(row.id) for run in reader.runs() for row in reader.trajectories(run.run)]
+    return sorted(found, key=lambda one: (one.g, one.attempt))
+
+
+async def test_a_request_passes_with_lessons_and_nothing_else(tmp_path: Path) -> None:
+    content = b'{ "model":"m@math", "temperature": 1.0, "messages":[{"role":"user","content":"\\u00e9"}] }'
+    async with setting(tmp_path) as here:
+        told = await here.ask(
+            content, "/v1/chat/completions?a=%2F", headers={"authorization": "Bearer k", "X-Own": "é"}
+        )
+        sent = here.asked[0]
+    assert told.status == 200
+    assert json.loads(told.body) == REPLY
+    assert told.headers["x-agentlearn-library"].startswith("math@")
+    assert (sent.query, sent.headers["authorization"]) == ("a=%2F", "Bearer k")
+    assert not any(name.startswith("x-agentlearn") for name in sent.headers)
+    assert LESSON.encode() in sent.body
+    assert json.loads(sent.body)["model"] == "m"
+    assert sent.body.startswith(b'{ "model":"m", "temperature": 1.0, "messages":[{"role": "system"')
+    assert sent.body.endswith(b', {"role":"user","content":"\\u00e9"}] }')
+
+
+@pytest.mark.parametrize(
+    ("headers", "model", "shown", "status"),
+    [
+        ({}, "m", True, 200),
+        ({"x-agentlearn-library": "none"}, "m", False, 200),
+        ({}, "m@none", False, 200),
+        ({}, "claude@20250101", True, 200),
+        ({"x-agentlearn-library": "secret"}, "m", False, 404),
+    ],
+)
+async def test_a_request_names_its_library(
+    tmp_path: Path, headers: dict[str, str], model: str, shown: bool, status: int
+) -> None:
+    async with setting(tmp_path) as here:
+        told = await here.ask({**ASKED, "model": model}, headers=headers)
+        assert told.status == status
+        if status == 200:
+            assert (LESSON.encode() in here.asked[0].body) is shown
+            assert json.loads(here.asked[0].body)["model"] == model.removesuffix("@none")
+        else:
+            assert told.code == "unknown_library"
+            assert not here.asked
+
+
+async def test_other_requests_pass_byte_for_byte(tmp_path: Path) -> None:
+    reply = HttpResponse(418, b"\x00\xff", headers={"x-odd": "1", "content-encoding": "br"}, content_type="image/png")
+    async with setting(tmp_path, reply) as here:
+        for path, method, body in [
+            ("/v1/models", "GET", b""),
+            ("/v1/embeddings", "POST", b'{"input": "x"}'),
+            ("/v1/chat/completions", "POST", b"no JSON"),
+            ("/v1/files/a%20b", "PUT", b"\xff" * 1000),
+        ]:
+            told = await here.ask(body, path, method=method)
+            assert (told.status, told.body, told.headers["x-odd"]) == (418, b"\x00\xff", "1")
+            assert (here.asked[-1].method, here.asked[-1].path, here.asked[-1].body) == (method, path, body)
+
+
+def _event(delta: str, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {"content": delta}, "finish_reason": finish}
+    return b"data: " + json.dumps({"model": "m", "choices": [choice]}).encode() + b"\n\n"
+
+
+async def test_a_stream_passes_as_it_comes_and_ends_when_it_is_recorded(tmp_path: Path) -> None:
+    pieces = [_event("4"), _event("2", "stop"), b"data: [DONE]\n\n"]
+    async with setting(tmp_path, HttpResponse(200, pieces=pieces, content_type="text/event-stream")) as here:
+        told = await here.ask({**ASKED, "stream": True})
+        assert (told.body, told.ended) == (b"".join(pieces), True)
+        assert here.gateway.counts["recorded", ""] == 1
+    (rollout,) = stored(tmp_path)
+    assert (rollout.id, rollout.answer) == (told.headers["x-agentlearn-rollout"], "42")
+
+
+async def test_a_reply_that_is_cut_is_cut_for_the_client_and_not_recorded(tmp_path: Path) -> None:
+    async with setting(tmp_path) as here:
+
+        async def cut(_: HttpRequest) -> HttpResponse:
+            raise ConnectionCut
+
+        async with listening(cut) as port:
+            broken = Gateway(replace(here.gateway.settings, upstream=f"http://127.0.0.1:{port}"))
+            told = await replace(here, gateway=broken).ask()
+            assert (told.status, told.code) == (502, "service_unreachable")
+            await broken.aclose()
+        half = HttpResponse(200, pieces=[_event("4")], content_type="text/event-stream")
+        here.replies[:] = [half]
+        told = await here.ask({**ASKED, "stream": True})
+        assert told.body == _event("4")
+        assert here.gateway.counts["unrecorded", "unread"] == 1  # it never said that it was finished
+    assert not (tmp_path / "journal.sqlite").exists() or not stored(tmp_path)
+
+
+async def test_a_compressed_reply_is_passed_and_read(tmp_path: Path) -> None:
+    squeezed = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    body = squeezed.compress(json.dumps(REPLY).encode()) + squeezed.flush()
+    async with setting(tmp_path, HttpResponse(200, body, headers={"content-encoding": "gzip"})) as here:
+        told = await here.ask(headers={"accept-encoding": "br;q=1, gzip;q=0.5, zstd"})
+        assert told.body == body
+        assert here.asked[0].headers["accept-encoding"] == "gzip;q=0.5"
+    assert stored(tmp_path)[0].answer == "42"
+
+
+async def test_calls_of_one_agent_run_are_one_rollout_to_learn_from(tmp_path: Path) -> None:
+    """An agent sends its conversation again with each result of a tool. The user's next words begin a new rollout."""
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    chat: list[dict[str, Any]] = [*ASKED["messages"]]
+    async with setting(tmp_path) as here:
+        told = [await here.ask({"model": "m", "messages": chat})]
+        chat += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "ok"},
+        ]
+        told.append(await here.ask({"model": "m", "messages": chat}))
+        told.append(await here.ask({"model": "m", "messages": chat}))  # another sample of the same call
+        chat += [{"role": "assistant", "content": "42"}, {"role": "user", "content": "and 6 * 8?"}]
+        told.append(await here.ask({"model": "m", "messages": chat}))
+        episodes = {one.headers["x-agentlearn-episode"] for one in told}
+        said = {"metric_name": "reward", "value": True, "episode_id": episodes.pop()}
+        assert (await here.ask(said, "/v1/feedback")).status == 200
+        assert not episodes
+    rollouts = stored(tmp_path)
+    assert [(one.g, one.attempt) for one in rollouts] == [(0, 0), (0, 1), (1, 0), (2, 0)]
+    with read_store(tmp_path) as reader:
+        counted = {row.id for row in reader.live("gateway", None)}
+    assert counted == {one.id for one in rollouts[1:]}
+
+
+async def test_feedback_reaches_its_rollout(tmp_path: Path) -> None:
+    async with setting(tmp_path, metric="solved") as here:
+        rollout = (await here.ask()).headers["x-agentlearn-rollout"]
+        table = [
+            ({"metric_name": "solved", "value": 0.25, "inference_id": rollout, "tags": {"by": "ana"}}, 200),
+            ({"metric_name": "comment", "value": "too short", "inference_id": rollout}, 200),
+            ({"metric_name": "demonstration", "value": "42, because", "inference_id": rollout}, 200),
+            ({"metric_name": "speed", "value": 1.5, "inference_id": rollout}, 422),
+            ({"metric_name": "solved", "value": "yes", "inference_id": rollout}, 422),
+            ({"metric_name": "solved", "value": True}, 422),
+            ({"metric_name": "solved", "value": True, "inference_id": "../x"}, 422),
+            ({"metric_name": "solved", "value": True, "inference_id": rollout, "extra": 1}, 422),
+            ([], 422),
+            (b"{", 422),
+        ]
+        for said, status in table:
+            assert (await here.ask(said, "/v1/feedback")).status == status, said
+    with read_store(tmp_path) as reader:
+        (row,) = [one for one in reader.live("gateway", None) if one.id == rollout]
+        assert row.reward == 0.25
+
+
+async def test_a_store_that_cannot_be_written_stops_no_reply(tmp_path: Path) -> None:
+    async with setting(tmp_path) as here:
+        (tmp_path / "journal.sqlite").mkdir()
+        told = await here.ask()
+        assert (told.status, json.loads(told.body)) == (200, REPLY)
+        told = await here.ask({"value": True, "episode_id": "e"}, "/v1/feedback")
+        assert told.status == 503
+
+
+async def test_instructions_that_are_no_text_stop_no_request(tmp_path: Path) -> None:
+    async with setting(tmp_path) as here:
+        body = {"model": "m", "messages": [{"role": "system", "content": 5}, *ASKED["messages"]]}
+        assert (await here.ask(body)).status == 200
+        assert json.loads(here.asked[0].body) == body
+        assert [metric for metric, _ in here.gateway.counts] == ["unadvised", "requests", "recorded"]
+
+
+HOSTILE: dict[str, tuple[dict[str, Any], int, str]] = {
+    "another name": ({"headers": {"host": "evil.example"}}, 421, "unknown_host"),
+    "no name": ({"headers": {"host": ""}}, 421, "unknown_host"),
+    "a name that begins like ours": ({"headers": {"host": "localhost.evil.example"}}, 421, "unknown_host"),
+    "two names": ({"headers": [("host", "localhost"), ("Host", "evil")]}, 400, "header_twice"),
+    "from a page": ({"headers": {"origin": "http://localhost:8400"}}, 403, "from_a_page"),
+    "from a page without origin": ({"headers": {"sec-fetch-site": "cross-site"}}, 403, "from_a_page"),
+    "two tokens": ({"headers": [("x-agentlearn-token", TOKEN), ("X-Agentlearn-Token", OTHER)]}, 400, "header_twice"),
+    "no token": ({}, 401, "unknown_token"),
+    "part of a token": ({"headers": {"x-agentlearn-token": TOKEN[:-1]}}, 401, "unknown_token"),
+    "a digest for a token": ({"headers": {"x-agentlearn-token": "0" * 64}}, 401, "unknown_token"),
+    "a token where the key is": ({"headers": {"authorization": f"Bearer {TOKEN}"}}, 401, "unknown_token"),
+    "outside": ({"path": "/admin"}, 404, "no_such_path"),
+    "up": ({"path": "/v1/../admin"}, 400, "bad_path"),
+    "up at the end": ({"path": "/v1/.."}, 400, "bad_path"),
+    "another service": ({"path": "//evil.example/v1/chat/completions"}, 400, "bad_path"),
+    "a user in the path": ({"path": "/v1/@evil.example/"}, 400, "bad_path"),
+    "a backslash": ({"path": "/v1\\..\\admin"}, 400, "bad_path"),
+    "a whole address": ({"path": "http://evil.example/v1/x"}, 400, "bad_path"),
+    "a line break": ({"path": "/v1/x\r\nHost: evil"}, 400, "bad_path"),
+    "too large": ({"body": b"x" * (2**20 + 1)}, 413, "too_large"),
+    "another tenant's library": ({"headers": {"x-agentlearn-library": "../other/math"}}, 404, "unknown_library"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_hostile_requests_go_nowhere(tmp_path: Path, name: str) -> None:
+    given, status, code = HOSTILE[name]
+    given = dict(given)
+    headers = given.pop("headers", {})
+    if code not in {"unknown_token", "header_twice", "unknown_host", "from_a_page"}:
+        headers = {"x-agentlearn-token": TOKEN, **headers}
+    async with setting(tmp_path, tokens={TOKEN: "", OTHER: "other"}, max_body_mib=1) as here:
+        told = await here.ask(headers=headers, **given)
+        assert (told.status, told.code) == (status, code)
+        assert not here.asked
+        assert told.headers["content-type"] == "application/json"
+
+
+async def test_a_client_that_asks_too_often_waits(tmp_path: Path) -> None:
+    async with setting(tmp_path, tokens={TOKEN: "", OTHER: ""}, max_requests_per_minute=2) as here:
+        mine = [await here.ask(headers={"x-agentlearn-token": TOKEN}) for _ in range(3)]
+        other = await here.ask(headers={"x-agentlearn-token": OTHER})
+    assert [one.status for one in mine] == [200, 200, 429]
+    assert 1 <= int(mine[2].headers["retry-after"]) <= 60
+    assert other.status == 200
+
+
+async def test_a_request_that_is_cut_goes_nowhere(tmp_path: Path) -> None:
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async with setting(tmp_path) as here:
+        assert (await here.ask(receive=receive)).code == "cut"
+        assert not here.asked
+
+
+async def test_a_client_that_leaves_ends_the_call(tmp_path: Path) -> None:
+    answering, left = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: HttpRequest) -> HttpResponse:
+        answering.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with setting(tmp_path) as here, listening(slow) as port:
+        gateway = Gateway(replace(here.gateway.settings, upstream=f"http://127.0.0.1:{port}"))
+        told = [{"type": "http.request", "body": json.dumps(ASKED).encode(), "more_body": False}]
+
+        async def receive() -> Any:
+            if told:
+                return told.pop()
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        asking = asyncio.ensure_future(replace(here, gateway=gateway).ask(receive=receive))
+        await answering.wait()
+        left.set()
+        await asking
+        assert gateway.counts["cut", "client"] == 1
+        await gateway.aclose()
+
+
+async def test_the_key_of_the_service_stays_with_the_gateway(tmp_path: Path) -> None:
+    async with setting(tmp_path, tokens={TOKEN: ""}, key="sk-real") as here:
+        told = await here.ask(headers={"authorization": f"Bearer {TOKEN}"})
+        assert here.asked[-1].headers["authorization"] == "Bearer sk-real"
+        await here.ask({**ASKED, "max_tokens": 1}, "/v1/messages", headers={"x-api-key": TOKEN})
+        assert here.asked[-1].headers["x-api-key"] == "sk-real"
+        assert "authorization" not in here.asked[-1].headers
+        assert TOKEN not in str([one.headers for one in here.asked])
+        assert "sk-real" not in str(told)
+
+
+async def test_nothing_of_a_tenant_reaches_another(tmp_path: Path) -> None:
+    tokens = {f"token-of-tenant-{n:04}": f"t{n}" for n in range(6)}
+    for n in range(6):
+        store = tmp_path / "tenants" / f"t{n}"
+        LibraryStore(store / "libraries").publish("math", Library.of([f"Lesson of tenant {n} only."]))
+    async with setting(tmp_path, tokens=tokens) as here:
+
+        async def asks(n: int) -> None:
+            token = f"token-of-tenant-{n:04}"
+            body = {"model": "m", "messages": [{"role": "user", "content": f"question of tenant {n}"}]}
+            told = await here.ask(body, headers={"x-agentlearn-token": token})
+            assert told.status == 200
+
+        await asyncio.gather(*(asks(n) for n in range(6) for _ in range(4)))
+        for sent in here.asked:
+            n = sent.body.split(b"question of tenant ")[1][:1]
+            assert sent.body.count(b"Lesson of tenant") == 1
+            assert b"Lesson of tenant " + n in sent.body
+    for n in range(6):
+        files = b"".join(one.read_bytes() for one in (tmp_path / "tenants" / f"t{n}").rglob("*") if one.is_file())
+        assert b"question of tenant %d" % n in files
+        assert not any(b"of tenant %d" % other in files for other in range(6) if other != n)
+
+
+async def test_health_and_metrics(tmp_path: Path) -> None:
+    async with setting(tmp_path) as here:
+        assert (await here.ask(path="/health", method="GET", body=b"")).status == 200
+        await here.ask()
+        told = await here.ask(path="/metrics", method="GET", body=b"")
+    assert b'agentlearn_gateway_requests_total{label="200"} 1\n' in told.body
+    assert b"agentlearn_waiting 0\n" in told.body
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"upstream": "api.openai.com"}, "bad_upstream"),
+        ({"upstream": "ftp://x"}, "bad_upstream"),
+        ({"upstream": "http://user:pw@x"}, "bad_upstream"),
+        ({"key": "k"}, "key_without_tokens"),
+        ({"hide": "2"}, "bad_hide"),
+        ({"max_body_mib": 0}, "bad_limit"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], code: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        GatewaySettings(**dict[str, Any](upstream="http://x") | options)
+    assert caught.value.code == code
