@@ -146,7 +146,7 @@ def headers_of(scope: AsgiScope) -> dict[str, str]:
 
 
 def path_of(scope: AsgiScope) -> str:
-    """The path of a request below the gateway. Raises GatewayRefusal for one that could mean another place of the service."""
+    """The path of a request below the gateway. Raises GatewayRefusal for one that could mean another place."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     path = raw.decode("latin-1").removeprefix(scope.get("root_path", ""))
     plain: str = scope["path"].removeprefix(scope.get("root_path", ""))

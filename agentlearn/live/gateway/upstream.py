@@ -56,8 +56,8 @@ class Upstream:
         """Send a request on, and the reply back as it comes.
 
         ours: headers that are added to the reply. ended: where the reply is read; its end goes out afterwards. A reply
-        that is cut is cut for the client, too. Raises GatewayRefusal where the service does not answer, ConnectionAbortedError
-        for a reply that the service broke off.
+        that is cut is cut for the client, too. Raises GatewayRefusal where the service does not answer,
+        ConnectionAbortedError for a reply that the service broke off.
         """
         from aiohttp import ClientError
         from yarl import URL

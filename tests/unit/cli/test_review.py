@@ -9,6 +9,7 @@ import pytest
 
 from agentlearn.cli.app import run
 from agentlearn.library import LibraryStore
+from agentlearn.library.store import things_waiting
 from agentlearn.store import open_store
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ProposalId, RolloutId
