@@ -85,6 +85,8 @@ class _Tenant:
     recorder: Recorder | None
     conversations: Conversations | None
     lessons: Mapping[str, Lessons]
+    fails: bool = False
+    """Whether the latest record could not be stored. Then no reply waits for its record."""
     waiting: int = 0
     counted_at: float = float("-inf")
 
@@ -268,11 +270,13 @@ class Gateway:
                 reserved=call.turn.reserved,
             )
         )
-        write.add_done_callback(self._written)
-        await asyncio.wait({write}, timeout=_HELD_S)
+        write.add_done_callback(partial(self._written, tenant))
+        if not tenant.fails:
+            await asyncio.wait({write}, timeout=_HELD_S)
 
-    def _written(self, write: "asyncio.Future[Any]") -> None:
+    def _written(self, tenant: _Tenant, write: "asyncio.Future[Any]") -> None:
         error = None if write.cancelled() else write.exception()
+        tenant.fails = error is not None
         if error is None:
             self.counts["recorded", ""] += 1
         else:
