@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 
 from agentlearn.errors import AgentlearnError
+from agentlearn.library.history.change_log import is_library_name
 from agentlearn.library.lessons import Advice, Lessons, lessons
 from agentlearn.library.shown import share_of
 from agentlearn.library.store import LibraryStore, things_waiting
@@ -42,6 +43,7 @@ from agentlearn.live.gateway.dialects import (
     reply_of,
     with_lessons,
 )
+from agentlearn.live.gateway.skills import SKILLS, skill_file
 from agentlearn.live.gateway.upstream import OURS, Headers, Upstream
 from agentlearn.log import get_log
 from agentlearn.recorder import Recorder
@@ -177,6 +179,11 @@ class Gateway:
         asked = (scope["method"], path)
         if asked == ("GET", "/metrics"):
             await _answer(send, 200, self._metrics(tenant), media="text/plain; version=0.0.4")
+            return
+        if scope["method"] == "GET" and path.startswith(SKILLS):
+            libraries = {name: one.library for name, one in tenant.lessons.items() if is_library_name(name)}
+            content, media = skill_file(libraries, path.removeprefix(SKILLS))
+            await _answer(send, 200, content, media=media)
             return
         if not path.startswith("/v1/"):
             raise GatewayRefusal(404, "no_such_path", "there is nothing here; paths of the service begin with /v1/")

@@ -401,6 +401,18 @@ async def test_nothing_of_a_tenant_reaches_another(tmp_path: Path) -> None:
         assert not any(b"of tenant %d" % other in files for other in range(6) if other != n)
 
 
+async def test_libraries_are_skills_for_coding_agents(tmp_path: Path) -> None:
+    async with setting(tmp_path, libraries=("math", "none")) as here:
+        index = await here.ask(b"", "/.well-known/skills/index.json", method="GET")
+        (entry,) = json.loads(index.body)["skills"]
+        assert (entry["name"], entry["files"]) == ("math", ["SKILL.md"])
+        assert entry["description"]
+        told = await here.ask(b"", "/.well-known/skills/math/SKILL.md", method="GET")
+        assert LESSON.encode() in told.body
+        for wrong in ("math/other.md", "other/SKILL.md", "math", ""):
+            assert (await here.ask(b"", f"/.well-known/skills/{wrong}", method="GET")).status == 404
+
+
 async def test_health_and_metrics(tmp_path: Path) -> None:
     async with setting(tmp_path) as here:
         assert (await here.ask(path="/health", method="GET", body=b"")).status == 200
