@@ -1,0 +1,166 @@
+"""What `agentlearn serve` adds to a model call: time one by one and at 100 streams at once, CPU time, and memory.
+
+A stub service is asked directly, through a proxy that only passes bytes on, through the gateway without records, and
+through the gateway, in turns. `--litellm COMMAND` starts LiteLLM's proxy as well, such as /tmp/llm/bin/litellm.
+
+    just bench gateway --requests 50000
+    just bench gateway --litellm /tmp/llm/bin/litellm
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+from aiohttp import ClientError, ClientSession, TCPConnector
+
+from agentlearn import Library, LibraryStore
+from scripts.bench.found import Found, Row, Target
+
+PORTS = {"service": 8_501, "bare proxy": 8_502, "gateway, no records": 8_503, "gateway": 8_504, "litellm": 8_505}
+QUESTION = "How many integers from 3 to 30 are divisible by 4? " * 20
+WARM, STREAMS = 50, 100
+_LITELLM = """
+model_list:
+  - model_name: stub
+    litellm_params: {model: openai/stub, api_base: "http://127.0.0.1:8501/v1", api_key: none}
+"""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this benchmark."""
+    parser.add_argument("--calls", type=int, default=300, help="calls one by one, for each way")
+    parser.add_argument("--requests", type=int, default=0, help="further requests, to see memory grow (default none)")
+    parser.add_argument("--litellm", type=Path, help="command of LiteLLM's proxy")
+
+
+@contextmanager
+def _started(command: list[str], port: int, folder: str) -> Generator[psutil.Process]:
+    """A server that answers at its port."""
+    environment = {**os.environ, "AGENTLEARN_STORE": folder}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
+        try:
+            asyncio.run(_answering(port))
+            yield psutil.Process(process.pid)
+        finally:
+            process.terminate()
+
+
+async def _answering(port: int) -> None:
+    async with ClientSession() as session:
+        for _ in range(2_400):
+            try:
+                async with session.get(f"http://127.0.0.1:{port}/health"):
+                    return
+            except ClientError:
+                await asyncio.sleep(0.1)
+    raise TimeoutError(f"nothing answers at port {port}")
+
+
+async def _asked(session: ClientSession, port: int, *, stream: bool = False) -> float:
+    """Milliseconds until the whole reply is there. Raises RuntimeError for a reply that is broken."""
+    began = time.perf_counter()
+    body = {"model": "stub", "messages": [{"role": "user", "content": QUESTION}]}
+    headers = {"authorization": "Bearer none"}
+    url = f"http://127.0.0.1:{port}/v1/chat/completions"
+    async with session.post(url, json={**body, "stream": True} if stream else body, headers=headers) as reply:
+        told = await reply.read()
+    if reply.status != 200 or not told.rstrip().endswith(b"[DONE]" if stream else b"}"):  # noqa: PLR2004
+        raise RuntimeError(f"status {reply.status}: {told[-200:]!r}")
+    return (time.perf_counter() - began) * 1000
+
+
+async def _sequential(ports: Mapping[str, int], calls: int) -> dict[str, list[float]]:
+    async with ClientSession() as session:
+        found: dict[str, list[float]] = {name: [] for name in ports}
+        for n in range(calls + WARM):
+            for name, port in ports.items():
+                took = await _asked(session, port)
+                if n >= WARM:
+                    found[name].append(took)
+    return found
+
+
+async def _at_once(port: int, calls: int, *, stream: bool = True) -> tuple[list[float], float]:
+    """Milliseconds of each call, `STREAMS` at a time, and the calls in a second."""
+    left, found = iter(range(calls)), list[float]()
+    async with ClientSession(connector=TCPConnector(limit=0)) as session:
+
+        async def client() -> None:
+            for _ in left:
+                found.append(await _asked(session, port, stream=stream))
+
+        began = time.perf_counter()
+        await asyncio.gather(*(client() for _ in range(STREAMS)))
+    return sorted(found), calls / (time.perf_counter() - began)
+
+
+def _cpu(process: psutil.Process) -> float:
+    used = process.cpu_times()
+    return used.user + used.system
+
+
+def measure(chosen: argparse.Namespace) -> Found:
+    """Run the benchmark."""
+    python, agentlearn = sys.executable, [sys.executable, "-m", "agentlearn"]
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        LibraryStore(Path(folder, "libraries")).publish("math", Library.of(["When a list has ends, count both."]))
+        peers = [python, "-m", "scripts.bench.gateway_peers"]
+        upstream = f"http://127.0.0.1:{PORTS['service']}"
+        serve = [*agentlearn, "serve", "--upstream", upstream, "--library", "math", "--port"]
+        commands = {
+            "service": [*peers, "service", str(PORTS["service"])],
+            "bare proxy": [*peers, "bare", str(PORTS["bare proxy"]), upstream],
+            "gateway, no records": [*serve, str(PORTS["gateway, no records"]), "--name", ""],
+            "gateway": [*serve, str(PORTS["gateway"])],
+        }
+        if chosen.litellm:
+            settings = Path(folder, "litellm.yaml")
+            settings.write_text(_LITELLM, encoding="utf-8")
+            commands["litellm"] = [str(chosen.litellm), "--config", str(settings), "--port", str(PORTS["litellm"])]
+        running = {
+            name: stack.enter_context(_started(command, PORTS[name], folder)) for name, command in commands.items()
+        }
+        ports = {name: PORTS[name] for name in running}
+        before = {name: _cpu(process) for name, process in running.items()}
+        one_by_one = asyncio.run(_sequential(ports, chosen.calls))
+        used = {name: (_cpu(running[name]) - before[name]) * 1000 / (chosen.calls + WARM) for name in running}
+        at_once = {name: asyncio.run(_at_once(port, 10 * STREAMS)) for name, port in ports.items()}
+        direct = statistics.median(one_by_one["service"])
+        rows = [
+            Row(
+                name=name,
+                figures={
+                    "median_ms": statistics.median(times),
+                    "added_ms": statistics.median(times) - direct,
+                    "cpu_ms": used[name],
+                    "streams_p50_ms": statistics.median(at_once[name][0]),
+                    "streams_p99_ms": at_once[name][0][int(0.99 * len(at_once[name][0]))],
+                    "per_s": at_once[name][1],
+                    "rss_mib": running[name].memory_info().rss / 2**20,
+                },
+            )
+            for name, times in one_by_one.items()
+        ]
+        added = statistics.median(one_by_one["gateway"]) - direct
+        p99 = [at_once[name][0][int(0.99 * len(at_once[name][0]))] for name in ("gateway", "bare proxy")]
+        targets = [
+            Target(what="added ms, one by one", figure=added, bound="at_most", limit=2.5),
+            Target(what="added ms, p99 of 100 streams", figure=p99[0] - p99[1], bound="at_most", limit=20),
+        ]
+        if chosen.requests:
+            memory = running["gateway"].memory_info
+            asyncio.run(_at_once(ports["gateway"], min(5_000, chosen.requests), stream=False))
+            first = memory().rss
+            asyncio.run(_at_once(ports["gateway"], chosen.requests, stream=False))
+            slope = (memory().rss - first) / chosen.requests / 1024
+            targets.append(Target(what="KiB of memory per request", figure=slope, bound="at_most", limit=1))
+    return Found(rows=tuple(rows), targets=tuple(targets))
