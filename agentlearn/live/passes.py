@@ -7,10 +7,12 @@ STORE/live/NAME/store.lock      held by the process that learns for the library
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,7 +44,9 @@ from agentlearn.live.inbox import Inbox
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import StoreReader, read_store
+from agentlearn.store.queries import RunRow
 from agentlearn.store.store_files import LOCK, StoreLock
+from agentlearn.text import meant_or_known
 from agentlearn.types.experience import counted_lessons
 from agentlearn.types.group import Groups, LiveGroup
 from agentlearn.types.ids import RunId, TaskId, content_hash
@@ -92,6 +96,8 @@ class LivePass(Value):
     """Labels that are not those of the pass before, in words."""
     marks: tuple[str, ...] = ()
     """Which rollouts with which rewards it learned from, as hashes. Left out of what is printed."""
+    left: tuple[str, ...] = ()
+    """The same of groups whose comparison failed. Later passes try them again, twice."""
 
 
 class _Noting(Callbacks):
@@ -204,6 +210,8 @@ class LiveLearning:
         settings, spent = self.settings, (0.0, 0)
         trust = settings.trust if work.measured or self.publish_unmeasured else ()
         settings = settings.model_copy(update={"evaluate": work.measured, "trust": trust})
+        if all(group.task.answer is None for group in work.groups.groups):  # no version can be judged on such tasks
+            settings = settings.model_copy(update={"validation_rollouts": 0})
         if work.run is not None:
             with read_store(settings.store) as reader:
                 run, settings = resumed_run(reader, work.run, settings)
@@ -215,17 +223,23 @@ class LiveLearning:
             resume=work.run,
             given=replace(self.given, groups=work.groups, test=work.test),
         )
-        return {"outcome": "learned", "words": _words(report, work.groups)} | self._of_run(work, report.run)
+        with read_store(settings.store) as reader:
+            found = self._of_run(work, reader, reader.run(report.run))
+        return {"outcome": "learned", "words": _words(report, work.groups)} | found
 
-    def _of_run(self, work: _Work, run: RunId) -> dict[str, Any]:
-        marks = tuple(sorted({mark for group in work.groups.groups for mark in _marks(group)}))
-        return {
-            "run": run,
-            "resumed": work.run is not None,
-            "groups": len(work.groups),
-            "measured": work.measured,
-            "marks": marks,
-        }
+    def _of_run(self, work: _Work, reader: StoreReader, row: RunRow) -> dict[str, Any]:
+        """What a pass notes of a finished run."""
+        stages: Mapping[str, Any] = json.loads(row.report)["stages"]
+        failed = any(stage["malformed"] for stage in stages.values())
+        compared = {unit.task for unit in reader.lesson_units(row.run) if unit.stage == "compare"}
+        tries = Counter(mark for one in self.passes for mark in one.left)
+        marks, left = set[str](), set[str]()
+        for group in work.groups.groups:
+            for mark in _marks(group):
+                again = failed and group.task.id not in compared and tries[mark] < _TRIES - 1
+                (left if again else marks).add(mark)
+        found = {"groups": len(work.groups), "measured": work.measured, "resumed": work.run is not None}
+        return {**found, "run": row.run, "marks": tuple(sorted(marks)), "left": tuple(sorted(left))}
 
     def _failed(self, error: BaseException) -> dict[str, Any]:
         """What a pass notes that an error ended. Bugs and interruptions pass through."""
@@ -277,19 +291,20 @@ class LiveLearning:
                 groups = tuple(_group(one, reader) for one in saved["groups"])
                 inputs = reader.run_inputs(row.run)
                 held_out = () if inputs is None else inputs.test
-                tasks, cost = reader.tasks(held_out), self._cost(reader, row.run)
+                tasks = reader.tasks(held_out)
                 test = tuple(tasks[one] for one in held_out)
+                found = Groups(name=self.settings.domain, store=self.settings.store, groups=groups)
+                work = _Work(found, test or None, bool(saved["measured"]), row.run)
+                done = self._of_run(work, reader, row) | self._cost(reader, row.run) if row.state == "done" else {}
         except (ConfigError, StoreMissing, KeyError, ValidationError):  # erased, or of another store
             (self.folder / _UNDER_WAY).unlink(missing_ok=True)
             return None
-        found = Groups(name=self.settings.domain, store=self.settings.store, groups=groups)
-        work = _Work(found, test or None, bool(saved["measured"]), row.run)
-        if row.state != "done":
+        if not done:
             return work
         if all(one.run != row.run or one.outcome != "learned" for one in self.passes):
             words = "an earlier pass had learned from this, and was ended before it noted so"
             fields = {"number": len(self.passes) + 1, "at": row.at, "outcome": "learned", "words": words}
-            noted = LivePass.model_validate({**fields, **cost, **self._of_run(work, row.run)})
+            noted = LivePass.model_validate({**fields, **done})
             self.passes.append(noted)
             self._append(noted)
         (self.folder / _UNDER_WAY).unlink(missing_ok=True)
@@ -392,7 +407,9 @@ async def keep_learning(
     *,
     model: "Model | str",
     reflector: "Model | str | None" = None,
-    every_s: float | None = 3600.0,
+    every_s: float = 3600.0,
+    passes: int | None = None,
+    told: Callable[[LivePass], object] | None = None,
     store: Path | str | None = None,
     library: str | None = None,
     budget_usd: float | None = None,
@@ -400,37 +417,44 @@ async def keep_learning(
     publish_unmeasured: bool = False,
     callbacks: Callbacks | None = None,
     **options: Unpack[LearnOptions],
-) -> AsyncGenerator[LivePass]:
-    """Learn from the traffic that `Recorder(name)` records, pass after pass, and yield what each pass did.
+) -> LivePass:
+    """Learn from the traffic that `Recorder(name)` records, pass after pass, and return what the last pass did.
 
     model: writes the lessons unless `reflector` does, and solves the held-out tasks (`evaluate=True`). every_s: seconds
-    between two passes; None: one pass. library: name of the library; default: `name`. budget_usd, budget_tokens: limits
-    of a day (UTC); `max_cost_usd` and `max_tokens` limit one pass. publish_unmeasured: see `LiveLearning`. options:
-    settings of `LearnSettings`.
+    between two passes. passes: how many; None: until the task is cancelled. told: called with each pass when it has
+    ended. library: name of the library; default: `name`. budget_usd, budget_tokens: limits of a day (UTC);
+    `max_cost_usd` and `max_tokens` limit one pass. publish_unmeasured: see `LiveLearning`. options: settings of
+    `LearnSettings`.
 
-    Leave the loop, or cancel the task, to stop. Raises StoreLocked where another process does this; ConfigError for
-    options that make no sense. A pass that fails is yielded, and the next one goes on.
+    Raises StoreLocked where another process does this; ConfigError for options that make no sense. A pass that fails
+    is told, and the next one goes on.
     """
+    for option in options.keys() - LearnOptions.__annotations__.keys():
+        known = meant_or_known(option, LearnOptions.__annotations__)
+        raise ConfigError(f"keep_learning has no option {option!r}; {known}", code="unknown_setting")
     names = {"domain": name, "store": store, "name": library, "model": named_model(model)}
     names["reflector"] = None if reflector is None else named_model(reflector)
     settings = learn_settings({**options, **{key: one for key, one in names.items() if one is not None}})
     objects = tuple(key for key, one in (("model", model), ("reflector", reflector)) if not isinstance(one, str | None))
-    given = Given(
-        model=None if isinstance(model, str) else model, reflector=None if isinstance(reflector, str) else reflector
-    )
     learning = LiveLearning(
         settings.model_copy(update={"given": objects}),
         budget_usd=budget_usd,
         budget_tokens=budget_tokens,
         publish_unmeasured=publish_unmeasured,
-        given=given,
+        given=Given(
+            model=None if isinstance(model, str) else model,
+            reflector=None if isinstance(reflector, str) else reflector,
+        ),
     )
     with learning.held():
-        while True:
-            yield await learning.run_pass(callbacks)
-            if every_s is None:
-                return
+        for number in count(1):
+            done = await learning.run_pass(callbacks)
+            if told is not None:
+                told(done)
+            if number == passes:
+                return done
             await asyncio.sleep(every_s)
+    raise AssertionError("the passes end by a number of them or by an error")
 
 
 def _can_teach(group: LiveGroup) -> bool:
