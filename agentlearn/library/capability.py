@@ -17,7 +17,8 @@ from pydantic_ai.tools import RunContext
 from agentlearn.errors import LibraryError
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
 from agentlearn.library.shown import Shown, hidden_in_episode, share_of, text_of
-from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
+from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing
+from agentlearn.library.tenants import open_tenant_source
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.rendering import BLOCK_NAME_RULE, Rendered, is_block_name
@@ -35,6 +36,7 @@ class Experiences(AbstractCapability[Any]):
     library: a `Library`; a reference to one: `NAME`, `NAME@VERSION`, a JSON file, or `none`; or a list of lessons.
     store: the directory that `agentlearn learn --store` wrote to, for references by name. Default: `AGENTLEARN_STORE`,
     else `.agentlearn` in the working directory.
+    tenant: show the lessons of the shared library, then those of the tenant's own library of that name.
     masked: lessons withheld from this agent.
     hide: the share of episodes that each lesson is hidden in, such as "1/5", to measure what each lesson does. Which
     lessons an episode is not shown depends only on the episode.
@@ -59,6 +61,7 @@ class Experiences(AbstractCapability[Any]):
         library: GivenLibrary,
         *,
         store: Path | str | None = None,
+        tenant: str | None = None,
         masked: Sequence[ExperienceId] = (),
         hide: str | float | None = None,
         episode: str | None = None,
@@ -76,7 +79,7 @@ class Experiences(AbstractCapability[Any]):
         self.defer_loading = defer_loading
         self.hide, self.episode = share_of(hide), episode
         self._withheld = tuple(dict.fromkeys(masked))
-        self._source = open_source(library, store=store, follow=follow, missing=missing)
+        self._source = open_tenant_source(library, tenant=tenant, store=store, follow=follow, missing=missing)
         self._retriever = retrieval if isinstance(retrieval, Retriever) else Retriever(retrieval or Retrieval())
         self._choice: ChosenLessons | None = None
         self._rendered: tuple[Library, tuple[ExperienceId, ...], Rendered] | None = None

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple, cast
 from agentlearn.errors import ConfigError, LibraryError, MissingExtra
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
 from agentlearn.library.shown import Shown, hidden_in_episode, share_of, text_of
-from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
+from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing
+from agentlearn.library.tenants import open_tenant_source
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
@@ -524,6 +525,7 @@ def lessons(
     library: GivenLibrary,
     *,
     store: Path | str | None = None,
+    tenant: str | None = None,
     masked: Sequence[ExperienceId] = (),
     hide: str | float | None = None,
     episode: str = "",
@@ -533,9 +535,9 @@ def lessons(
 ) -> Lessons:
     """Return the lessons of a library, for any program: `lessons("math").text`, or `with lessons("math"): …`.
 
-    library, store, masked, hide, episode, retrieval, follow and missing mean what they mean for `Experiences`, but
-    `hide` needs an episode. A task is not known here: `lessons("math").for_query("…")` chooses from a library that is
-    too large to show all. Raises LibraryError when the library cannot be used, ConfigError for `hide` without an
+    library, store, tenant, masked, hide, episode, retrieval, follow and missing mean what they mean for `Experiences`,
+    but `hide` needs an episode. A task is not known here: `lessons("math").for_query("…")` chooses from a library that
+    is too large to show all. Raises LibraryError when the library cannot be used, ConfigError for `hide` without an
     episode.
     """
     share = share_of(hide)
@@ -544,6 +546,6 @@ def lessons(
             f"hide is {hide!r}, but there is no episode; pass the name of the conversation or job as `episode`",
             code="bad_hide",
         )
-    source = open_source(library, store=store, follow=follow, missing=missing)
+    source = open_tenant_source(library, tenant=tenant, store=store, follow=follow, missing=missing)
     retriever = retrieval if isinstance(retrieval, Retriever) else Retriever(retrieval or Retrieval())
     return Lessons(source, tuple(dict.fromkeys(masked)), share, episode, retriever)

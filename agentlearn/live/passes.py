@@ -40,6 +40,7 @@ from agentlearn.learning.resume import resumed_run
 from agentlearn.learning.stored_groups import held_out_tasks, read_groups
 from agentlearn.learning.subject import NOTHING_GIVEN, Given, named_model
 from agentlearn.library import LibraryStore
+from agentlearn.library.tenants import tenant_store
 from agentlearn.live.inbox import Inbox
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
@@ -411,6 +412,7 @@ async def keep_learning(
     passes: int | None = None,
     told: Callable[[LivePass], object] | None = None,
     store: Path | str | None = None,
+    tenant: str | None = None,
     library: str | None = None,
     budget_usd: float | None = None,
     budget_tokens: int | None = None,
@@ -422,9 +424,9 @@ async def keep_learning(
 
     model: writes the lessons unless `reflector` does, and solves the held-out tasks (`evaluate=True`). every_s: seconds
     between two passes. passes: how many; None: until the task is cancelled. told: called with each pass when it has
-    ended. library: name of the library; default: `name`. budget_usd, budget_tokens: limits of a day (UTC);
-    `max_cost_usd` and `max_tokens` limit one pass. publish_unmeasured: see `LiveLearning`. options: settings of
-    `LearnSettings`.
+    ended. tenant: learn from and for this tenant alone. library: name of the library; default: `name`. budget_usd,
+    budget_tokens: limits of a day (UTC); `max_cost_usd` and `max_tokens` limit one pass. publish_unmeasured: see
+    `LiveLearning`. options: settings of `LearnSettings`.
 
     Raises StoreLocked where another process does this; ConfigError for options that make no sense. A pass that fails
     is told, and the next one goes on.
@@ -432,7 +434,7 @@ async def keep_learning(
     for option in options.keys() - LearnOptions.__annotations__.keys():
         known = meant_or_known(option, LearnOptions.__annotations__)
         raise ConfigError(f"keep_learning has no option {option!r}; {known}", code="unknown_setting")
-    names = {"domain": name, "store": store, "name": library, "model": named_model(model)}
+    names = {"domain": name, "store": tenant_store(store, tenant), "name": library, "model": named_model(model)}
     names["reflector"] = None if reflector is None else named_model(reflector)
     settings = learn_settings({**options, **{key: one for key, one in names.items() if one is not None}})
     objects = tuple(key for key, one in (("model", model), ("reflector", reflector)) if not isinstance(one, str | None))
