@@ -1,14 +1,14 @@
 """Learning from live traffic again and again: one pass takes what is new, and leaves the rest as it is.
 
 STORE/live/NAME/passes.jsonl    one line per pass: what it learned from, what came of it, and what it cost
-STORE/live/NAME/under_way.json  the run of a pass that has begun, and its groups by their ids; the next pass resumes it
+STORE/live/NAME/under_way.json  the run of a pass that has begun, and its groups; the next pass resumes it
 STORE/live/NAME/store.lock      held by the process that learns for the library
 """
 
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -47,10 +47,9 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.queries import RunRow
 from agentlearn.store.store_files import LOCK, StoreLock
-from agentlearn.text import meant_or_known
 from agentlearn.types.experience import counted_lessons
 from agentlearn.types.group import Groups, LiveGroup
-from agentlearn.types.ids import RunId, TaskId, content_hash
+from agentlearn.types.ids import RunId, content_hash
 from agentlearn.types.task import Task
 from agentlearn.types.value import Value
 
@@ -115,11 +114,8 @@ class _Noting(Callbacks):
         train: tuple[Task, ...],
         test: tuple[Task, ...],
     ) -> None:
-        groups = self.work.groups.groups
-        members = [one.model_dump(mode="json", exclude={"task", "others"}) for one in groups]
-        for group, saved in zip(groups, members, strict=True):
-            saved |= {"task": group.task.id, "others": [other.id for other in group.others]}
-        document = {"run": call_context.run, "measured": self.work.measured, "groups": members}
+        groups = self.work.groups.model_dump(mode="json")
+        document = {"run": call_context.run, "measured": self.work.measured, "groups": groups}
         write_whole(self.file, json.dumps(document).encode(), private=True)
 
 
@@ -219,7 +215,7 @@ class LiveLearning:
                 spent = _spent(reader, run)
         noting = _Noting(self.folder / _UNDER_WAY, work)
         report = await run_learning(
-            self._limited(settings, *spent),
+            settings.model_copy(update=self._limits(*spent)),
             calling_both(callbacks, noting, Callbacks),
             resume=work.run,
             given=replace(self.given, groups=work.groups, test=work.test),
@@ -289,13 +285,11 @@ class LiveLearning:
         try:
             with read_store(self.settings.store) as reader:
                 row = reader.run(saved["run"])
-                groups = tuple(_group(one, reader) for one in saved["groups"])
-                inputs = reader.run_inputs(row.run)
+                groups, inputs = Groups.model_validate(saved["groups"]), reader.run_inputs(row.run)
                 held_out = () if inputs is None else inputs.test
                 tasks = reader.tasks(held_out)
                 test = tuple(tasks[one] for one in held_out)
-                found = Groups(name=self.settings.domain, store=self.settings.store, groups=groups)
-                work = _Work(found, test or None, bool(saved["measured"]), row.run)
+                work = _Work(groups, test or None, bool(saved["measured"]), row.run)
                 done = self._of_run(work, reader, row) | self._cost(reader, row.run) if row.state == "done" else {}
         except (ConfigError, StoreMissing, KeyError, ValidationError):  # erased, or of another store
             (self.folder / _UNDER_WAY).unlink(missing_ok=True)
@@ -317,16 +311,10 @@ class LiveLearning:
         return {}
 
     def _nothing(self, groups: Groups) -> str:
-        if groups.single or groups.set_aside or groups.without_reward or self.passes:
-            rest = f", {groups.without_reward} recorded rollouts have no reward yet" if groups.without_reward else ""
-            return f"nothing new to learn from{rest}; no model was called"
-        with suppress(StoreMissing), read_store(self.settings.store) as reader:
-            if reader.is_live(groups.name):
-                return "nothing new to learn from; no model was called"
-        return (
-            f"nothing is recorded under {groups.name!r} in {str(self.settings.store)!r} yet; Recorder({groups.name!r})"
-            " in the application records it"
-        )
+        if not (groups.single or groups.set_aside or groups.without_reward or self.passes):
+            return f"nothing with feedback is recorded under {groups.name!r} in {str(groups.store)!r} yet"
+        rest = f"; {groups.without_reward} recorded rollouts have no reward yet" if groups.without_reward else ""
+        return f"nothing new to learn from, so no model was called{rest}"
 
     # Budgets.
 
@@ -336,6 +324,7 @@ class LiveLearning:
         return sum(one.cost_usd or 0.0 for one in passes), sum(one.tokens for one in passes)
 
     def _over(self) -> str | None:
+        """Why nothing may be spent any more today; None where something may."""
         cost_usd, tokens = self._today()
         if self.budget_usd is not None and cost_usd >= self.budget_usd:
             return f"${cost_usd:.2f} of the day's ${self.budget_usd:g} are spent; no model was called"
@@ -343,15 +332,16 @@ class LiveLearning:
             return f"{tokens:,} of the day's {self.budget_tokens:,} tokens are used; no model was called"
         return None
 
-    def _limited(self, settings: LearnSettings, before_usd: float, before_tokens: int) -> LearnSettings:
-        """The settings with the limits of this pass. before_usd, before_tokens: what its run has spent already."""
+    def _limits(self, before_usd: float, before_tokens: int) -> dict[str, float | None]:
+        """The limits of a run in this pass. before_usd, before_tokens: what the run has spent already."""
         cost_usd, tokens = self._today()
-        day_usd = None if self.budget_usd is None else self.budget_usd - cost_usd
-        day_tokens = None if self.budget_tokens is None else self.budget_tokens - tokens
-        usd = [one for one in (self.settings.max_cost_usd, day_usd) if one is not None]
-        most = [one for one in (self.settings.max_tokens, day_tokens) if one is not None]
-        limits = {"max_cost_usd": before_usd + min(usd) if usd else None}
-        return settings.model_copy(update={**limits, "max_tokens": before_tokens + min(most) if most else None})
+        usd = [self.settings.max_cost_usd, self.budget_usd and self.budget_usd - cost_usd]
+        most = [self.settings.max_tokens, self.budget_tokens and self.budget_tokens - tokens]
+        least_usd, least = min(filter(None, usd), default=None), min(filter(None, most), default=None)
+        return {
+            "max_cost_usd": None if least_usd is None else before_usd + least_usd,
+            "max_tokens": None if least is None else before_tokens + least,
+        }
 
     # What is noted.
 
@@ -431,9 +421,6 @@ async def keep_learning(
     Raises StoreLocked where another process does this; ConfigError for options that make no sense. A pass that fails
     is told, and the next one goes on.
     """
-    for option in options.keys() - LearnOptions.__annotations__.keys():
-        known = meant_or_known(option, LearnOptions.__annotations__)
-        raise ConfigError(f"keep_learning has no option {option!r}; {known}", code="unknown_setting")
     names = {"domain": name, "store": tenant_store(store, tenant), "name": library, "model": named_model(model)}
     names["reflector"] = None if reflector is None else named_model(reflector)
     settings = learn_settings({**options, **{key: one for key, one in names.items() if one is not None}})
@@ -469,13 +456,6 @@ def _marks(group: LiveGroup) -> Iterable[str]:
     """One hash per rollout of a group, which another reward, or words about what was wrong, change."""
     for rollout, reward in zip(group.rollouts, group.rewards, strict=True):
         yield content_hash("learned", rollout, reward, group.explained)[:_MARK]
-
-
-def _group(saved: Mapping[str, Any], reader: StoreReader) -> LiveGroup:
-    """A group from its ids."""
-    ids: Sequence[TaskId] = [saved["task"], *saved["others"]]
-    tasks = reader.tasks(ids)
-    return LiveGroup.model_validate({**saved, "task": tasks[ids[0]], "others": [tasks[one] for one in ids[1:]]})
 
 
 def _spent(reader: StoreReader, run: RunId) -> tuple[float, int]:

@@ -57,7 +57,7 @@ def test_each_group_teaches_once_and_nothing_new_means_no_call(tmp_path: Path) -
     model = Reflector()
     (nothing,) = passes(tmp_path, model)
     assert (nothing.outcome, model.calls) == ("nothing_new", 0)
-    assert "nothing is recorded under 'support'" in nothing.words
+    assert "nothing with feedback is recorded under 'support'" in nothing.words
     record(tmp_path, 1, 2)
     learned, again = passes(tmp_path, model, 2)
     assert [(one.number, one.outcome, one.groups) for one in (learned, again)] == [
@@ -82,6 +82,7 @@ def test_what_nobody_measured_waits_although_its_author_is_trusted(tmp_path: Pat
     assert (told.outcome, "published as" in told.words) == ("learned", True)
 
 
+@pytest.mark.slow
 def test_recorded_tasks_with_a_right_answer_are_held_out_and_measure_the_lessons(tmp_path: Path) -> None:
     record(tmp_path, *range(12), right=True)
     (done,) = passes(tmp_path, Reflector(), trust="traffic", evaluate=True, eval_rollouts=2)
@@ -91,6 +92,7 @@ def test_recorded_tasks_with_a_right_answer_are_held_out_and_measure_the_lessons
     assert [one.lesson for one in shown] == [LESSON], "measured and better, so it is published"
 
 
+@pytest.mark.slow
 def test_a_pass_that_reaches_its_budget_goes_on_in_the_next_one(tmp_path: Path) -> None:
     record(tmp_path, 1, 2, 3)
     model = Reflector()
@@ -141,6 +143,7 @@ def test_a_service_that_is_down_is_said_and_the_next_pass_goes_on(tmp_path: Path
     assert passes(tmp_path, model, **options)[0].outcome == "nothing_new"
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_three_times_is_left_and_its_groups_teach_anew(tmp_path: Path) -> None:
     record(tmp_path, 1, 2)
     model = Reflector()
@@ -224,7 +227,7 @@ def test_bad_options_are_one_sentence(
         with subtests.test(options):
             assert command_line(["live", "support", "--once", *options.split(), "--store", str(tmp_path)]) == 2
             assert sentence in capsys.readouterr().err
-    with pytest.raises(ConfigError, match="keep_learning has no option 'epoch'; did you mean 'epochs'"):
+    with pytest.raises(ConfigError, match="there is no setting 'epoch'; did you mean 'epochs'"):
         passes(tmp_path, Reflector(), epoch=2)
     status = command_line(["live", "support", "--once", "--json", "--model", "sim:novice", "--store", str(tmp_path)])
     assert (status, json.loads(capsys.readouterr().out)["outcome"]) == (0, "nothing_new")
