@@ -142,6 +142,7 @@ def _lines(done: "LivePass", settings: LearnSettings, failed: int, begun: int) -
         lines.append(f"          {price} for {done.tokens:,} tokens")
     if done.outcome == "learned" and not done.measured:
         lines.append("          not measured: no held-out task has a right answer, or --eval was not given")
+    lines += [f"          canary: {done.canary}"] if done.canary else []
     lines += [f"          label: {one}" for one in done.changed]
     if done.waiting:
         command = command_words("review", settings.library_name, store=settings.store)

@@ -99,7 +99,7 @@ class LessonBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class Trial:
     """A rollout or an episode with its mean reward."""
 
     masked: frozenset[ExperienceId]
@@ -110,7 +110,7 @@ class _Trial:
     family: str
 
     @classmethod
-    def of(cls, row: ExposedRow) -> "_Trial":
+    def of(cls, row: ExposedRow) -> "Trial":
         """Return a rollout as a trial."""
         offered = frozenset(row.experiences) if row.offered is None else frozenset(row.offered) & {*row.experiences}
         return cls(frozenset(row.masked), offered, row.reward, row.at, row.family)
@@ -135,7 +135,7 @@ def blocks_of(
             from_tasks[key].append(row)
     found = list[LessonBlock]()
     for members in from_tasks.values():
-        trials, task = [_Trial.of(row) for row in members], members[0].task
+        trials, task = [Trial.of(row) for row in members], members[0].task
         for lesson in sorted({lesson for trial in trials for lesson in trial.masked}):
             own = task in (learned_from or {}).get(lesson, _NOBODY)
             found += _compared(lesson, members[0].model, trials, task, own_task=own)
@@ -171,24 +171,32 @@ def _of_live(rows: Iterable[ExposedRow]) -> Iterator[LessonBlock]:
         for row in members:
             if row.reward is not None:
                 by_episode[row.episode or row.id].append(row)
-        episodes = list[_Trial]()
+        episodes = list[Trial]()
         for parts in by_episode.values():
-            trials = [_Trial.of(row) for row in parts]
+            trials = [Trial.of(row) for row in parts]
             if len({(one.masked, one.offered) for one in trials}) == 1:
                 reward, at = fmean(row.reward or 0.0 for row in parts), min(row.at for row in parts)
                 episodes.append(replace(trials[0], reward=reward, at=at))
         episodes.sort(key=lambda one: one.at)
         for lesson in sorted({lesson for one in episodes for lesson in one.masked}):
-            waiting = list[_Trial]()
-            for one in (one for one in episodes if lesson in one.offered):
-                waiting.append(one)
-                if len({lesson in one.masked for one in waiting}) == 2:
-                    yield from _compared(lesson, model, waiting, f"{_DAY}{day}")
-                    waiting = []
+            yield from neighbours(lesson, model, episodes, f"{_DAY}{day}")
+
+
+def neighbours(lesson: ExperienceId, model: str, episodes: Iterable[Trial], task: str = "") -> Iterator[LessonBlock]:
+    """Blocks of neighbouring episodes with and without a lesson, in the order of time in which the episodes are given.
+
+    A block ends as soon as it has both. What is measured need be no lesson: `Trial.masked` and `Trial.offered` name it.
+    """
+    waiting = list[Trial]()
+    for one in (one for one in episodes if lesson in one.offered):
+        waiting.append(one)
+        if len({lesson in one.masked for one in waiting}) == 2:
+            yield from _compared(lesson, model, waiting, task)
+            waiting = []
 
 
 def _compared(
-    lesson: ExperienceId, model: str, trials: Iterable[_Trial], task: str, *, own_task: bool = False
+    lesson: ExperienceId, model: str, trials: Iterable[Trial], task: str, *, own_task: bool = False
 ) -> Iterator[LessonBlock]:
     offered = [one for one in trials if lesson in one.offered]
     shown = [one.reward for one in offered if lesson not in one.masked]

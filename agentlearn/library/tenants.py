@@ -55,7 +55,7 @@ class _TenantSource(LibrarySource):
     def identity(self) -> object:
         return self.shared.identity, self.of_tenant.identity
 
-    def current(self) -> Library:
+    def current(self, episode: str | None = None) -> Library:
         shared, added, made = self.shared.current(), self.of_tenant.current(), self._made
         if made is None or made[0] is not shared or made[1] is not added:
             self._made = made = (shared, added, _joined(shared, added))
@@ -81,17 +81,23 @@ def open_tenant_source(
     store: Path | str | None,
     follow: bool,
     missing: WhenMissing,
+    canary: bool,
 ) -> LibrarySource:
     """Return the source of what an application gave, for a tenant. Raises LibraryError and ConfigError.
 
     tenant: None: as `open_source`. Both libraries may be missing, and it is an error, by `missing`, if both are.
     """
     if tenant is None:
-        return open_source(given, store=store, follow=follow, missing=missing)
+        return open_source(given, store=store, follow=follow, missing=missing, canary=canary)
     if not isinstance(given, str) or not is_library_name(given):
         raise LibraryError(
             f"tenant={tenant!r} needs the name of a library, which both stores may have, not {given!r:.80}",
             code="bad_tenant",
+        )
+    if canary:
+        raise LibraryError(
+            f"canary=True cannot be used with tenant={tenant!r}, whose lessons are shown with shared ones; leave one out",
+            code="bad_canary",
         )
     places, found = (tenant_store(store, None), tenant_store(store, tenant)), list[LibrarySource]()
     for number, place in enumerate(places):

@@ -1,10 +1,12 @@
-"""Learning from live use: passes over new traffic, and the inbox of everything that waits for a person."""
+"""Learning from live use: passes over new traffic, canaries, and the inbox of what waits for a person."""
 
+from agentlearn.live.canary import CanaryDecision, step_canary
 from agentlearn.live.inbox import Inbox, ReviewDecision
 from agentlearn.live.passes import LiveLearning, LivePass, keep_learning
 from agentlearn.live.waiting import ClosedItem, Item, WaitingItems, WaitingLesson
 
 __all__ = [
+    "CanaryDecision",
     "ClosedItem",
     "Inbox",
     "Item",
@@ -14,4 +16,5 @@ __all__ = [
     "WaitingItems",
     "WaitingLesson",
     "keep_learning",
+    "step_canary",
 ]

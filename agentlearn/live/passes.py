@@ -41,6 +41,7 @@ from agentlearn.learning.stored_groups import held_out_tasks, read_groups
 from agentlearn.learning.subject import NOTHING_GIVEN, Given, named_model
 from agentlearn.library import LibraryStore
 from agentlearn.library.tenants import tenant_store
+from agentlearn.live.canary import step_canary
 from agentlearn.live.inbox import Inbox
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
@@ -90,6 +91,8 @@ class LivePass(Value):
     cost_usd: float | None = 0.0
     """What its calls cost; None when the price of a call is not known."""
     tokens: int = 0
+    canary: str = ""
+    """What the rule did with the canary of the library, and why; empty without a canary."""
     labels: Mapping[str, str] = {}
     """What the evidence says about the lessons of the library, by id and model: proven or harmful."""
     changed: tuple[str, ...] = ()
@@ -349,6 +352,9 @@ class LiveLearning:
         """What waits, the labels of the lessons, and what the run of the pass has spent beyond what is noted."""
         found: dict[str, Any] = {"waiting": len(Inbox(self.settings.store / "libraries", self.settings.store).items())}
         libraries, name = LibraryStore(self.settings.store / "libraries"), self.settings.library_name
+        if libraries.history(name).exists:
+            step = step_canary(libraries, self.settings.store, name)
+            found["canary"] = "" if step.outcome == "none" else f"{step.outcome}: {step.sentence}"
         with suppress(StoreMissing), read_store(self.settings.store) as reader:
             if run is not None:
                 found |= self._cost(reader, run)

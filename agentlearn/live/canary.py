@@ -1,0 +1,274 @@
+"""Canaries: a share of episodes reads another version, and a rule says when it is promoted or rolled back.
+
+Episodes that were drawn at the same time are compared by the feedback that they got, in the blocks of `evidence`. Two
+e-processes bet on the blocks: that the canary is worse, and that it is not worse by more than its margin. The decision
+may be asked for at any time. One budget serves the whole life of a library: of the canaries that the rule rolls back,
+at most a share `alpha` is not worse, on average; of those that it promotes, at most `alpha` are worse by the margin.
+The t-th canary of a library has 1 / t (t + 1) of the budget, times one more than the decisions of its kind before.
+Source: Xu and Ramdas, arXiv:2311.06412 (e-LOND).
+
+Feedback may come late. Episodes without any are left out, as in `evidence`; if a canary changes how often feedback is
+given, it is not promoted by rule.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+from agentlearn.errors import LibraryError, StoreMissing
+from agentlearn.learning.evidence import LessonBlock, LessonEvidence, LibraryEvidence, Trial, neighbours
+from agentlearn.library import LibraryStore
+from agentlearn.library.history.canary import Canary, canaries
+from agentlearn.library.history.change_log import Change
+from agentlearn.library.shown import in_canary
+from agentlearn.stats import EProcess, anytime, log_threshold
+from agentlearn.store import ServedEpisode, StoreReader, read_store
+from agentlearn.types.ids import ExperienceId, LibraryVersion
+from agentlearn.types.value import Value
+
+ALPHA = 0.1
+"""Share of wrong decisions of each kind, on average, at most."""
+DEFAULT_MARGIN = 0.02
+_WINDOW = 200
+"""Latest blocks whose mean must agree with a decision, so that old evidence does not hide a change."""
+_ID = 12
+
+CanaryOutcome = Literal["none", "collect", "promote", "roll_back"]
+"""none: no canary runs. collect: nothing is decided yet. promote, roll_back: decided and done."""
+
+
+class CanaryDecision(Value):
+    """What the rule says about the canary of a library, and the figures that it rests on."""
+
+    library: str
+    outcome: CanaryOutcome
+    sentence: str
+    version: LibraryVersion | None = None
+    """The canary; None without one."""
+    baseline: LibraryVersion | None = None
+    """The version that it is compared with."""
+    share: float = 0.0
+    """The share of episodes that read the canary."""
+    margin: float = 0.0
+    since: datetime | None = None
+    who: str = ""
+    """Who started it."""
+    episodes: int = 0
+    """Episodes with feedback that read the canary."""
+    episodes_baseline: int = 0
+    """Episodes with feedback that read the baseline meanwhile."""
+    without_feedback: int = 0
+    """Episodes without feedback that read the canary."""
+    without_feedback_baseline: int = 0
+    blocks: int = 0
+    """Comparisons of neighbouring episodes."""
+    points: float = 0.0
+    """Mean reward with the canary minus mean reward with the baseline, in points (hundredths of the reward)."""
+    low: float = -100.0
+    """Lower bound of the 95 % interval, in points. It may be read at any time."""
+    high: float = 100.0
+    log_e_worse: float = 0.0
+    """Logarithm of the e-value against "it was never worse"."""
+    log_e_no_worse: float = 0.0
+    """Logarithm of the e-value against "it was always worse by the margin or more"."""
+    needed_worse: float = 0.0
+    """Value of `log_e_worse` at which it is rolled back."""
+    needed_no_worse: float = 0.0
+    """Value of `log_e_no_worse` at which it is promoted."""
+    harmful: tuple[ExperienceId, ...] = ()
+    """Lessons that only the canary shows and that the evidence calls harmful."""
+    withheld: str = ""
+    """Why it is not promoted although its rewards would allow it; empty otherwise."""
+    change: Change | None = None
+    """The change of the library that carried the decision out."""
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The figures that are logged with a decision."""
+        kept = {"alpha": ALPHA, "margin": self.margin, "harmful_lessons": float(len(self.harmful))}
+        names = ("episodes", "episodes_baseline", "without_feedback", "without_feedback_baseline", "blocks")
+        names += ("points", "low", "high", "log_e_worse", "log_e_no_worse", "needed_worse", "needed_no_worse")
+        return kept | {name: round(float(getattr(self, name)), 6) for name in names}
+
+
+def step_canary(
+    libraries: LibraryStore | Path | str,
+    store: StoreReader | Path | str,
+    name: str,
+    *,
+    who: str = "",
+    at: datetime | None = None,
+) -> CanaryDecision:
+    """Decide on the canary of a library by the rule, and carry the decision out in its history.
+
+    libraries: the folder of the libraries. store: the directory of the trajectory store, or the open store. who: who
+    asked; empty for a program. at: the time of the change; default: now. Any number of processes may call it at once.
+    A decision is one line of the library's log. `agentlearn library rollback` takes a promotion back, and a canary that
+    was rolled back can be started again. Raises LibraryError for an unknown library, StoreError for a store that cannot
+    be read; a store that does not exist has no episodes.
+    """
+    libraries = libraries if isinstance(libraries, LibraryStore) else LibraryStore(libraries)
+    libraries.load(name)
+    history, changes = libraries.history(name), libraries.history(name).changes
+    known = canaries(changes)
+    if not known or known[-1].ended is not None:
+        return CanaryDecision(library=name, outcome="none", sentence=_no_canary(name, known))
+    running = known[-1]
+    try:
+        with nullcontext(store) if isinstance(store, StoreReader) else read_store(store) as reader:
+            since = int(running.since.timestamp() * 1_000_000)
+            episodes = reader.served_episodes([running.version, running.baseline], since)
+            evidence = LibraryEvidence.of(reader, libraries, name).evidence
+    except StoreMissing:
+        episodes, evidence = [], ()
+    new = history.load(running.version).by_id.keys() - history.load(running.baseline).by_id.keys()
+    decision = judge_canary(name, known, episodes, [one for one in evidence if one.lesson in new])
+    if decision.outcome == "collect":
+        return decision
+    try:
+        change = history.end_canary(
+            running,
+            promote=decision.outcome == "promote",
+            figures=decision.figures,
+            who=who,
+            note=decision.sentence,
+            at=at or datetime.now(UTC),
+        )
+    except LibraryError as error:
+        if error.code != "no_canary":
+            raise
+        return CanaryDecision(library=name, outcome="none", sentence=_no_canary(name, canaries(history.changes)))
+    return decision.model_copy(update={"change": change})
+
+
+def _no_canary(name: str, known: Sequence[Canary]) -> str:
+    """How the last canary of a library ended, in words."""
+    if not known or (change := known[-1].ended) is None:
+        return f"{name} has no canary"
+    version, who = known[-1].version[:_ID], f" by {change.who}" if change.who else ""
+    what = {"promote": "was promoted", "end_canary": "was ended"}.get(
+        change.kind, f"ended with a change ({change.kind})"
+    )
+    note = f": {change.note}" if change.note else ""
+    return f"{name} has no canary; the last one, {version}, {what} on {change.at:%Y-%m-%d %H:%M}{who}{note}"
+
+
+def judge_canary(
+    name: str, known: Sequence[Canary], episodes: Iterable[ServedEpisode], evidence: Iterable[LessonEvidence] = ()
+) -> CanaryDecision:
+    """Decide on the last canary of a library by the rule, without changing anything.
+
+    known: all canaries of the library, the running one last. episodes: with feedback or without, in order of time.
+    evidence: what is known of the lessons that only the canary shows.
+    """
+    canary = known[-1]
+    blocks, answered, counts = _compared_episodes(name, canary, episodes)
+    effects = [one.effect for one in blocks]
+    needed = {kind: canary_threshold(known, kind) for kind in ("end_canary", "promote")}
+    worse, no_worse = _log_es(effects, canary.margin)
+    latest = fmean(effects[-_WINDOW:]) if effects else 0.0
+    interval = anytime(effects) if effects else None
+    harmful = tuple(sorted({one.lesson for one in evidence if one.label == "harmful"}))
+    found = CanaryDecision(
+        library=name,
+        outcome="collect",
+        sentence="",
+        version=canary.version,
+        baseline=canary.baseline,
+        share=canary.share,
+        margin=canary.margin,
+        since=canary.since,
+        who=canary.who,
+        blocks=len(blocks),
+        points=100 * interval.mean if interval else 0.0,
+        low=100 * interval.low if interval else -100.0,
+        high=100 * interval.high if interval else 100.0,
+        log_e_worse=worse,
+        log_e_no_worse=no_worse,
+        needed_worse=needed["end_canary"],
+        needed_no_worse=needed["promote"],
+        harmful=harmful,
+    ).model_copy(update=counts)
+    estimate = f"{found.points:+.1f} points [{found.low:+.1f}, {found.high:+.1f}]"
+    size = f"{found.episodes:,} episodes with it and {found.episodes_baseline:,} without it have feedback"
+    is_worse, is_no_worse = worse >= found.needed_worse and latest < 0, no_worse >= found.needed_no_worse
+    start, withheld = f"canary {canary.version[:_ID]} of {name}", ""
+    if is_no_worse and latest > -canary.margin and not is_worse:
+        withheld = _feedback_differs(answered, found)
+    if harmful:
+        lessons = ", ".join(one[:_ID] for one in harmful)
+        outcome, words = "roll_back", f"rolled back: the evidence calls harmful what only it shows: {lessons}"
+    elif is_worse:
+        outcome, words = "roll_back", f"rolled back: it is worse, {estimate}; {size}"
+    elif is_no_worse and latest > -canary.margin and not withheld:
+        better = "it is better" if found.low > 0 else f"it is not worse by more than {100 * canary.margin:g} points"
+        outcome, words = "promote", f"promoted: {better}, {estimate}; {size}"
+    else:
+        outcome = "collect"
+        words = withheld or "collecting: neither worse nor within the margin is shown"
+        words = f"{words}; {estimate}; {size}" if blocks else f"collecting: {size}"
+    return found.model_copy(update={"outcome": outcome, "sentence": f"{start}: {words}", "withheld": withheld})
+
+
+def canary_threshold(known: Sequence[Canary], kind: str) -> float:
+    """Logarithm of the e-value at which the last canary is decided on.
+
+    known: all canaries of the library. kind: `promote` or `end_canary`.
+    """
+    before = sum(one.by_rule == kind for one in known[:-1])
+    return log_threshold(len(known) * (len(known) + 1), before + 1, ALPHA)
+
+
+def _log_es(effects: Sequence[float], margin: float) -> tuple[float, float]:
+    """The logarithms of the e-values that the canary is worse, and that it is not worse by the margin."""
+    worse = EProcess().after(-one for one in effects).log_e
+    return worse, EProcess().after((one + margin) / (1 + margin) for one in effects).log_e
+
+
+def _compared_episodes(
+    name: str, canary: Canary, episodes: Iterable[ServedEpisode]
+) -> tuple[list[LessonBlock], list[float], dict[str, int]]:
+    """The blocks of episodes with feedback, the differences in how often feedback was given, and numbers of episodes.
+
+    An episode that read another version than was drawn for it was served by a program that takes no part.
+    """
+    strata = defaultdict[tuple[str, str], list[ServedEpisode]](list)
+    for one in episodes:
+        share = canary.share_at(datetime.fromtimestamp(one.at / 1_000_000, UTC))
+        drawn = bool(one.episode) and in_canary(name, canary.version, one.episode, share=share)
+        if not one.episode or one.library == (canary.version if drawn else canary.baseline):
+            strata[one.run_name, one.model].append(one)
+    key = ExperienceId(canary.version)
+
+    def trials(members: Iterable[ServedEpisode], reward: Callable[[ServedEpisode], float | None]) -> list[Trial]:
+        masked = {canary.version: frozenset[ExperienceId](), canary.baseline: frozenset({key})}
+        return [Trial(masked[one.library], frozenset({key}), reward(one), one.at, "") for one in members]
+
+    blocks, answered = list[LessonBlock](), list[LessonBlock]()
+    for (_, model), members in strata.items():
+        judged = [one for one in members if one.reward is not None]
+        blocks += neighbours(key, model, trials(judged, lambda one: one.reward))
+        answered += neighbours(key, model, trials(members, lambda one: float(one.reward is not None)))
+    counts = {
+        f"{'episodes' if has else 'without_feedback'}{'' if version == canary.version else '_baseline'}": sum(
+            one.library == version and (one.reward is not None) == has for group in strata.values() for one in group
+        )
+        for has in (True, False)
+        for version in (canary.version, canary.baseline)
+    }
+    blocks.sort(key=lambda one: one.at)
+    return blocks, [one.effect for one in sorted(answered, key=lambda one: one.at)], counts
+
+
+def _feedback_differs(answered: Sequence[float], found: CanaryDecision) -> str:
+    """Why rewards cannot be compared: the canary changes how often feedback is given; empty otherwise."""
+    log_e = max(EProcess().after(sign * one for one in answered).log_e for sign in (-1, 1))
+    if log_e < log_threshold(2, 1, ALPHA):
+        return ""
+    sides = [(found.episodes, found.without_feedback), (found.episodes_baseline, found.without_feedback_baseline)]
+    with_it, without_it = (f"{has / max(1, has + lacks):.0%}" for has, lacks in sides)
+    return f"not promoted: {with_it} of its episodes have feedback, and {without_it} of the others"
