@@ -96,7 +96,7 @@ def open_tenant_source(
         )
     if canary:
         raise LibraryError(
-            f"canary=True cannot be used with tenant={tenant!r}, whose lessons are shown with shared ones; leave one out",
+            f"canary=True cannot be used with tenant={tenant!r}, whose lessons stand with shared ones; leave one out",
             code="bad_canary",
         )
     places, found = (tenant_store(store, None), tenant_store(store, tenant)), list[LibrarySource]()
