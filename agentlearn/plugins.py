@@ -78,6 +78,9 @@ _LIBRARY = {
         "pin": "Let the name of a library mean one version.",
         "unpin": "Let the name mean the newest version again.",
     },
+    "canary": {
+        "canary": "Let a share of episodes read another version, and promote it or roll it back.",
+    },
     "library_checks": {
         "audit": "Find what is wrong with lessons.",
         "card": "Write one page about a library.",

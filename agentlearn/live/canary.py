@@ -11,6 +11,7 @@ Feedback may come late. Episodes without any are left out, as in `evidence`; if 
 given, it is not promoted by rule.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -27,7 +28,7 @@ from agentlearn.library.history.change_log import Change
 from agentlearn.library.shown import in_canary
 from agentlearn.stats import EProcess, anytime, log_threshold
 from agentlearn.store import ServedEpisode, StoreReader, read_store
-from agentlearn.types.ids import ExperienceId, LibraryVersion
+from agentlearn.types.ids import ExperienceId, LibraryVersion, derive_seed
 from agentlearn.types.value import Value
 
 ALPHA = 0.1
@@ -100,13 +101,15 @@ def step_canary(
     store: StoreReader | Path | str,
     name: str,
     *,
-    who: str = "",
+    who: str | None = "",
     at: datetime | None = None,
+    dry_run: bool = False,
 ) -> CanaryDecision:
     """Decide on the canary of a library by the rule, and carry the decision out in its history.
 
     libraries: the folder of the libraries. store: the directory of the trajectory store, or the open store. who: who
-    asked; empty for a program. at: the time of the change; default: now. Any number of processes may call it at once.
+    asked; empty for a program, None for this account. at: the time of the change; default: now. dry_run: change
+    nothing. Any number of processes may call it at once.
     A decision is one line of the library's log. `agentlearn library rollback` takes a promotion back, and a canary that
     was rolled back can be started again. Raises LibraryError for an unknown library, StoreError for a store that cannot
     be read; a store that does not exist has no episodes.
@@ -127,7 +130,7 @@ def step_canary(
         episodes, evidence = [], ()
     new = history.load(running.version).by_id.keys() - history.load(running.baseline).by_id.keys()
     decision = judge_canary(name, known, episodes, [one for one in evidence if one.lesson in new])
-    if decision.outcome == "collect":
+    if dry_run or decision.outcome == "collect":
         return decision
     try:
         change = history.end_canary(
@@ -168,7 +171,7 @@ def judge_canary(
     canary = known[-1]
     blocks, answered, counts = _compared_episodes(name, canary, episodes)
     effects = [one.effect for one in blocks]
-    needed = {kind: canary_threshold(known, kind) for kind in ("end_canary", "promote")}
+    needed = {kind: canary_threshold(known[:-1], kind) for kind in ("end_canary", "promote")}
     worse, no_worse = _log_es(effects, canary.margin)
     latest = fmean(effects[-_WINDOW:]) if effects else 0.0
     interval = anytime(effects) if effects else None
@@ -201,26 +204,28 @@ def judge_canary(
         withheld = _feedback_differs(answered, found)
     if harmful:
         lessons = ", ".join(one[:_ID] for one in harmful)
-        outcome, words = "roll_back", f"rolled back: the evidence calls harmful what only it shows: {lessons}"
+        outcome, words = "roll_back", f"roll back: the evidence calls harmful what only it shows: {lessons}"
     elif is_worse:
-        outcome, words = "roll_back", f"rolled back: it is worse, {estimate}; {size}"
+        outcome, words = "roll_back", f"roll back: it is worse, {estimate}; {size}"
     elif is_no_worse and latest > -canary.margin and not withheld:
         better = "it is better" if found.low > 0 else f"it is not worse by more than {100 * canary.margin:g} points"
-        outcome, words = "promote", f"promoted: {better}, {estimate}; {size}"
+        outcome, words = "promote", f"promote: {better}, {estimate}; {size}"
     else:
         outcome = "collect"
-        words = withheld or "collecting: neither worse nor within the margin is shown"
-        words = f"{words}; {estimate}; {size}" if blocks else f"collecting: {size}"
+        words = f"collect: {withheld or 'neither worse nor within the margin is shown'}"
+        words = f"{words}; {estimate}; {size}" if blocks else f"collect: {size}"
     return found.model_copy(update={"outcome": outcome, "sentence": f"{start}: {words}", "withheld": withheld})
 
 
-def canary_threshold(known: Sequence[Canary], kind: str) -> float:
-    """Logarithm of the e-value at which the last canary is decided on.
+def canary_threshold(earlier: Sequence[Canary], kind: str) -> float:
+    """Logarithm of the e-value at which a canary is decided on.
 
-    known: all canaries of the library. kind: `promote` or `end_canary`.
+    earlier: the canaries of the library before it. kind: `promote` or `end_canary`.
     """
-    before = sum(one.by_rule == kind for one in known[:-1])
-    return log_threshold(len(known) * (len(known) + 1), before + 1, ALPHA)
+    number, side = len(earlier) + 1, "no_worse" if kind == "promote" else "worse"
+    logged = [one.ended.figures for one in earlier if one.ended is not None and one.ended.kind == kind]
+    found = sum(one.get(f"log_e_{side}", -math.inf) >= one.get(f"needed_{side}", math.inf) for one in logged)
+    return log_threshold(number * (number + 1), found + 1, ALPHA)
 
 
 def _log_es(effects: Sequence[float], margin: float) -> tuple[float, float]:
@@ -271,4 +276,100 @@ def _feedback_differs(answered: Sequence[float], found: CanaryDecision) -> str:
         return ""
     sides = [(found.episodes, found.without_feedback), (found.episodes_baseline, found.without_feedback_baseline)]
     with_it, without_it = (f"{has / max(1, has + lacks):.0%}" for has, lacks in sides)
-    return f"not promoted: {with_it} of its episodes have feedback, and {without_it} of the others"
+    return f"{with_it} of its episodes have feedback, and {without_it} of the others"
+
+
+_SIMULATIONS, _LOOKS, _MOST_BLOCKS = 200, 1.08, 20_000
+"""Simulated canaries; the growth of the blocks between two looks; blocks after which a simulation ends undecided."""
+
+
+class CanaryRisk(Value):
+    """What a canary would cost, said beforehand: simulated episodes with rewards of 0 and 1, decided on by the rule.
+
+    Each pair of numbers of episodes holds with a probability of 80 % and 90 %, and counts all episodes, those without
+    feedback included; None: more than were simulated.
+    """
+
+    share: float
+    effect: float
+    """The difference in mean reward that is looked for, above 0."""
+    margin: float
+    level: float
+    """Mean reward of the current version."""
+    feedback: float
+    """Share of episodes that get feedback."""
+    recorded: int
+    """Episodes with the current version that `level` and `feedback` were measured on; 0: they are assumed."""
+    per_day: float | None
+    """Recorded episodes a day; None where they span less than a day."""
+    found_after: tuple[int | None, int | None]
+    """Episodes until a canary that is worse by `effect` is rolled back."""
+    lost: tuple[float | None, float | None]
+    """Reward that is lost until then: episodes that read the canary, times `effect`."""
+    promoted_after: tuple[int | None, int | None]
+    """Episodes until a canary that is better by `effect` is promoted."""
+    same_promoted_after: tuple[int | None, int | None]
+    """Episodes until a canary that is neither better nor worse is promoted, because it is within the margin."""
+
+
+def canary_risk(
+    libraries: LibraryStore, store: Path | str, name: str, *, share: float, effect: float = 0.1, margin: float
+) -> CanaryRisk:
+    """Simulate a canary of a library, with the reward and the feedback that were recorded for its current version.
+
+    effect, margin: in reward. Without recorded episodes, a mean reward of 0.7 and feedback on each are assumed. Raises
+    LibraryError for an unknown library, StoreError for a store that cannot be read.
+    """
+    history = libraries.history(name)
+    try:
+        with read_store(store) as reader:
+            episodes = reader.served_episodes([libraries.load(name).version], 0)
+    except StoreMissing:
+        episodes = []
+    rewards = [one.reward for one in episodes if one.reward is not None]
+    level, feedback = (fmean(rewards), len(rewards) / len(episodes)) if rewards else (0.7, 1.0)
+    days = (episodes[-1].at - episodes[0].at) / 86_400e6 if episodes else 0.0
+    known = canaries(history.changes)
+    a_block = (1 / share + 1 / (1 - share) - 1) / feedback
+
+    def after(difference: float, kind: str) -> tuple[int | None, int | None]:
+        found = _simulated(share, level, difference, margin, canary_threshold(known, kind), kind)
+        reached = [found[math.ceil(one * len(found)) - 1] for one in (0.8, 0.9)]
+        first, second = (None if math.isinf(one) else math.ceil(one * a_block) for one in reached)
+        return first, second
+
+    found_after = after(-effect, "end_canary")
+    first, second = (None if one is None else one * share * effect for one in found_after)
+    return CanaryRisk(
+        share=share,
+        effect=effect,
+        margin=margin,
+        level=level,
+        feedback=feedback,
+        recorded=len(episodes) if rewards else 0,
+        per_day=len(episodes) / days if days >= 1 else None,
+        found_after=found_after,
+        lost=(first, second),
+        promoted_after=after(effect, "promote"),
+        same_promoted_after=after(0.0, "promote"),
+    )
+
+
+def _simulated(share: float, level: float, difference: float, margin: float, needed: float, kind: str) -> list[float]:
+    """Blocks until each simulated canary is decided on, sorted; infinite where it is not."""
+    import numpy as np
+
+    rng, found = np.random.default_rng(derive_seed("canary", share, difference, kind)), list[float]()
+    rates = min(1.0, max(0.0, level + difference)), level
+    for _ in range(_SIMULATIONS):
+        evidence, n = EProcess(), 0
+        while evidence.log_e < needed and n < _MOST_BLOCKS:
+            more = max(5, int(n * (_LOOKS - 1)))
+            first = rng.random(more) < share  # whether the first episode of a block reads the canary
+            counts = np.where(first, rng.geometric(1 - share, more), 1), np.where(first, 1, rng.geometric(share, more))
+            means = [rng.binomial(count, rate) / count for count, rate in zip(counts, rates, strict=True)]
+            effects = means[0] - means[1]
+            evidence = evidence.after(-effects if kind == "end_canary" else (effects + margin) / (1 + margin))
+            n += more
+        found.append(n if evidence.log_e >= needed else math.inf)
+    return sorted(found)

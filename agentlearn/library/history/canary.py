@@ -44,11 +44,6 @@ class Canary:
         """The share of the episodes that began at a time; 0 before it began."""
         return next((share for since, share in reversed(self.shares) if since <= at), 0.0)
 
-    @property
-    def by_rule(self) -> str:
-        """`promote` or `end_canary` where the rule ended it; empty otherwise."""
-        return self.ended.kind if self.ended is not None and self.ended.figures else ""
-
 
 def canaries(changes: Iterable[Change]) -> tuple[Canary, ...]:
     """Return every canary of a library, oldest first. Only the last one can be running."""
