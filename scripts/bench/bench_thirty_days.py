@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
@@ -28,6 +29,7 @@ from agentlearn import LibraryStore, Recorder, lessons, read_store
 from agentlearn.library.history import MAIN
 from agentlearn.library.tenants import tenant_store
 from agentlearn.live import Inbox, keep_learning
+from agentlearn.live.canary import canary_risk
 from agentlearn.store import Selection
 from agentlearn.views.learn_page import write_learn_page
 from scripts.bench.found import Found, Row, Target
@@ -65,10 +67,9 @@ class Desk:
     def home(self) -> Path:
         return tenant_store(self.store, self.tenant)
 
-    def lesson_of(self, comment: str) -> str | None:
+    def lesson_of(self, comment: str) -> str:
         """The lesson that the simulated model writes after a comment; a tenant's names the tenant's word."""
-        found = next((lesson for words, lesson in SAID.items() if words in comment), None)
-        return f"{found[:-1]}, and name {TENANTS[self.tenant]}." if found and self.tenant else found
+        return f"{SAID[comment][:-1]}, and name {TENANTS[self.tenant]}." if self.tenant else SAID[comment]
 
     def chance(self, day: int, text: str) -> float:
         """The chance of a right answer."""
@@ -123,9 +124,12 @@ class Desk:
             said = next((words for words in SAID if words in text), "it answered")
             return ModelResponse(parts=[TextPart(json.dumps({"steps": [{"text": said, "used": []}]}))])
         rests = {"rests_on": ["P1"]} if "<proposals" in text else {}
-        written = [lesson for words in SAID if words in text and (lesson := self.lesson_of(words))]
-        written += [lesson for lesson in self.every_lesson if rests and lesson in text and lesson not in written]
-        proposals = [{"op": "add", "lesson": lesson, **rests} for lesson in written[:1]]
+        if rests:
+            new = [lesson for lesson in self.every_lesson if lesson in text.partition("<proposals")[2]]
+        else:
+            known = sorted(SAID, key=text.count, reverse=True)
+            new = [self.lesson_of(words) for words in known if words in text and self.lesson_of(words) not in text][:1]
+        proposals = [{"op": "add", "lesson": lesson, **rests} for lesson in sorted(new)]
         return ModelResponse(parts=[TextPart(json.dumps({"proposals": proposals}))])
 
     def learns(self, day: int) -> None:
@@ -140,6 +144,8 @@ class Desk:
 
     running: str = ""
     """The lesson of the latest canary."""
+    promised: int | None = None
+    """Episodes in which the harmful canary is found with 90 % probability, said when it was started."""
 
     def decides(self, day: int) -> None:
         """What the simulated person does: a canary for the newest version with a new lesson; a tenant's is approved."""
@@ -159,6 +165,10 @@ class Desk:
             else:
                 with read_store(self.home) as reader:
                     version = reader.library(str(item.version))
+                if REFUND in words:
+                    self.promised = canary_risk(
+                        inbox.libraries, self.home, "support", share=0.5, effect=0.3, margin=0.02
+                    ).found_after[1]
                 history.start_canary(version, share=0.5, margin=0.02, who="the person")
                 self.running = " ".join(sorted(words))
                 self.events.append((day, "canary", self.running))
@@ -166,10 +176,8 @@ class Desk:
 
     def unapproved(self) -> int:
         """Changes of the library's current version that neither the person nor the rule for a canary made."""
-        changes = [
-            one for one in LibraryStore(self.home / "libraries").history("support").changes if one.branch == MAIN
-        ]
-        moved = [one for one in changes if one.kind not in {"canary", "end_canary", "promote"}]
+        changes = LibraryStore(self.home / "libraries").history("support").changes
+        moved = [one for one in changes if one.branch == MAIN and one.kind not in {"canary", "end_canary", "promote"}]
         return sum(one.who != "the person" for one in moved) + len(self.seen - self.allowed)
 
     def texts(self) -> Iterator[str]:
@@ -193,16 +201,16 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def measure(chosen: argparse.Namespace) -> Found:
     """Return what happened in thirty days, for each seed."""
-    rows, failures, exposures = list[Row](), list[str](), list[int]()
+    rows, failures, over = list[Row](), list[str](), 0
     for seed in range(chosen.seeds):
         with TemporaryDirectory() as folder:
             desks = thirty_days(Path(folder), seed, chosen.per_day)
             rows.append(Row(name=f"seed {seed}", figures=figures_of(desks)))
             failures += [f"seed {seed}: {one}" for one in wrong_in(desks)]
-            exposures.append(desks[0].exposures[REFUND])
+            over += desks[0].promised is None or desks[0].exposures[REFUND] > desks[0].promised / 2
     targets = (
         Target(what="wrong: unapproved, crossed or failed", figure=len(failures), bound="at_most", limit=0),
-        Target(what="episodes that read the harmful lesson", figure=max(exposures), bound="at_most", limit=400),
+        Target(what="seeds with more harm than promised with 90 %", figure=over, bound="at_most", limit=1),
     )
     return Found(rows=tuple(rows), targets=targets, failures=tuple(failures), notes=("everything is simulated",))
 
@@ -230,13 +238,12 @@ def figures_of(desks: list[Desk]) -> dict[str, float | None]:
         "depot_canary_day": events.get(("canary", DEPOT)),
         "depot_promoted_day": events.get(("promote", DEPOT)),
     }
-    parts = {"day_1": range(1, 2), "day_7": range(7, 8), "day_15": range(15, 16), "day_30": range(30, 31)}
+    parts = {"days_2_to_7": range(2, 8), "days_15_to_17": range(15, 18), "days_28_to_30": range(28, 31)}
     right = {
-        f"right_{name}": sum(sum(desks[0].rewards[day]) for day in part)
-        / sum(len(desks[0].rewards[day]) for day in part)
-        for name, part in parts.items()
+        f"right_{name}": fmean(one for day in part for one in desks[0].rewards[day]) for name, part in parts.items()
     }
-    return {**days, "read_harmful": desks[0].exposures[REFUND], **right}
+    promised = None if desks[0].promised is None else desks[0].promised / 2
+    return {**days, "read_harmful": desks[0].exposures[REFUND], "promised_with_90_percent": promised, **right}
 
 
 def wrong_in(desks: list[Desk]) -> Iterator[str]:
