@@ -185,6 +185,7 @@ class LiveLearning:
         """
         fields: dict[str, Any] = {"number": len(self.passes) + 1}
         try:
+            fields |= await asyncio.to_thread(self._canary)
             fields |= await self._learned(callbacks or Callbacks())
         except BaseExceptionGroup as error:
             fields |= self._failed(root_cause(error))
@@ -208,7 +209,9 @@ class LiveLearning:
         if not len(work.groups):
             return {"outcome": "nothing_new", "words": self._nothing(work.groups)}
         settings, spent = self.settings, (0.0, 0)
-        trust = settings.trust if work.measured or self.publish_unmeasured else ()
+        history = LibraryStore(settings.store / "libraries").history(settings.library_name)
+        tried = history.exists and history.canary is not None  # a version published meanwhile would end the canary
+        trust = settings.trust if (work.measured or self.publish_unmeasured) and not tried else ()
         settings = settings.model_copy(update={"evaluate": work.measured, "trust": trust})
         if all(group.task.answer is None for group in work.groups.groups):  # no version can be judged on such tasks
             settings = settings.model_copy(update={"validation_rollouts": 0})
@@ -348,13 +351,18 @@ class LiveLearning:
 
     # What is noted.
 
+    def _canary(self) -> dict[str, Any]:
+        """Promote the canary of the library, roll it back, or let it collect more feedback."""
+        libraries = LibraryStore(self.settings.store / "libraries")
+        if not libraries.history(self.settings.library_name).exists:
+            return {}
+        step = step_canary(libraries, self.settings.store, self.settings.library_name)
+        return {"canary": "" if step.outcome == "none" else f"{step.outcome}: {step.sentence}"}
+
     def _looked(self, run: RunId | None) -> dict[str, Any]:
         """What waits, the labels of the lessons, and what the run of the pass has spent beyond what is noted."""
         found: dict[str, Any] = {"waiting": len(Inbox(self.settings.store / "libraries", self.settings.store).items())}
         libraries, name = LibraryStore(self.settings.store / "libraries"), self.settings.library_name
-        if libraries.history(name).exists:
-            step = step_canary(libraries, self.settings.store, name)
-            found["canary"] = "" if step.outcome == "none" else f"{step.outcome}: {step.sentence}"
         with suppress(StoreMissing), read_store(self.settings.store) as reader:
             if run is not None:
                 found |= self._cost(reader, run)

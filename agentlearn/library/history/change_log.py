@@ -142,8 +142,8 @@ class Change(Value):
 
     @property
     def makes(self) -> bool:
-        """Whether it may bring lessons that no library showed before."""
-        return self.kind not in {"pin", "unpin", "tag", "branch", "rollback", "end_canary"}
+        """Whether it may bring lessons that no library showed before. A canary is on trial: no run may publish it."""
+        return self.kind not in {"pin", "unpin", "tag", "branch", "rollback", "canary", "end_canary"}
 
     @property
     def moves(self) -> bool:

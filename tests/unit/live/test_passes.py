@@ -10,7 +10,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn import LearnSettings, LibraryStore, Recorder
+from agentlearn import LearnSettings, LibraryStore, Recorder, library_of
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError, StoreLocked
 from agentlearn.learning.callbacks import Callbacks
@@ -80,6 +80,21 @@ def test_what_nobody_measured_waits_although_its_author_is_trusted(tmp_path: Pat
     record(tmp_path, 3, 4)
     (told,) = passes(tmp_path, Reflector(), trust="traffic", publish_unmeasured=True)
     assert (told.outcome, "published as" in told.words) == ("learned", True)
+
+
+def test_a_lesson_on_trial_is_accepted_only_when_it_is_promoted(tmp_path: Path) -> None:
+    libraries = LibraryStore(tmp_path / "libraries")
+    libraries.publish("support", library_of(["Ask for the number."]))
+    tried = library_of(["Ask for the number.", LESSON], kind="add")
+    history = libraries.history("support")
+    history.start_canary(tried, share=0.5, margin=0.02, who="ana")
+    assert LESSON not in [one.lesson for one in libraries.shown_lessons().values()], "else a run could publish it"
+    record(tmp_path, 1, 2)
+    (done,) = passes(tmp_path, Reflector(), trust="traffic", publish_unmeasured=True)
+    assert (done.outcome, done.waiting, done.canary.partition(":")[0]) == ("learned", 1, "collect")
+    assert history.canary is not None, "nothing was published, which would have ended it"
+    history.end_canary(promote=True)
+    assert LESSON in [one.lesson for one in libraries.shown_lessons().values()]
 
 
 @pytest.mark.slow
