@@ -62,6 +62,8 @@ class Desk:
     """Lessons that the person let agents see, as a canary or approved."""
     seen: set[str] = field(default_factory=set[str])
     failed: int = 0
+    shared: "Desk | None" = None
+    """The desk whose lessons a tenant's agents read too."""
 
     @property
     def home(self) -> Path:
@@ -176,9 +178,10 @@ class Desk:
 
     def unapproved(self) -> int:
         """Changes of the library's current version that neither the person nor the rule for a canary made."""
+        allowed = self.allowed | (self.shared.allowed if self.shared else set())
         changes = LibraryStore(self.home / "libraries").history("support").changes
         moved = [one for one in changes if one.branch == MAIN and one.kind not in {"canary", "end_canary", "promote"}]
-        return sum(one.who != "the person" for one in moved) + len(self.seen - self.allowed)
+        return sum(one.who != "the person" for one in moved) + len(self.seen - allowed)
 
     def texts(self) -> Iterator[str]:
         """Everything that this desk showed a model, and every file and record of its store."""
@@ -196,7 +199,7 @@ class Desk:
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--per-day", type=int, default=80, help="conversations of the application a day")
+    parser.add_argument("--per-day", type=int, default=60, help="conversations of the application a day")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
@@ -218,7 +221,9 @@ def measure(chosen: argparse.Namespace) -> Found:
 def thirty_days(folder: Path, seed: int, per_day: int) -> list[Desk]:
     """Run the days of the application and of the two tenants."""
     desks = [Desk(folder, None, random.Random(seed), per_day)]
-    desks += [Desk(folder, tenant, random.Random(f"{seed} {tenant}"), per_day // 8) for tenant in TENANTS]
+    desks += [
+        Desk(folder, tenant, random.Random(f"{seed} {tenant}"), per_day // 8, shared=desks[0]) for tenant in TENANTS
+    ]
     for day in range(1, DAYS + 1):
         for desk in desks:
             desk.answers(day)
