@@ -183,7 +183,7 @@ class LiveLearning:
         A pass that fails is noted too, and what it began goes on in the next one. Raises Interrupted where the user
         stopped it; nothing is lost then.
         """
-        fields: dict[str, Any] = {"number": len(self.passes) + 1}
+        fields = dict[str, Any]()
         try:
             fields |= await asyncio.to_thread(self._canary)
             fields |= await self._learned(callbacks or Callbacks())
@@ -193,7 +193,7 @@ class LiveLearning:
             fields |= self._failed(error)
         with suppress(AgentlearnError, OSError):  # such as a locked store: the next pass looks again
             fields |= await asyncio.to_thread(self._looked, fields.get("run"))
-        done = LivePass.model_validate({**fields, "at": datetime.now(UTC)})
+        done = LivePass.model_validate({**fields, "number": len(self.passes) + 1, "at": datetime.now(UTC)})
         self.passes.append(done)
         try:
             self._append(done)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from agentlearn import LearnSettings, LibraryStore, Recorder, library_of
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError, StoreLocked
 from agentlearn.learning.callbacks import Callbacks
+from agentlearn.learning.evidence import LibraryEvidence
 from agentlearn.learning.report import LearnReport
 from agentlearn.live import Inbox, LiveLearning, LivePass, keep_learning
+from agentlearn.recorder.forgetting import forget
 from agentlearn.store.store_files import StoreLock
 from tests.support.desk import LESSON, reflecting, reply
 
@@ -41,7 +44,7 @@ def record(store: Path, *numbers: int, right: bool = False) -> None:
             for team, reward in (("it", 0), ("billing", 1)):
                 asked = f"Ticket {number}: who handles invoice {number * 37}?"
                 chat = [{"role": "user", "content": asked}, {"role": "assistant", "content": team}]
-                rollout = recorder.record_sync(chat, model="desk")
+                rollout = recorder.record_sync(chat, model="desk", user="ana")
                 shown = "billing" if right and not reward else ""
                 recorder.feedback_sync(rollout, reward=(reward, f"{team} has it"), demonstration=shown)
 
@@ -95,6 +98,24 @@ def test_a_lesson_on_trial_is_accepted_only_when_it_is_promoted(tmp_path: Path) 
     assert history.canary is not None, "nothing was published, which would have ended it"
     history.end_canary(promote=True)
     assert LESSON in [one.lesson for one in libraries.shown_lessons().values()]
+
+
+def test_a_label_that_has_changed_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    LibraryStore(tmp_path / "libraries").publish("support", library_of([LESSON]))
+    record(tmp_path, 1)
+
+    def labels(*given: str) -> list[LivePass]:
+        found = [SimpleNamespace(lesson="a" * 32, model="desk", label=one) for one in given]
+        known = SimpleNamespace(evidence=found)
+        monkeypatch.setattr(LibraryEvidence, "of", lambda *_given: known)  # pyright: ignore[reportUnknownLambdaType]
+        return passes(tmp_path, Reflector(), 2)
+
+    changed = [one.changed for given in (["proven"], ["harmful"], ["unknown"]) for one in labels(*given)]
+    assert changed == [
+        ("aaaaaaaaaaaa with desk: unknown, now proven",), (),
+        ("aaaaaaaaaaaa with desk: proven, now harmful",), (),
+        ("aaaaaaaaaaaa with desk: harmful, now unknown",), (),
+    ]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -204,8 +225,19 @@ def test_a_crash_after_the_run_and_before_the_note_learns_nothing_twice(tmp_path
     (after,) = passes(tmp_path, model)
     assert (after.outcome, model.calls) == ("nothing_new", calls)
     noted = [json.loads(line) for line in (folder / "passes.jsonl").read_bytes().splitlines()[1:]]
-    assert [one["outcome"] for one in noted] == ["learned", "nothing_new"]
+    assert [(one["number"], one["outcome"]) for one in noted] == [(1, "learned"), (2, "nothing_new")]
     assert noted[0]["tokens"] > 0
+
+
+def test_an_erasure_takes_the_groups_of_a_run_that_was_broken_off(tmp_path: Path) -> None:
+    record(tmp_path, 1, 2)
+    model = Reflector()
+    model.fails_after = 0
+    (failed,) = passes(tmp_path, model, max_attempts=1, max_outage_minutes=0.0)
+    assert failed.outcome == "failed"
+    forget(tmp_path, user="ana")
+    assert not (tmp_path / "live/support/under_way.json").exists()
+    assert passes(tmp_path, model)[0].outcome == "nothing_new"
 
 
 def test_the_second_process_is_told_who_learns_already(tmp_path: Path) -> None:
