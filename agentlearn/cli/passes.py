@@ -96,7 +96,7 @@ def live(
                 done = run_to_end(lambda shown=progress: learning.run_pass(shown), progress, name="pass")
             begun, failed = begun + 1, failed + (done.outcome == "failed")
             if json:
-                print_json(done.model_dump(mode="json", exclude={"marks"}))
+                print_json(done.model_dump(mode="json", exclude={"marks", "left"}))
             for line in () if json else _lines(done, settings, failed, begun):
                 print_line(line)
             if once:
@@ -145,7 +145,7 @@ def _lines(done: "LivePass", settings: LearnSettings, failed: int, begun: int) -
     lines += [f"          canary: {done.canary}"] if done.canary else []
     lines += [f"          label: {one}" for one in done.changed]
     if done.waiting:
-        command = command_words("review", settings.library_name, store=settings.store)
+        command = command_words("review", store=settings.store)
         lines.append(f"          {done.waiting} waiting for your decision: {command}")
     if failed:
         lines.append(f"          {failed} of {begun} passes failed since the start")

@@ -17,7 +17,7 @@ from agentlearn.cli.output import print_result
 from agentlearn.cli.sharing import proposal_lines
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import LibraryError
+from agentlearn.errors import LibraryError, StoreError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.codes import ACCEPTABLE
 from agentlearn.live import Inbox, Item, ReviewDecision, WaitingItems
@@ -241,12 +241,22 @@ def notifying(command: str | None, store: Path) -> Generator[None]:
     The command gets AGENTLEARN_WAITING, AGENTLEARN_WAITING_NEW, AGENTLEARN_WAITING_LIBRARY and AGENTLEARN_STORE in its
     environment, and JSON on stdin.
     """
-    inbox = Inbox(store / "libraries", store)
-    before = {one.id for one in inbox.items()} if command else set[str]()
+
+    def waiting() -> tuple[Item, ...] | None:
+        try:
+            return Inbox(store / "libraries", store).items() if command else ()
+        except StoreError as error:  # such as: another process has the store
+            print_line(f"warning: --notify cannot see what waits: {error}", to_stderr=True)
+            return None
+
+    before = waiting()
     yield
-    items = inbox.items() if command else ()
-    new = [one for one in items if one.id not in before]
-    if not command or not new:
+    items = waiting()
+    if not command or before is None or items is None:
+        return
+    known = {one.id for one in before}
+    new = [one for one in items if one.id not in known]
+    if not new:
         return
     libraries = sorted({one.library for one in new})
     sent: dict[str, Any] = {"waiting": len(items), "new": [one.model_dump(mode="json") for one in new]}

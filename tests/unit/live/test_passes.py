@@ -261,6 +261,20 @@ def test_an_approved_lesson_is_shown_and_rejected_ones_do_not_come_back(tmp_path
     assert LibraryStore(tmp_path / "libraries").names() == ()
 
 
+def test_a_notice_of_what_waits_does_not_end_the_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(tmp_path, 1)
+    monkeypatch.setattr("agentlearn.live.inbox._PATIENCE_S", 0.0)
+    lock = StoreLock(tmp_path)
+    options = ["--once", "--model", "sim:novice", "--notify", "false", "--store", str(tmp_path)]
+    assert command_line(["live", "support", *options]) == 1
+    lock.release()
+    said = capsys.readouterr().err
+    assert "warning: --notify cannot see what waits: the store" in said
+    assert "agentlearn: the pass failed: the store" in said
+
+
 def test_bad_options_are_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
