@@ -1,6 +1,7 @@
 """Learning from live use, with a person who decides: the inbox of everything that waits for one, and canaries."""
 
 from agentlearn.live.canary import CanaryDecision, step_canary
+from agentlearn.live.drift import LabelChange
 from agentlearn.live.inbox import Inbox, ReviewDecision
 from agentlearn.live.waiting import ClosedItem, Item, WaitingItems, WaitingLesson
 
@@ -9,6 +10,7 @@ __all__ = [
     "ClosedItem",
     "Inbox",
     "Item",
+    "LabelChange",
     "ReviewDecision",
     "WaitingItems",
     "WaitingLesson",

@@ -14,7 +14,7 @@ given, it is not promoted by rule.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -26,6 +26,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.history.canary import Canary, canaries
 from agentlearn.library.history.change_log import Change
 from agentlearn.library.shown import in_canary
+from agentlearn.live.drift import LabelChange, label_changes
 from agentlearn.stats import EProcess, anytime, log_threshold
 from agentlearn.store import ServedEpisode, StoreReader, read_store
 from agentlearn.types.ids import ExperienceId, LibraryVersion, derive_seed
@@ -86,6 +87,8 @@ class CanaryDecision(Value):
     """Why it is not promoted although its rewards would allow it; empty otherwise."""
     change: Change | None = None
     """The change of the library that carried the decision out."""
+    alarms: tuple[LabelChange, ...] = ()
+    """Lessons whose label got worse, or was lost, since the last call."""
 
     @property
     def figures(self) -> dict[str, float]:
@@ -105,31 +108,32 @@ def step_canary(
     at: datetime | None = None,
     dry_run: bool = False,
 ) -> CanaryDecision:
-    """Decide on the canary of a library by the rule, and carry the decision out in its history.
+    """Decide on the canary of a library by the rule, carry it out in its history, and look for drift of lessons.
 
     libraries: the folder of the libraries. store: the directory of the trajectory store, or the open store. who: who
     asked; empty for a program, None for this account. at: the time of the change; default: now. dry_run: change
     nothing. Any number of processes may call it at once.
     A decision is one line of the library's log. `agentlearn library rollback` takes a promotion back, and a canary that
-    was rolled back can be started again. Raises LibraryError for an unknown library, StoreError for a store that cannot
-    be read; a store that does not exist has no episodes.
+    was rolled back can be started again. Without a canary, only `alarms` says something. Raises LibraryError for an
+    unknown library, StoreError for a store that cannot be read; a store that does not exist has no episodes.
     """
     libraries = libraries if isinstance(libraries, LibraryStore) else LibraryStore(libraries)
     libraries.load(name)
-    history, changes = libraries.history(name), libraries.history(name).changes
-    known = canaries(changes)
-    if not known or known[-1].ended is not None:
-        return CanaryDecision(library=name, outcome="none", sentence=_no_canary(name, known))
-    running = known[-1]
-    try:
-        with nullcontext(store) if isinstance(store, StoreReader) else read_store(store) as reader:
+    history = libraries.history(name)
+    known = canaries(history.changes)
+    running = known[-1] if known and known[-1].ended is None else None
+    episodes, evidence, alarms = list[ServedEpisode](), tuple[LessonEvidence, ...](), tuple[LabelChange, ...]()
+    with suppress(StoreMissing), nullcontext(store) if isinstance(store, StoreReader) else read_store(store) as reader:
+        found = LibraryEvidence.of(reader, libraries, name)
+        evidence, alarms = found.evidence, label_changes(libraries, found, remember=not dry_run)
+        if running is not None:
             since = int(running.since.timestamp() * 1_000_000)
             episodes = reader.served_episodes([running.version, running.baseline], since)
-            evidence = LibraryEvidence.of(reader, libraries, name).evidence
-    except StoreMissing:
-        episodes, evidence = [], ()
+    if running is None:
+        return CanaryDecision(library=name, outcome="none", sentence=_no_canary(name, known), alarms=alarms)
     new = history.load(running.version).by_id.keys() - history.load(running.baseline).by_id.keys()
     decision = judge_canary(name, known, episodes, [one for one in evidence if one.lesson in new])
+    decision = decision.model_copy(update={"alarms": alarms})
     if dry_run or decision.outcome == "collect":
         return decision
     try:
@@ -144,7 +148,8 @@ def step_canary(
     except LibraryError as error:
         if error.code != "no_canary":
             raise
-        return CanaryDecision(library=name, outcome="none", sentence=_no_canary(name, canaries(history.changes)))
+        words = _no_canary(name, canaries(history.changes))
+        return CanaryDecision(library=name, outcome="none", sentence=words, alarms=alarms)
     return decision.model_copy(update={"change": change})
 
 
