@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import JsonOption, StoreOption
+from agentlearn.cli.options import JsonOption, NotifyOption, StoreOption
 from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
@@ -38,6 +38,7 @@ def library_canary(
         float, Parameter(help="With --dry-run: the difference in mean reward to be found; 0.1 is 10 points.")
     ] = 0.1,
     note: Annotated[str, Parameter(help="A remark that is stored with the change.")] = "",
+    notify: NotifyOption = None,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
@@ -47,6 +48,7 @@ def library_canary(
     rolls back, at most 10 % are not worse, on average; of those that it promotes, at most 10 % are worse by the margin.
     Starting one is your decision, also for a version that waits: it is stored with the name of your account.
     """
+    from agentlearn.cli.review import notifying
     from agentlearn.library import LibraryStore
     from agentlearn.library.shown import share_of
     from agentlearn.live.canary import canary_risk, step_canary
@@ -77,13 +79,16 @@ def library_canary(
         libraries.history(name).start_canary(library, share=part, margin=margin, note=note)
     elif stop:
         libraries.history(name).end_canary(note=note)
-    decision = step_canary(libraries, store, name, who=None, dry_run=not decide)
+    with notifying(notify if decide else None, store) as alarms:
+        decision = step_canary(libraries, store, name, who=None, dry_run=not decide)
+        alarms.extend(decision.alarms)
     print_result(decision, _lines(store, decision, libraries.history(name).changes[-1].before or ""), json=json)
 
 
 def _lines(store: Path, found: "CanaryDecision", before: str) -> Iterator[str]:
     """The state of a canary. before: the version that the last change replaced."""
     yield found.sentence
+    yield from (f"changed:   {one.sentence}" for one in found.alarms)
     if found.change is not None and found.outcome == "promote":
         yield f"undo it: {command_words('library', 'rollback', f'{found.library}@{before[:_ID]}', store=store)}"
     if found.version is None or found.since is None:

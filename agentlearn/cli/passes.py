@@ -92,8 +92,9 @@ def live(
     with learning.held():
         while True:
             progress = _progress(learning.settings, to_stderr=json)
-            with notifying(notify, settings.store):
+            with notifying(notify, settings.store) as alarms:
                 done = run_to_end(lambda shown=progress: learning.run_pass(shown), progress, name="pass")
+                alarms.extend(done.alarms)
             begun, failed = begun + 1, failed + (done.outcome == "failed")
             if json:
                 print_json(done.model_dump(mode="json", exclude={"marks", "left"}))
@@ -143,7 +144,7 @@ def _lines(done: "LivePass", settings: LearnSettings, failed: int, begun: int) -
     if done.outcome == "learned" and not done.measured:
         lines.append("          not measured: no held-out task has a right answer, or --eval was not given")
     lines += [f"          canary: {done.canary}"] if done.canary else []
-    lines += [f"          label: {one}" for one in done.changed]
+    lines += [f"          changed: {one.sentence}" for one in done.alarms]
     if done.waiting:
         command = command_words("review", store=settings.store)
         lines.append(f"          {done.waiting} waiting for your decision: {command}")

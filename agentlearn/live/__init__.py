@@ -1,6 +1,7 @@
 """Learning from live use: passes over new traffic, canaries, and the inbox of what waits for a person."""
 
 from agentlearn.live.canary import CanaryDecision, step_canary
+from agentlearn.live.drift import LabelChange
 from agentlearn.live.inbox import Inbox, ReviewDecision
 from agentlearn.live.passes import LiveLearning, LivePass, keep_learning
 from agentlearn.live.waiting import ClosedItem, Item, WaitingItems, WaitingLesson
@@ -10,6 +11,7 @@ __all__ = [
     "ClosedItem",
     "Inbox",
     "Item",
+    "LabelChange",
     "LiveLearning",
     "LivePass",
     "ReviewDecision",

@@ -12,13 +12,13 @@ given, it is not promoted by rule.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from agentlearn.errors import LibraryError, StoreMissing
 from agentlearn.learning.evidence import LessonBlock, LessonEvidence, LibraryEvidence, Trial, neighbours
@@ -26,6 +26,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.history.canary import Canary, canaries
 from agentlearn.library.history.change_log import Change
 from agentlearn.library.shown import in_canary
+from agentlearn.live.drift import LabelChange, label_changes
 from agentlearn.stats import EProcess, anytime, log_threshold
 from agentlearn.store import ServedEpisode, StoreReader, read_store
 from agentlearn.types.ids import ExperienceId, LibraryVersion, derive_seed
@@ -86,6 +87,8 @@ class CanaryDecision(Value):
     """Why it is not promoted although its rewards would allow it; empty otherwise."""
     change: Change | None = None
     """The change of the library that carried the decision out."""
+    alarms: tuple[LabelChange, ...] = ()
+    """Lessons whose label got worse, or was lost, since the last call."""
 
     @property
     def figures(self) -> dict[str, float]:
@@ -105,31 +108,32 @@ def step_canary(
     at: datetime | None = None,
     dry_run: bool = False,
 ) -> CanaryDecision:
-    """Decide on the canary of a library by the rule, and carry the decision out in its history.
+    """Decide on the canary of a library by the rule, carry it out in its history, and look for drift of lessons.
 
     libraries: the folder of the libraries. store: the directory of the trajectory store, or the open store. who: who
     asked; empty for a program, None for this account. at: the time of the change; default: now. dry_run: change
     nothing. Any number of processes may call it at once.
     A decision is one line of the library's log. `agentlearn library rollback` takes a promotion back, and a canary that
-    was rolled back can be started again. Raises LibraryError for an unknown library, StoreError for a store that cannot
-    be read; a store that does not exist has no episodes.
+    was rolled back can be started again. Without a canary, only `alarms` says something. Raises LibraryError for an
+    unknown library, StoreError for a store that cannot be read; a store that does not exist has no episodes.
     """
     libraries = libraries if isinstance(libraries, LibraryStore) else LibraryStore(libraries)
     libraries.load(name)
-    history, changes = libraries.history(name), libraries.history(name).changes
-    known = canaries(changes)
-    if not known or known[-1].ended is not None:
-        return CanaryDecision(library=name, outcome="none", sentence=_no_canary(name, known))
-    running = known[-1]
-    try:
-        with nullcontext(store) if isinstance(store, StoreReader) else read_store(store) as reader:
+    history = libraries.history(name)
+    known = canaries(history.changes)
+    running = known[-1] if known and known[-1].ended is None else None
+    episodes, evidence, alarms = list[ServedEpisode](), tuple[LessonEvidence, ...](), tuple[LabelChange, ...]()
+    with suppress(StoreMissing), nullcontext(store) if isinstance(store, StoreReader) else read_store(store) as reader:
+        found = LibraryEvidence.of(reader, libraries, name)
+        evidence, alarms = found.evidence, label_changes(libraries, found, remember=not dry_run)
+        if running is not None:
             since = int(running.since.timestamp() * 1_000_000)
             episodes = reader.served_episodes([running.version, running.baseline], since)
-            evidence = LibraryEvidence.of(reader, libraries, name).evidence
-    except StoreMissing:
-        episodes, evidence = [], ()
+    if running is None:
+        return CanaryDecision(library=name, outcome="none", sentence=_no_canary(name, known), alarms=alarms)
     new = history.load(running.version).by_id.keys() - history.load(running.baseline).by_id.keys()
     decision = judge_canary(name, known, episodes, [one for one in evidence if one.lesson in new])
+    decision = decision.model_copy(update={"alarms": alarms})
     if dry_run or decision.outcome == "collect":
         return decision
     try:
@@ -144,7 +148,8 @@ def step_canary(
     except LibraryError as error:
         if error.code != "no_canary":
             raise
-        return CanaryDecision(library=name, outcome="none", sentence=_no_canary(name, canaries(history.changes)))
+        words = _no_canary(name, canaries(history.changes))
+        return CanaryDecision(library=name, outcome="none", sentence=words, alarms=alarms)
     return decision.model_copy(update={"change": change})
 
 
@@ -169,11 +174,11 @@ def judge_canary(
     evidence: what is known of the lessons that only the canary shows.
     """
     canary = known[-1]
-    blocks, answered, counts = _compared_episodes(name, canary, episodes)
+    strata = _drawn(name, canary, episodes)
+    blocks = _blocks(canary, strata, lambda one: one.reward)
     effects = [one.effect for one in blocks]
-    needed = {kind: canary_threshold(known[:-1], kind) for kind in ("end_canary", "promote")}
-    worse, no_worse = _log_es(effects, canary.margin)
-    latest = fmean(effects[-_WINDOW:]) if effects else 0.0
+    needed = canary_threshold(known[:-1], "end_canary"), canary_threshold(known[:-1], "promote")
+    outcome, worse, no_worse = decide(effects, canary.margin, *needed)
     interval = anytime(effects) if effects else None
     harmful = tuple(sorted({one.lesson for one in evidence if one.label == "harmful"}))
     found = CanaryDecision(
@@ -192,29 +197,27 @@ def judge_canary(
         high=100 * interval.high if interval else 100.0,
         log_e_worse=worse,
         log_e_no_worse=no_worse,
-        needed_worse=needed["end_canary"],
-        needed_no_worse=needed["promote"],
+        needed_worse=needed[0],
+        needed_no_worse=needed[1],
         harmful=harmful,
-    ).model_copy(update=counts)
+        **_counts(canary, strata),
+    )
     estimate = f"{found.points:+.1f} points [{found.low:+.1f}, {found.high:+.1f}]"
     size = f"{found.episodes:,} episodes with it and {found.episodes_baseline:,} without it have feedback"
-    is_worse, is_no_worse = worse >= found.needed_worse and latest < 0, no_worse >= found.needed_no_worse
-    start, withheld = f"canary {canary.version[:_ID]} of {name}", ""
-    if is_no_worse and latest > -canary.margin and not is_worse:
-        withheld = _feedback_differs(answered, found)
+    withheld = _feedback_differs(canary, strata, found) if outcome == "promote" else ""
     if harmful:
         lessons = ", ".join(one[:_ID] for one in harmful)
         outcome, words = "roll_back", f"roll back: the evidence calls harmful what only it shows: {lessons}"
-    elif is_worse:
-        outcome, words = "roll_back", f"roll back: it is worse, {estimate}; {size}"
-    elif is_no_worse and latest > -canary.margin and not withheld:
+    elif outcome == "roll_back":
+        words = f"roll back: it is worse, {estimate}; {size}"
+    elif outcome == "promote" and not withheld:
         better = "it is better" if found.low > 0 else f"it is not worse by more than {100 * canary.margin:g} points"
-        outcome, words = "promote", f"promote: {better}, {estimate}; {size}"
+        words = f"promote: {better}, {estimate}; {size}"
     else:
-        outcome = "collect"
-        words = f"collect: {withheld or 'neither worse nor within the margin is shown'}"
-        words = f"{words}; {estimate}; {size}" if blocks else f"collect: {size}"
-    return found.model_copy(update={"outcome": outcome, "sentence": f"{start}: {words}", "withheld": withheld})
+        outcome, why = "collect", withheld or "neither worse nor within the margin is shown"
+        words = f"collect: {why}; {estimate}; {size}" if blocks else f"collect: {size}"
+    sentence = f"canary {canary.version[:_ID]} of {name}: {words}"
+    return found.model_copy(update={"outcome": outcome, "sentence": sentence, "withheld": withheld})
 
 
 def canary_threshold(earlier: Sequence[Canary], kind: str) -> float:
@@ -228,49 +231,66 @@ def canary_threshold(earlier: Sequence[Canary], kind: str) -> float:
     return log_threshold(number * (number + 1), found + 1, ALPHA)
 
 
-def _log_es(effects: Sequence[float], margin: float) -> tuple[float, float]:
-    """The logarithms of the e-values that the canary is worse, and that it is not worse by the margin."""
-    worse = EProcess().after(-one for one in effects).log_e
-    return worse, EProcess().after((one + margin) / (1 + margin) for one in effects).log_e
+def decide(
+    effects: Sequence[float], margin: float, needed_worse: float, needed_no_worse: float
+) -> tuple[CanaryOutcome, float, float]:
+    """Decide by the blocks alone, and return the logarithms of the two e-values: worse, and not worse by the margin.
 
-
-def _compared_episodes(
-    name: str, canary: Canary, episodes: Iterable[ServedEpisode]
-) -> tuple[list[LessonBlock], list[float], dict[str, int]]:
-    """The blocks of episodes with feedback, the differences in how often feedback was given, and numbers of episodes.
-
-    An episode that read another version than was drawn for it was served by a program that takes no part.
+    effects: mean reward with the canary minus mean reward with the baseline, by block, in order of time. needed_worse,
+    needed_no_worse: see `canary_threshold`. The latest blocks must agree with a decision.
     """
+    worse = EProcess().after(-one for one in effects).log_e
+    no_worse = EProcess().after((one + margin) / (1 + margin) for one in effects).log_e
+    latest = fmean(effects[-_WINDOW:]) if effects else 0.0
+    if worse >= needed_worse and latest < 0:
+        return "roll_back", worse, no_worse
+    return "promote" if no_worse >= needed_no_worse and latest > -margin else "collect", worse, no_worse
+
+
+_Strata = Sequence[Sequence[ServedEpisode]]
+"""Episodes of one recorder and one model each, in order of time."""
+
+
+def _drawn(name: str, canary: Canary, episodes: Iterable[ServedEpisode]) -> _Strata:
+    """The episodes that count. One that read another version than it drew is of a program that takes no part."""
     strata = defaultdict[tuple[str, str], list[ServedEpisode]](list)
     for one in episodes:
         share = canary.share_at(datetime.fromtimestamp(one.at / 1_000_000, UTC))
         drawn = bool(one.episode) and in_canary(name, canary.version, one.episode, share=share)
         if not one.episode or one.library == (canary.version if drawn else canary.baseline):
             strata[one.run_name, one.model].append(one)
-    key = ExperienceId(canary.version)
+    return list(strata.values())
 
-    def trials(members: Iterable[ServedEpisode], reward: Callable[[ServedEpisode], float | None]) -> list[Trial]:
-        masked = {canary.version: frozenset[ExperienceId](), canary.baseline: frozenset({key})}
-        return [Trial(masked[one.library], frozenset({key}), reward(one), one.at, "") for one in members]
 
-    blocks, answered = list[LessonBlock](), list[LessonBlock]()
-    for (_, model), members in strata.items():
-        judged = [one for one in members if one.reward is not None]
-        blocks += neighbours(key, model, trials(judged, lambda one: one.reward))
-        answered += neighbours(key, model, trials(members, lambda one: float(one.reward is not None)))
-    counts = {
-        f"{'episodes' if has else 'without_feedback'}{'' if version == canary.version else '_baseline'}": sum(
-            one.library == version and (one.reward is not None) == has for group in strata.values() for one in group
-        )
-        for has in (True, False)
-        for version in (canary.version, canary.baseline)
+def _blocks(canary: Canary, strata: _Strata, reward: Callable[[ServedEpisode], float | None]) -> list[LessonBlock]:
+    """Blocks of neighbouring episodes with and without the canary, in order of time."""
+    key, found = ExperienceId(canary.version), list[LessonBlock]()
+    masked = {canary.version: frozenset[ExperienceId](), canary.baseline: frozenset({key})}
+    for members in strata:
+        judged = [(one, reward(one)) for one in members]
+        trials = [
+            Trial(masked[one.library], frozenset({key}), given, one.at, "")
+            for one, given in judged
+            if given is not None
+        ]
+        found += neighbours(key, members[0].model, trials)
+    return sorted(found, key=lambda one: one.at)
+
+
+def _counts(canary: Canary, strata: _Strata) -> dict[str, Any]:
+    """Numbers of episodes, by version and feedback, as fields of a decision."""
+    found = Counter((one.library == canary.version, one.reward is not None) for group in strata for one in group)
+    return {
+        "episodes": found[True, True],
+        "episodes_baseline": found[False, True],
+        "without_feedback": found[True, False],
+        "without_feedback_baseline": found[False, False],
     }
-    blocks.sort(key=lambda one: one.at)
-    return blocks, [one.effect for one in sorted(answered, key=lambda one: one.at)], counts
 
 
-def _feedback_differs(answered: Sequence[float], found: CanaryDecision) -> str:
+def _feedback_differs(canary: Canary, strata: _Strata, found: CanaryDecision) -> str:
     """Why rewards cannot be compared: the canary changes how often feedback is given; empty otherwise."""
+    answered = [one.effect for one in _blocks(canary, strata, lambda one: float(one.reward is not None))]
     log_e = max(EProcess().after(sign * one for one in answered).log_e for sign in (-1, 1))
     if log_e < log_threshold(2, 1, ALPHA):
         return ""
@@ -359,17 +379,28 @@ def _simulated(share: float, level: float, difference: float, margin: float, nee
     """Blocks until each simulated canary is decided on, sorted; infinite where it is not."""
     import numpy as np
 
-    rng, found = np.random.default_rng(derive_seed("canary", share, difference, kind)), list[float]()
-    rates = min(1.0, max(0.0, level + difference)), level
-    for _ in range(_SIMULATIONS):
+    found = list[float]()
+    for number in range(_SIMULATIONS):
+        rng = np.random.default_rng([number, derive_seed("canary", share, difference, kind)])
         evidence, n = EProcess(), 0
         while evidence.log_e < needed and n < _MOST_BLOCKS:
             more = max(5, int(n * (_LOOKS - 1)))
-            first = rng.random(more) < share  # whether the first episode of a block reads the canary
-            counts = np.where(first, rng.geometric(1 - share, more), 1), np.where(first, 1, rng.geometric(share, more))
-            means = [rng.binomial(count, rate) / count for count, rate in zip(counts, rates, strict=True)]
-            effects = means[0] - means[1]
+            right, episodes = simulated_blocks(rng, more, share, level + difference, level)
+            effects = right[0] / episodes[0] - right[1] / episodes[1]
             evidence = evidence.after(-effects if kind == "end_canary" else (effects + margin) / (1 + margin))
             n += more
         found.append(n if evidence.log_e >= needed else math.inf)
     return sorted(found)
+
+
+def simulated_blocks(rng: Any, blocks: int, share: float, with_it: Any, without_it: Any) -> tuple[Any, Any]:
+    """Right answers and episodes of simulated blocks: two arrays, each of shape (2, blocks), the canary first.
+
+    rng: a generator of numpy. with_it, without_it: chance of a right answer; a number, or one for each block.
+    """
+    import numpy as np
+
+    first = rng.random(blocks) < share  # whether the first episode of a block reads the canary
+    counts = np.where(first, rng.geometric(1 - share, blocks), 1), np.where(first, 1, rng.geometric(share, blocks))
+    rates = (np.clip(rate, 0, 1) for rate in (with_it, without_it))
+    return np.array([rng.binomial(count, rate) for count, rate in zip(counts, rates, strict=True)]), np.array(counts)

@@ -32,7 +32,6 @@ from agentlearn.errors import (
 )
 from agentlearn.files import own, own_folder, sync, write_whole
 from agentlearn.learning.callbacks import Callbacks, calling_both
-from agentlearn.learning.evidence import LibraryEvidence
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.open_run import USUAL_TASKS
 from agentlearn.learning.report import LearnReport
@@ -42,6 +41,7 @@ from agentlearn.learning.subject import NOTHING_GIVEN, Given, named_model
 from agentlearn.library import LibraryStore
 from agentlearn.library.tenants import tenant_store
 from agentlearn.live.canary import step_canary
+from agentlearn.live.drift import LabelChange
 from agentlearn.live.inbox import Inbox
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
@@ -93,10 +93,8 @@ class LivePass(Value):
     tokens: int = 0
     canary: str = ""
     """What the rule did with the canary of the library, and why; empty without a canary."""
-    labels: Mapping[str, str] = {}
-    """What the evidence says about the lessons of the library, by id and model: proven or harmful."""
-    changed: tuple[str, ...] = ()
-    """Labels that are not those of the pass before, in words."""
+    alarms: tuple[LabelChange, ...] = ()
+    """Lessons whose label got worse, or was lost, since the last look."""
     marks: tuple[str, ...] = ()
     """Which rollouts with which rewards it learned from, as hashes. Left out of what is printed."""
     left: tuple[str, ...] = ()
@@ -352,28 +350,20 @@ class LiveLearning:
     # What is noted.
 
     def _canary(self) -> dict[str, Any]:
-        """Promote the canary of the library, roll it back, or let it collect more feedback."""
+        """Promote the canary, roll it back, or let it collect more feedback; and see whether labels got worse."""
         libraries = LibraryStore(self.settings.store / "libraries")
         if not libraries.history(self.settings.library_name).exists:
             return {}
         step = step_canary(libraries, self.settings.store, self.settings.library_name)
-        return {"canary": "" if step.outcome == "none" else f"{step.outcome}: {step.sentence}"}
+        canary = "" if step.outcome == "none" else f"{step.outcome}: {step.sentence}"
+        return {"canary": canary, "alarms": step.alarms}
 
     def _looked(self, run: RunId | None) -> dict[str, Any]:
-        """What waits, the labels of the lessons, and what the run of the pass has spent beyond what is noted."""
+        """What waits, and what the run of the pass has spent beyond what is noted."""
         found: dict[str, Any] = {"waiting": len(Inbox(self.settings.store / "libraries", self.settings.store).items())}
-        libraries, name = LibraryStore(self.settings.store / "libraries"), self.settings.library_name
-        with suppress(StoreMissing), read_store(self.settings.store) as reader:
-            if run is not None:
+        if run is not None:
+            with read_store(self.settings.store) as reader:
                 found |= self._cost(reader, run)
-            if libraries.history(name).exists:
-                evidence = LibraryEvidence.of(reader, libraries, name).evidence
-                known = {f"{one.lesson[:12]} with {one.model}": one.label for one in evidence}
-                labels = {lesson: label for lesson, label in known.items() if label != "unknown"}
-                last = self.passes[-1].labels if self.passes else {}
-                changed = [lesson for lesson in {**last, **labels} if last.get(lesson) != labels.get(lesson)]
-                words = [f"{one}: {last.get(one, 'unknown')}, now {labels.get(one, 'unknown')}" for one in changed]
-                found |= {"labels": labels, "changed": tuple(words)}
         return found
 
     def _cost(self, reader: StoreReader, run: RunId) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from agentlearn import LearnSettings, LibraryStore, Recorder, library_of
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError, StoreLocked
 from agentlearn.learning.callbacks import Callbacks
-from agentlearn.learning.evidence import LibraryEvidence
+from agentlearn.learning.evidence import EvidenceLabel, LessonEvidence, LibraryEvidence
 from agentlearn.learning.report import LearnReport
 from agentlearn.live import Inbox, LiveLearning, LivePass, keep_learning
 from agentlearn.recorder.forgetting import forget
@@ -100,22 +99,28 @@ def test_a_lesson_on_trial_is_accepted_only_when_it_is_promoted(tmp_path: Path) 
     assert LESSON in [one.lesson for one in libraries.shown_lessons().values()]
 
 
-def test_a_label_that_has_changed_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    LibraryStore(tmp_path / "libraries").publish("support", library_of([LESSON]))
+def test_a_label_that_got_worse_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    libraries = LibraryStore(tmp_path / "libraries")
+    libraries.publish("support", library_of([LESSON]))
     record(tmp_path, 1)
+    library = libraries.load("support")
+    (lesson,) = library.experiences
 
-    def labels(*given: str) -> list[LivePass]:
-        found = [SimpleNamespace(lesson="a" * 32, model="desk", label=one) for one in given]
-        known = SimpleNamespace(evidence=found)
-        monkeypatch.setattr(LibraryEvidence, "of", lambda *_given: known)  # pyright: ignore[reportUnknownLambdaType]
-        return passes(tmp_path, Reflector(), 2)
+    def alarms(label: EvidenceLabel) -> list[str]:
+        known = LessonEvidence.model_construct(None, lesson=lesson.id, model="desk", label=label, withheld="")
+        found = LibraryEvidence("support", library, (known,))
+        monkeypatch.setattr(LibraryEvidence, "of", lambda *_given: found)  # pyright: ignore[reportUnknownLambdaType]
+        monkeypatch.setattr(LessonEvidence, "words", lambda *_given: label)  # pyright: ignore[reportUnknownLambdaType]
+        made = [one.alarms for one in passes(tmp_path, Reflector(), 2)]
+        assert made[1] == ()
+        return [one.sentence for one in made[0]]
 
-    changed = [one.changed for given in (["proven"], ["harmful"], ["unknown"]) for one in labels(*given)]
-    assert changed == [
-        ("aaaaaaaaaaaa with desk: unknown, now proven",), (),
-        ("aaaaaaaaaaaa with desk: proven, now harmful",), (),
-        ("aaaaaaaaaaaa with desk: harmful, now unknown",), (),
-    ]  # fmt: skip
+    said = f"lesson {lesson.id[:12]} of support was"
+    assert [alarms("proven"), alarms("harmful"), alarms("unknown")] == [
+        [],
+        [f"{said} proven and is harmful"],
+        [f"{said} harmful and is unknown"],
+    ]
 
 
 @pytest.mark.slow
