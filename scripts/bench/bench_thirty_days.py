@@ -150,15 +150,18 @@ class Desk:
     """Episodes in which the harmful canary is found with 90 % probability, said when it was started."""
 
     def decides(self, day: int) -> None:
-        """What the simulated person does: a canary for the newest version with a new lesson; a tenant's is approved."""
+        """What the simulated person does: a canary for the newest version with a new lesson; a tenant's is approved.
+
+        What is not new is put off.
+        """
         inbox = Inbox(self.home / "libraries", self.home, who="the person")
         history = inbox.libraries.history("support")
         for item in inbox.items():
             words = {lesson.lesson for lesson in item.lessons}
-            old = words <= self.allowed or item.version is None
+            old = words <= self.allowed
             if old or (self.tenant is None and history.exists and history.canary is not None):
                 if old:
-                    inbox.reject(item, "decided before")
+                    inbox.later(item)
                 continue
             self.events.append((day, "proposed", " ".join(sorted(words))))
             if self.tenant is not None or not history.exists:
@@ -209,6 +212,7 @@ def measure(chosen: argparse.Namespace) -> Found:
         with TemporaryDirectory() as folder:
             desks = thirty_days(Path(folder), seed, chosen.per_day)
             rows.append(Row(name=f"seed {seed}", figures=figures_of(desks)))
+            print(rows[-1], file=sys.stderr, flush=True)
             failures += [f"seed {seed}: {one}" for one in wrong_in(desks)]
             over += desks[0].promised is None or desks[0].exposures[REFUND] > desks[0].promised / 2
     targets = (
