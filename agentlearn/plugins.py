@@ -43,6 +43,7 @@ class _CommandGroup(NamedTuple):
 
 COMMANDS = {
     "learn": CommandEntry("agentlearn.cli.learn:learn", "Learn lessons from rollouts and measure them."),
+    "live": CommandEntry("agentlearn.cli.passes:live", "Learn from live traffic, again and again."),
     "train": CommandEntry("agentlearn.cli.train:train", "Train a local model's weights on rollouts (gradient GRPO)."),
     "solve": CommandEntry("agentlearn.cli.solve:solve", "Solve one problem and show each step."),
     "doctor": CommandEntry("agentlearn.cli.setup:doctor", "Check what works here, and print how to fix what does not."),
@@ -77,6 +78,9 @@ _LIBRARY = {
         "tag": "Give a version a name that never changes.",
         "pin": "Let the name of a library mean one version.",
         "unpin": "Let the name mean the newest version again.",
+    },
+    "canary": {
+        "canary": "Let a share of episodes read another version, and promote it or roll it back.",
     },
     "library_checks": {
         "audit": "Find what is wrong with lessons.",

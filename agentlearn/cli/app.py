@@ -98,6 +98,10 @@ def run(arguments: Sequence[str]) -> int:
     json = "--json" in arguments
     restart_output(arguments)
     try:
+        if any(one.partition("=")[0] == "--tenant" for one in arguments):
+            from agentlearn.cli.options import in_store_of_tenant  # here: it imports the settings
+
+            arguments = in_store_of_tenant(arguments)
         app = build(arguments)
         app.console = console(wrap=True)
         named = list(arguments)

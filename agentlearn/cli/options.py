@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -16,13 +16,17 @@ from agentlearn.config.environment import PREFIX, EnvironmentText, variable_of
 from agentlearn.config.options import OrNone
 from agentlearn.config.recipes import read_login
 from agentlearn.domain.chosen_settings import GivenSettings
+from agentlearn.errors import ConfigError
 from agentlearn.printing import print_line
 from agentlearn.text import nearest_name
 from agentlearn.types.value import Value
 
 StoreOption = Annotated[
     Path,
-    Parameter(help="Directory of the trajectory store and the libraries.", env_var="AGENTLEARN_STORE"),
+    Parameter(
+        help="Directory of the trajectory store and the libraries; with --tenant NAME, that tenant's own in it.",
+        env_var="AGENTLEARN_STORE",
+    ),
 ]
 JsonOption = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON object.")]
 YesOption = Annotated[bool, Parameter(negative="", show_default=False, help="Spend money without asking.")]
@@ -112,6 +116,28 @@ def setting_options(
         return collect
 
     return decorate
+
+
+def in_store_of_tenant(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `--tenant NAME`, which goes with every `--store`, turned into the tenant's store.
+
+    Raises ConfigError for a bad name, or one that is missing or given twice.
+    """
+    rest, given, words = list[str](), dict[str, list[str]]({"--tenant": [], "--store": []}), iter(arguments)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option not in given:
+            rest.append(word)
+            continue
+        given[option].append(value if equals else next(words, ""))
+    if not (tenants := given["--tenant"]):
+        return list(arguments)
+    if len(tenants) > 1:
+        raise ConfigError(f"--tenant is given twice, as {tenants[0]!r} and {tenants[1]!r}", code="bad_tenant")
+    from agentlearn.library.tenants import tenant_store  # here: most commands have no tenant
+
+    store = given["--store"][-1] if given["--store"] else None
+    return [*rest, "--store", str(tenant_store(store, tenants[0]))]
 
 
 def _note_misspelt_variables(options: Iterable[str]) -> None:

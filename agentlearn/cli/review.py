@@ -17,10 +17,10 @@ from agentlearn.cli.output import print_result
 from agentlearn.cli.sharing import proposal_lines
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import LibraryError
+from agentlearn.errors import LibraryError, StoreError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.codes import ACCEPTABLE
-from agentlearn.live import Inbox, Item, ReviewDecision, WaitingItems
+from agentlearn.live import Inbox, Item, LabelChange, ReviewDecision, WaitingItems
 from agentlearn.printing import ask_key, ask_line, is_a_terminal, print_line
 from agentlearn.store.database import DATABASE
 from agentlearn.text import block
@@ -235,21 +235,32 @@ def _lines(one: Item, waiting: WaitingItems, left: str = "") -> Iterator[str]:
 
 
 @contextmanager
-def notifying(command: str | None, store: Path) -> Generator[None]:
-    """Run a command of the user's when things begin to wait inside the block. A failure is said, and harms nothing.
+def notifying(command: str | None, store: Path) -> Generator[list[LabelChange]]:
+    """Run a command of the user's when things begin to wait inside the block, or for alarms that the block appends.
 
-    The command gets AGENTLEARN_WAITING, AGENTLEARN_WAITING_NEW, AGENTLEARN_WAITING_LIBRARY and AGENTLEARN_STORE in its
-    environment, and JSON on stdin.
+    A failure is said, and harms nothing. The command gets AGENTLEARN_WAITING, AGENTLEARN_WAITING_NEW,
+    AGENTLEARN_WAITING_LIBRARY and AGENTLEARN_STORE in its environment, and JSON on stdin.
     """
-    inbox = Inbox(store / "libraries", store)
-    before = {one.id for one in inbox.items()} if command else set[str]()
-    yield
-    items = inbox.items() if command else ()
-    new = [one for one in items if one.id not in before]
-    if not command or not new:
+
+    def waiting() -> tuple[Item, ...] | None:
+        try:
+            return Inbox(store / "libraries", store).items() if command else ()
+        except StoreError as error:  # such as: another process has the store
+            print_line(f"warning: --notify cannot see what waits: {error}", to_stderr=True)
+            return None
+
+    alarms, before = list[LabelChange](), waiting()
+    yield alarms
+    items = waiting()
+    if not command or before is None or items is None:
         return
-    libraries = sorted({one.library for one in new})
+    known = {one.id for one in before}
+    new = [one for one in items if one.id not in known]
+    if not (new or alarms):
+        return
+    libraries = sorted({one.library for one in (*new, *alarms)})
     sent: dict[str, Any] = {"waiting": len(items), "new": [one.model_dump(mode="json") for one in new]}
+    sent |= {"alarms": [one.model_dump(mode="json") for one in alarms]} if alarms else {}
     numbers = {"AGENTLEARN_WAITING": str(len(items)), "AGENTLEARN_WAITING_NEW": str(len(new))}
     named = {"AGENTLEARN_WAITING_LIBRARY": " ".join(libraries), "AGENTLEARN_STORE": str(store.absolute())}
     inherited = {name: text for name, text in os.environ.items() if name != "AGENTLEARN_NOTIFY"}  # it may call us

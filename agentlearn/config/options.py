@@ -94,7 +94,7 @@ class StoreOptions(OptionGroup):
     """Where results are kept, and whether traces are sent."""
 
     store: FolderPath = Field(default_factory=cast("Callable[[], FolderPath]", default_store))
-    """Directory of the trajectory store, the libraries and the reports."""
+    """Directory of the trajectory store, the libraries and the reports; with --tenant NAME, that tenant's own in it."""
     otel: bool = False
     """Send OpenTelemetry spans. Also on when OTEL_EXPORTER_OTLP_ENDPOINT is set; needs the otel extra."""
 

@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import accumulate, groupby
 from statistics import fmean, pvariance, variance
 from typing import Literal
 
@@ -99,7 +99,7 @@ class LessonBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class Trial:
     """A rollout or an episode with its mean reward."""
 
     masked: frozenset[ExperienceId]
@@ -110,7 +110,7 @@ class _Trial:
     family: str
 
     @classmethod
-    def of(cls, row: ExposedRow) -> "_Trial":
+    def of(cls, row: ExposedRow) -> "Trial":
         """Return a rollout as a trial."""
         offered = frozenset(row.experiences) if row.offered is None else frozenset(row.offered) & {*row.experiences}
         return cls(frozenset(row.masked), offered, row.reward, row.at, row.family)
@@ -135,7 +135,7 @@ def blocks_of(
             from_tasks[key].append(row)
     found = list[LessonBlock]()
     for members in from_tasks.values():
-        trials, task = [_Trial.of(row) for row in members], members[0].task
+        trials, task = [Trial.of(row) for row in members], members[0].task
         for lesson in sorted({lesson for trial in trials for lesson in trial.masked}):
             own = task in (learned_from or {}).get(lesson, _NOBODY)
             found += _compared(lesson, members[0].model, trials, task, own_task=own)
@@ -171,24 +171,32 @@ def _of_live(rows: Iterable[ExposedRow]) -> Iterator[LessonBlock]:
         for row in members:
             if row.reward is not None:
                 by_episode[row.episode or row.id].append(row)
-        episodes = list[_Trial]()
+        episodes = list[Trial]()
         for parts in by_episode.values():
-            trials = [_Trial.of(row) for row in parts]
+            trials = [Trial.of(row) for row in parts]
             if len({(one.masked, one.offered) for one in trials}) == 1:
                 reward, at = fmean(row.reward or 0.0 for row in parts), min(row.at for row in parts)
                 episodes.append(replace(trials[0], reward=reward, at=at))
         episodes.sort(key=lambda one: one.at)
         for lesson in sorted({lesson for one in episodes for lesson in one.masked}):
-            waiting = list[_Trial]()
-            for one in (one for one in episodes if lesson in one.offered):
-                waiting.append(one)
-                if len({lesson in one.masked for one in waiting}) == 2:
-                    yield from _compared(lesson, model, waiting, f"{_DAY}{day}")
-                    waiting = []
+            yield from neighbours(lesson, model, episodes, f"{_DAY}{day}")
+
+
+def neighbours(lesson: ExperienceId, model: str, episodes: Iterable[Trial], task: str = "") -> Iterator[LessonBlock]:
+    """Blocks of neighbouring episodes with and without a lesson, in the order of time in which the episodes are given.
+
+    A block ends as soon as it has both. What is measured need be no lesson: `Trial.masked` and `Trial.offered` name it.
+    """
+    waiting = list[Trial]()
+    for one in (one for one in episodes if lesson in one.offered):
+        waiting.append(one)
+        if len({lesson in one.masked for one in waiting}) == 2:
+            yield from _compared(lesson, model, waiting, task)
+            waiting = []
 
 
 def _compared(
-    lesson: ExperienceId, model: str, trials: Iterable[_Trial], task: str, *, own_task: bool = False
+    lesson: ExperienceId, model: str, trials: Iterable[Trial], task: str, *, own_task: bool = False
 ) -> Iterator[LessonBlock]:
     offered = [one for one in trials if lesson in one.offered]
     shown = [one.reward for one in offered if lesson not in one.masked]
@@ -222,6 +230,8 @@ _Z = 1.959964
 """Standard errors by which a bound must be on the side of the label: 5 % for two looks, at all blocks or the latest."""
 _FEWEST_UNITS = 5
 """Fewest tasks or families that can stand for others."""
+_CLEAR = 3.0
+"""Standard errors by which an effect must have been above 0 before its loss is looked for."""
 _MOST_FORECAST = 1_000_000
 _LEAST_VARIANCE = 1e-6
 
@@ -310,12 +320,15 @@ def judge(blocks: Iterable[LessonBlock], rules: EvidenceRules | None = None) -> 
     tested = [_tested(lesson, model, found, rules) for (lesson, model), found in sorted(by_lesson.items())]
     counted = [one for one in tested if one.known.blocks]
     chosen: dict[int, set[int]] = {}
-    halves, like_these, ps = set[int](), set[int](), dict[int, float]()
+    halves, fallen, like_these, ps = set[int](), set[int](), set[int](), dict[int, float]()
     for sign in (-1, 1):
         # A lesson whose latest blocks say the opposite, or whose bounds allow the opposite, takes no part in a label:
         # its e-value counts as 0, which is never more than it is, so that the bound on wrong labels stays as it is.
         sides = [one.sides[sign] if sign * one.known.points > 0 else _NOTHING for one in counted]
         labelled = {*e_bh([side.log_e if side.bounded else -math.inf for side in sides], rules.alpha)}
+        shown = sorted(labelled)
+        fallen |= {shown[place] for place in e_bh([sides[one].log_e_faded for one in shown], rules.alpha)}
+        labelled -= fallen
         halves |= {*e_bh([side.log_e_halves for side in sides], rules.alpha)}
         chosen[sign] = labelled
         if labelled:
@@ -330,7 +343,9 @@ def judge(blocks: Iterable[LessonBlock], rules: EvidenceRules | None = None) -> 
         label: EvidenceLabel = "harmful" if index in chosen[-1] else "proven" if index in chosen[1] else "unknown"
         scope: _Scope = "" if label == "unknown" else "tasks_like_these" if index in like_these else "these_tasks"
         withheld = ""
-        if label == "unknown" and index in halves:
+        if index in fallen:
+            withheld = "it had an effect, and the latest comparisons show less than half of it"
+        elif label == "unknown" and index in halves:
             withheld = (
                 f"{one.undecided_shown:,} of {one.shown + one.undecided_shown:,} rollouts with it and"
                 f" {one.undecided_hidden:,} of {one.hidden + one.undecided_hidden:,} without it are undecided, and"
@@ -367,24 +382,37 @@ class _Side:
     """Logarithm of the e-value, if undecided rollouts are right equally often with and without the lesson."""
     log_e_halves: float
     """The same with undecided rollouts as half right."""
+    log_e_faded: float
+    """Logarithm of the e-value against "the effect was never less than half of the largest mean that it had before".
+    Only clear means count, each with as many blocks without an effect as the window has, so that luck sets none."""
     bounded: bool
     """Whether the bounds of the effect leave the label, beyond chance."""
 
     @classmethod
     def of(cls, blocks: Sequence[LessonBlock], sign: int, rules: EvidenceRules) -> "_Side":
         """Return the evidence that the effect of these blocks has this sign."""
-        halves = EProcess().after(sign * one.effect for one in blocks).log_e
+        effects = [sign * one.effect for one in blocks]
+        halves = EProcess().after(effects).log_e
+        sums, squares = (accumulate(each, initial=0.0) for each in (effects, [one**2 for one in effects]))
+        means = (
+            total / (n + rules.window) if total > _CLEAR * math.sqrt(square) else 0.0
+            for n, (total, square) in enumerate(zip(sums, squares, strict=True))
+        )
+        halves_of_best = (most / 2 for most in accumulate(means, max))
+        faded = EProcess().after(
+            (half - one) / 1.5 if half > 0 else 0.0 for half, one in zip(halves_of_best, effects, strict=False)
+        )
         if not any(one.lost_shown or one.lost_hidden for one in blocks):
-            return cls(halves, halves, bounded=True)
+            return cls(halves, halves, faded.log_e, bounded=True)
         wrong, right = zip(*(one.alike() for one in blocks), strict=True)
         log_e = min(EProcess().after(sign * one for one in side).log_e for side in (wrong, right))
         least = [min(sign * bound for bound in one.bounds()) for one in blocks]
         parts = (least, least[-rules.window :])
         above = (fmean(part) > _Z * math.sqrt(pvariance(part) / len(part)) for part in parts)
-        return cls(log_e, halves, bounded=any(above))
+        return cls(log_e, halves, faded.log_e, bounded=any(above))
 
 
-_NOTHING = _Side(-math.inf, -math.inf, bounded=False)
+_NOTHING = _Side(-math.inf, -math.inf, -math.inf, bounded=False)
 
 
 def _tested(lesson: ExperienceId, model: str, found: Sequence[LessonBlock], rules: EvidenceRules) -> _Tested:

@@ -129,7 +129,7 @@ _NOT_MEASURED = (
 )
 
 
-def _held_out_tasks(rollouts: Mapping[TaskId, tuple[RolloutId, ...]], reader: StoreReader) -> list[Task]:
+def held_out_tasks(rollouts: Mapping[TaskId, tuple[RolloutId, ...]], reader: StoreReader) -> list[Task]:
     """Return the tasks to measure on: a quarter of those with a right answer, chosen by their ids. Raises ConfigError.
 
     rollouts: the groups, by task. The right answer is the task's own, or the one that a person wrote.
@@ -303,7 +303,7 @@ def stored_run(
         read = [read_source(domain, source, settings, split="test") for source in settings.test_data]
         held_out, notes = [task for one in read for task in one.tasks], tuple(one.note for one in read if one.note)
     elif settings.evaluate:
-        held_out = _held_out_tasks(stored.rollouts, reader) if recorded else domain.tasks("test", seed=settings.seed)
+        held_out = held_out_tasks(stored.rollouts, reader) if recorded else domain.tasks("test", seed=settings.seed)
     elif recorded:
         notes = (_NOT_MEASURED,)
     train = [reader.task(task) for task in stored.rollouts]

@@ -17,7 +17,8 @@ from pydantic_ai.tools import RunContext
 from agentlearn.errors import LibraryError
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
 from agentlearn.library.shown import Shown, hidden_in_episode, share_of, text_of
-from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
+from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing
+from agentlearn.library.tenants import open_tenant_source
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.rendering import BLOCK_NAME_RULE, Rendered, is_block_name
@@ -35,16 +36,19 @@ class Experiences(AbstractCapability[Any]):
     library: a `Library`; a reference to one: `NAME`, `NAME@VERSION`, a JSON file, or `none`; or a list of lessons.
     store: the directory that `agentlearn learn --store` wrote to, for references by name. Default: `AGENTLEARN_STORE`,
     else `.agentlearn` in the working directory.
+    tenant: show the lessons of the shared library, then those of the tenant's own library of that name.
     masked: lessons withheld from this agent.
     hide: the share of episodes that each lesson is hidden in, such as "1/5", to measure what each lesson does. Which
     lessons an episode is not shown depends only on the episode.
-    episode: with `hide`, the name of the conversation or job; the same name hides the same lessons. Default: each run
-    is an episode of its own.
+    episode: with `hide` or `canary`, the name of the conversation or job; the same name hides the same lessons and
+    reads the same version. Default: each run is an episode of its own.
     retrieval: how many lessons are shown of a library that is too large to show all, and by which embedder they are
     chosen for the prompt of the run; a `Retriever` to choose them with an embedder of your own.
     id: the name of these lessons in a run. Where an agent and a run have the same id, the run's lessons are shown. Give
     an id to show a second library together with the first; its labels then start with the id.
     follow: use a new version as soon as it is published, from the next run on. A run never changes its version.
+    canary: read the canary of the library, while it has one, in the share of episodes that `agentlearn library canary`
+    set. Which episodes do depends only on the library, the canary and the episode.
     missing: `empty` shows no lessons where the library does not exist yet, instead of raising an error.
     defer_loading: show only the description, until the model asks for the lessons.
 
@@ -59,12 +63,14 @@ class Experiences(AbstractCapability[Any]):
         library: GivenLibrary,
         *,
         store: Path | str | None = None,
+        tenant: str | None = None,
         masked: Sequence[ExperienceId] = (),
         hide: str | float | None = None,
         episode: str | None = None,
         retrieval: Retrieval | Retriever | None = None,
         id: str | None = None,  # noqa: A002  # the base class's name for it
         follow: bool = False,
+        canary: bool = False,
         missing: WhenMissing = "error",
         description: str | None = None,
         defer_loading: bool = False,
@@ -76,7 +82,9 @@ class Experiences(AbstractCapability[Any]):
         self.defer_loading = defer_loading
         self.hide, self.episode = share_of(hide), episode
         self._withheld = tuple(dict.fromkeys(masked))
-        self._source = open_source(library, store=store, follow=follow, missing=missing)
+        self._source = open_tenant_source(
+            library, tenant=tenant, store=store, follow=follow, missing=missing, canary=canary
+        )
         self._retriever = retrieval if isinstance(retrieval, Retriever) else Retriever(retrieval or Retrieval())
         self._choice: ChosenLessons | None = None
         self._rendered: tuple[Library, tuple[ExperienceId, ...], Rendered] | None = None
@@ -85,8 +93,8 @@ class Experiences(AbstractCapability[Any]):
 
     @property
     def library(self) -> Library:
-        """The library; of a followed one, its newest version."""
-        return self._source.current()
+        """The library that this episode reads; of a followed one, its newest version."""
+        return self._source.current(self.episode)
 
     @property
     def masked(self) -> tuple[ExperienceId, ...]:
@@ -128,14 +136,13 @@ class Experiences(AbstractCapability[Any]):
 
     def bound(self) -> Self:
         """Return these lessons in the version and the episode of now, which do not change any more."""
-        bound = self._fixed()
-        if self.hide and self.episode is None:
-            bound.episode = secrets.token_hex(16)
-        return bound
+        return self._fixed(own_episode=True)
 
-    def _fixed(self) -> Self:
+    def _fixed(self, *, own_episode: bool = False) -> Self:
         fixed = copy.copy(self)
-        vars(fixed)["_source"] = LibrarySource(self.library, self._source.name)
+        if own_episode and self.episode is None and (self.hide or self._source.canary):
+            fixed.episode = secrets.token_hex(16)
+        vars(fixed)["_source"] = LibrarySource(fixed.library, self._source.name)
         return fixed
 
     async def for_query(self, query: str, *, without: Collection[ExperienceId] = ()) -> Self:
@@ -230,6 +237,7 @@ class Experiences(AbstractCapability[Any]):
             type(self),
             self.id,
             self._source.follows,
+            self._source.canary,
             self._source.identity,
             *hidden,
             self._retriever.identity,
@@ -248,7 +256,8 @@ class Experiences(AbstractCapability[Any]):
         words += [f"{len(self.masked)} masked"] if self.masked else []
         words += [f"hides each in {self.hide:.0%} of episodes"] if self.hide else []
         words += [f"id={self.id!r}"] if self._block_name else []
-        return words + (["follow=True"] if self._source.follows else [])
+        words += ["follow=True"] if self._source.follows else []
+        return words + (["canary=True"] if self._source.canary else [])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._words())})"

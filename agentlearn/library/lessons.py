@@ -23,7 +23,8 @@ from typing import Any, NamedTuple, cast
 from agentlearn.errors import ConfigError, LibraryError, MissingExtra
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
 from agentlearn.library.shown import Shown, hidden_in_episode, share_of, text_of
-from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
+from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing
+from agentlearn.library.tenants import open_tenant_source
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
@@ -429,15 +430,15 @@ class Lessons:
     hide: float = 0.0
     """Share of episodes that each lesson is hidden in."""
     episode: str = ""
-    """The episode that decides which lessons `hide` leaves out."""
+    """The episode that decides which lessons `hide` leaves out, and whether the canary is read."""
     retriever: Retriever = field(default_factory=Retriever, repr=False)
     _blocks: list[_Block] = field(default_factory=list[_Block], repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def library(self) -> Library:
-        """The library; of a followed one, its newest version."""
-        return self.source.current()
+        """The library that this episode reads; of a followed one, its newest version."""
+        return self.source.current(self.episode)
 
     @property
     def advice(self) -> Advice:
@@ -541,26 +542,29 @@ def lessons(
     library: GivenLibrary,
     *,
     store: Path | str | None = None,
+    tenant: str | None = None,
     masked: Sequence[ExperienceId] = (),
     hide: str | float | None = None,
     episode: str = "",
     retrieval: Retrieval | Retriever | None = None,
     follow: bool = False,
+    canary: bool = False,
     missing: WhenMissing = "error",
 ) -> Lessons:
     """Return the lessons of a library, for any program: `lessons("math").text`, or `with lessons("math"): …`.
 
-    library, store, masked, hide, episode, retrieval, follow and missing mean what they mean for `Experiences`, but
-    `hide` needs an episode. A task is not known here: `lessons("math").for_query("…")` chooses from a library that is
-    too large to show all. Raises LibraryError when the library cannot be used, ConfigError for `hide` without an
-    episode.
+    library, store, tenant, masked, hide, episode, retrieval, follow, canary and missing mean what they mean for
+    `Experiences`, but `hide` and `canary` need an episode. A task is not known here: `lessons("math").for_query("…")`
+    chooses from a library that is too large to show all. Raises LibraryError when the library cannot be used,
+    ConfigError for `hide` or `canary` without an episode.
     """
     share = share_of(hide)
-    if share and not episode:
+    if (share or canary) and not episode:
+        said = f"hide is {hide!r}" if share else f"canary is {canary!r}"
         raise ConfigError(
-            f"hide is {hide!r}, but there is no episode; pass the name of the conversation or job as `episode`",
-            code="bad_hide",
+            f"{said}, but there is no episode; pass the name of the conversation or job as `episode`",
+            code="bad_hide" if share else "bad_canary",
         )
-    source = open_source(library, store=store, follow=follow, missing=missing)
+    source = open_tenant_source(library, tenant=tenant, store=store, follow=follow, missing=missing, canary=canary)
     retriever = retrieval if isinstance(retrieval, Retriever) else Retriever(retrieval or Retrieval())
     return Lessons(source, tuple(dict.fromkeys(masked)), share, episode, retriever)

@@ -98,7 +98,7 @@ def text_of(prompt: object) -> str:
 
 
 _MOST_HIDDEN = 0.5
-"""Largest share of an application's episodes that a lesson may be hidden in."""
+"""Largest share of an application's episodes that a lesson may be hidden in, or that may read a canary."""
 _HEX_DIGITS = 13
 
 
@@ -129,24 +129,34 @@ def hidden_in_episode(lessons: Iterable[ExperienceId], *, share: float, episode:
     The whole episode, and every repetition of it, gets the same answer.
     """
 
-    def place(lesson: ExperienceId) -> float:
-        """A number in 0..1 that looks random and depends on the episode and the lesson only."""
-        return int(content_hash("hide-episode", episode, lesson)[:_HEX_DIGITS], 16) / 16**_HEX_DIGITS
-
-    return tuple(lesson for lesson in sorted(set(lessons)) if place(lesson) < share)
+    return tuple(lesson for lesson in sorted(set(lessons)) if _place("hide-episode", episode, lesson) < share)
 
 
-def share_of(hide: str | float | None) -> float:
-    """The share of episodes that each lesson is hidden in, from "1/5" or 0.2; 0 for None. Raises ConfigError."""
-    if hide is None:
+def in_canary(library: str, version: LibraryVersion, episode: str, *, share: float) -> bool:
+    """Whether an episode reads the canary of a library, which happens with probability `share`, in 0..1.
+
+    The answer depends on nothing else, and not on which lessons are hidden. An episode that reads a canary goes on
+    reading it when the share grows.
+    """
+    return _place("canary", library, version, episode) < share
+
+
+def _place(*parts: str) -> float:
+    """A number in 0..1 that looks random and depends on the parts only."""
+    return int(content_hash(*parts)[:_HEX_DIGITS], 16) / 16**_HEX_DIGITS
+
+
+def share_of(given: str | float | None, option: str = "hide", of: str = "each lesson is hidden in") -> float:
+    """A share of episodes, 0 to 1/2, from "1/5" or 0.2; 0 for None. option, of: for the error. Raises ConfigError."""
+    if given is None:
         return 0.0
     try:
-        share = -1.0 if isinstance(hide, bool) else float(Fraction(hide))
+        share = -1.0 if isinstance(given, bool) else float(Fraction(given))
     except (ValueError, ZeroDivisionError, OverflowError, TypeError):
         share = -1.0
     if not 0 <= share <= _MOST_HIDDEN:
         raise ConfigError(
-            f"hide is {hide!r}; give the share of episodes that each lesson is hidden in, from 0 to 1/2, such as '1/5'",
-            code="bad_hide",
+            f"{option.lstrip('-')} is {given!r}; give the share of episodes that {of}, from 0 to 1/2, such as '1/5'",
+            code=f"bad_{option.lstrip('-')}",
         )
     return share

@@ -37,6 +37,7 @@ from agentlearn.library.history.change_log import (
 )
 from agentlearn.library.history.hand_edits import held_lessons
 from agentlearn.library.history.three_way import Ancestry, HeldLesson
+from agentlearn.library.shown import in_canary
 from agentlearn.text import nearest_name
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin
@@ -102,6 +103,22 @@ def things_waiting(libraries: Path) -> int:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class ServedVersions:
+    """What episodes read of a library: its current version, and a share of them a canary."""
+
+    library: Library
+    canary: Library | None = None
+    share: float = 0.0
+
+    def of(self, name: str | None, episode: str | None) -> Library:
+        """Return the version that an episode reads. Without an episode, it is the current version."""
+        if self.canary is None or not name or not episode:
+            return self.library
+        reads = in_canary(name, self.canary.version, episode, share=self.share)
+        return self.canary if reads else self.library
+
+
 class LibraryStore:
     """The published libraries in a directory. Publishing creates the directory."""
 
@@ -150,6 +167,22 @@ class LibraryStore:
         self._refuse_unknown(name)
         history = self.history(name)
         return history.load(wanted if at else None)
+
+    def served(self, name: str) -> ServedVersions:
+        """Return the current version of a library and its canary. Raises LibraryError for the current version only.
+
+        A canary that cannot be read is left out with a warning, so that it harms no application.
+        """
+        self._refuse_unknown(name)
+        history = self.history(name)
+        canary, current = history.canary, history.load()
+        if canary is None:
+            return ServedVersions(current)
+        try:
+            return ServedVersions(current, history.load(canary.version), canary.share)
+        except LibraryError as error:
+            _log.warning("canary.left_out name=%r code=%s reason=%s", name, error.code, error.message)
+            return ServedVersions(current)
 
     def read_file(self, file: Path) -> Library:
         """Return the library in a file. Raises LibraryError.
@@ -346,20 +379,23 @@ class LibrarySource:
 
     follows = False
     """Whether the library may change."""
+    canary = False
+    """Whether a share of episodes reads the canary of the library, while it has one."""
 
-    def __init__(self, library: Library, name: str | None = None) -> None:
-        self._library = library
+    def __init__(self, served: Library | ServedVersions, name: str | None = None, *, canary: bool = False) -> None:
+        self._served = ServedVersions(served) if isinstance(served, Library) else served
         self.name = name
         """The reference that was given; None for a `Library` or lessons in words."""
+        self.canary = canary
 
     @property
     def identity(self) -> object:
         """Equal for two sources that give the same library."""
-        return self._library.version
+        return self._served.library.version
 
-    def current(self) -> Library:
-        """The library to use now."""
-        return self._library
+    def current(self, episode: str | None = None) -> Library:
+        """The library to use now, in an episode."""
+        return self._served.of(self.name, episode)
 
 
 _Mark = tuple[int, ...] | None
@@ -370,7 +406,7 @@ _Mark = tuple[int, ...] | None
 class _Held:
     """The last library that could be read, and what happened since."""
 
-    library: Library
+    served: ServedVersions
     mark: _Mark
     """State of the watched file when the library was read."""
     refused: _Mark = ()
@@ -386,8 +422,10 @@ class _FollowedLibrary(LibrarySource):
 
     follows = True
 
-    def __init__(self, name: str, watched: Path, load: Callable[[], Library], *, missing: WhenMissing) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, watched: Path, load: Callable[[], ServedVersions], *, missing: WhenMissing, canary: bool
+    ) -> None:
+        self.name, self.canary = name, canary
         self.watched = watched
         self._load = load
         self._lock = threading.Lock()
@@ -397,7 +435,7 @@ class _FollowedLibrary(LibrarySource):
         except LibraryError as error:
             if missing == "error":
                 raise
-            self._held = _Held(EMPTY_LIBRARY, None)
+            self._held = _Held(ServedVersions(EMPTY_LIBRARY), None)
             if mark is not None:
                 self._refuse(mark, error)
 
@@ -406,23 +444,23 @@ class _FollowedLibrary(LibrarySource):
         """The watched file."""
         return str(self.watched)
 
-    def current(self) -> Library:
-        """The newest published version that can be read."""
+    def current(self, episode: str | None = None) -> Library:
+        """The newest published version that can be read, or the canary where the episode reads that."""
         held = self._held
         if self._mark_of(self.watched) == held.mark:
-            return held.library
+            return held.served.of(self.name, episode)
         with self._lock:
-            return self._read()
+            return self._read().of(self.name, episode)
 
-    def _read(self) -> Library:
+    def _read(self) -> ServedVersions:
         mark, held = self._mark_of(self.watched), self._held
         if mark == held.mark or (mark == held.refused and time.monotonic() < held.retry_at):
-            return held.library
+            return held.served
         try:
             self._held = _Held(self._load(), mark)
         except LibraryError as error:
             self._refuse(mark, error)
-        return self._held.library
+        return self._held.served
 
     @staticmethod
     def _mark_of(file: Path) -> _Mark:
@@ -439,11 +477,11 @@ class _FollowedLibrary(LibrarySource):
             _log.warning(
                 "library.kept name=%r version=%r code=%s reason=%s",
                 self.name,
-                held.library.version[:8],
+                held.served.library.version[:8],
                 error.code,
                 error.message,
             )
-        self._held = _Held(held.library, held.mark, mark, time.monotonic() + RETRY_S)
+        self._held = _Held(held.served, held.mark, mark, time.monotonic() + RETRY_S)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
@@ -453,14 +491,28 @@ class _FollowedLibrary(LibrarySource):
 
 
 def open_source(
-    given: GivenLibrary, *, store: Path | str | None = None, follow: bool = False, missing: WhenMissing = "error"
+    given: GivenLibrary,
+    *,
+    store: Path | str | None = None,
+    follow: bool = False,
+    missing: WhenMissing = "error",
+    canary: bool = False,
 ) -> LibrarySource:
     """Return the source of what an application gave. Raises LibraryError.
 
     store: the directory that `agentlearn learn --store` wrote to; None: `AGENTLEARN_STORE`, else `.agentlearn`. It is
     made absolute here. follow: read the library again when a new version is published. missing: what to do where the
-    library does not exist; an unknown version of a library that exists is always an error.
+    library does not exist; an unknown version of a library that exists is always an error. canary: let a share of
+    episodes read the library's canary, while it has one; the history of the library says which share.
     """
+    if not isinstance(canary, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - programs without types
+        raise LibraryError(
+            f"canary is {canary!r}; the share is a part of the library, so that all processes agree: agentlearn library"
+            " canary NAME@VERSION --share 1/10, and canary=True here",
+            code="bad_canary",
+        )
+    if canary and not (isinstance(given, str) and is_library_name(given)):
+        raise LibraryError(f"canary=True needs the name of a library, not {given!r:.80}", code="bad_canary")
     if missing not in get_args(WhenMissing):
         raise LibraryError(f"missing is {missing!r}; use 'error' or 'empty'", code="bad_missing")
     match given:
@@ -471,7 +523,8 @@ def open_source(
                 from agentlearn.config.environment import default_store  # here: applications need no settings
 
                 store = default_store()
-            return _stored(given, LibraryStore(Path(store).absolute() / "libraries"), follow=follow, missing=missing)
+            libraries = LibraryStore(Path(store).absolute() / "libraries")
+            return _stored(given, libraries, follow=follow, missing=missing, canary=canary)
         case list() | tuple():
             library, because = Library.of(given), "lessons in words never change"
         case _:
@@ -482,7 +535,7 @@ def open_source(
 
 
 def _stored(
-    given: str | PathLike[str], libraries: LibraryStore, *, follow: bool, missing: WhenMissing
+    given: str | PathLike[str], libraries: LibraryStore, *, follow: bool, missing: WhenMissing, canary: bool
 ) -> LibrarySource:
     """The source of a library in a file, or in a store by its reference."""
     is_file = not isinstance(given, str) or given.endswith(".json") or "/" in given
@@ -495,26 +548,35 @@ def _stored(
         name, load = str(given), partial(libraries.load, str(given))
         moves = name != NO_LIBRARY and (follow or "@" not in name)
         watched = libraries.watched(name) if moves else None
+        if canary and watched is not None:
+            watched = watched.with_name(LOG_FILE)  # a canary changes no HEAD
+    served = partial(libraries.served, name) if canary else partial(_alone, load)
     if follow and watched is not None:
-        return _FollowedLibrary(name, watched, load, missing=missing)
+        return _FollowedLibrary(name, watched, served, missing=missing, canary=canary)
     try:
-        library = load()
+        library = served()
     except LibraryError as error:
         absent = not watched.exists() if is_file and watched else error.code == "unknown_library"
         if missing == "error" or not absent:
             raise
-        library = EMPTY_LIBRARY
-    return _fixed(library, name, f"{given!r} always means the same lessons", follow=follow)
+        library = ServedVersions(EMPTY_LIBRARY)
+    return _fixed(library, name, f"{given!r} always means the same lessons", follow=follow, canary=canary)
 
 
-def _fixed(library: Library, name: str | None, because: str, *, follow: bool) -> LibrarySource:
+def _alone(load: Callable[[], Library]) -> ServedVersions:
+    return ServedVersions(load())
+
+
+def _fixed(
+    library: Library | ServedVersions, name: str | None, because: str, *, follow: bool, canary: bool = False
+) -> LibrarySource:
     if follow:
         raise LibraryError(
             f"follow=True needs a library that is published under a name, and {because}; give the name, or leave"
             " follow out",
             code="cannot_follow",
         )
-    return LibrarySource(library, name)
+    return LibrarySource(library, name, canary=canary)
 
 
 def library_from(given: GivenLibrary | None, libraries: LibraryStore) -> Library:

@@ -166,14 +166,19 @@ def _files(directory: Path, receipt: ErasureReceipt, *, lessons: bool) -> tuple[
     """Files that hold what is erased and are removed; and those that somebody changed or moved."""
     ids = {one.encode() for one in (*receipt.runs, *receipt.rollouts, *receipt.tasks)}
     reports = ((page, page.name.encode() + page.read_bytes()) for page in (directory / "reports").glob("*.html"))
-    pages = [page for page, text in reports if not ids.isdisjoint(re.findall(rb"[0-9a-z]{26,32}", text))]
+    pages = [page for page, text in reports if not ids.isdisjoint(_ids_in(text))]
+    begun = [file for file in directory.glob("live/*/under_way.json") if not ids.isdisjoint(_ids_in(file.read_bytes()))]
     copies = [one for pattern in ("*.damaged-*", "*.draft", "spill", SNAPSHOTS) for one in directory.glob(pattern)]
     vectors = [*directory.glob(f"{EMBEDDINGS_FILE}*")] if lessons else []
     written = Outputs(directory).holding(receipt.runs)
     return (
         [
-            *(one.relative_to(directory) for one in (*pages, *copies, *vectors)),
+            *(one.relative_to(directory) for one in (*pages, *begun, *copies, *vectors)),
             *(file for file, same in written.items() if same),
         ],
         [file for file, same in written.items() if not same],
     )
+
+
+def _ids_in(text: bytes) -> list[bytes]:
+    return re.findall(rb"[0-9a-z]{26,32}", text)

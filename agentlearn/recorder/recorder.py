@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Self
 
 from agentlearn.errors import AgentlearnError, ConfigError, StoreDamaged, StoreError
 from agentlearn.installed import version
+from agentlearn.library.tenants import tenant_store
 from agentlearn.recorder.captured import ShownLibrary, captured, clean, given_of, shown_of, task_of, without_task
 from agentlearn.recorder.personal_data import PersonalData, PersonalDataMode
 from agentlearn.secret_values import know_environment
@@ -238,7 +239,6 @@ UNKNOWN_MODEL = "unknown"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _ID = re.compile(r"[0-9a-f]{32}")
-_STORE = Path(".agentlearn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +266,7 @@ class Recorder:
 
     name: name of the tasks; `agentlearn learn NAME --from-store` learns from them.
     store: directory of the store; default: AGENTLEARN_STORE, else `.agentlearn`. It is made with the first record.
+    tenant: record into the tenant's own store, `tenants/NAME` in the store; nothing of it reaches another one.
     personal_data: what happens to e-mail addresses, phone numbers, payment cards, IBANs and keys in all texts. `off`:
         they are stored; `tag`: they are stored and counted with the record; `redact`: a placeholder such as `[email 1]`
         is stored in their place, the same one for the same value in one record.
@@ -281,6 +282,7 @@ class Recorder:
         name: str,
         store: Path | str | None = None,
         *,
+        tenant: str | None = None,
         personal_data: PersonalDataMode = "off",
         personal_patterns: Mapping[str, str] | None = None,
     ) -> None:
@@ -292,7 +294,7 @@ class Recorder:
         know_environment(os.environ)
         self._personal = PersonalData(personal_data, personal_patterns)
         self.name = name
-        self.store = Path(store or os.environ.get("AGENTLEARN_STORE") or _STORE)
+        self.store = tenant_store(store or None, tenant)
         self._writer = _JournalWriter(self.store.absolute())
         self._session: _Session | None = None
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         ProposalRow,
         RunRow,
         Selection,
+        ServedEpisode,
         StageTotals,
         TrajectoryRow,
     )
@@ -38,6 +39,7 @@ __all__ = [
     "ProposalRow",
     "RunRow",
     "Selection",
+    "ServedEpisode",
     "StageTotals",
     "Store",
     "StoreReader",

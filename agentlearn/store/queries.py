@@ -230,6 +230,19 @@ class Query(StrEnum):
         ORDER BY t.started_at, t.id
     """
 
+    # Episodes of live traffic that began since $2 (microseconds since 1970) and had the same model and the same one of
+    # the versions $1 throughout.
+    SERVED_EPISODES = f"""
+        SELECT l.name AS run_name, any_value(l.episode) AS episode, any_value(t.model) AS model,
+               any_value(t.library_version) AS library, avg(t.reward) AS reward, epoch_us(min(t.started_at)) AS at
+        FROM ({COUNTED}) t JOIN live l ON l.rollout = t.id
+        WHERE t.phase = '{LIVE}'
+        GROUP BY l.name, coalesce(nullif(l.episode, ''), t.id)
+        HAVING epoch_us(min(t.started_at)) >= $2 AND count(DISTINCT (t.library_version, t.model)) = 1
+          AND list_contains($1::VARCHAR[], any_value(t.library_version))
+        ORDER BY min(t.started_at), min(t.id)
+    """
+
     # Recorded rollouts of a recorder with a verdict, and the answers that persons wrote for them; the latest
     # first. The treatment of such an answer is that of the rollout that it corrects. Of a rollout that was recorded
     # after each of its calls, the longest recording counts.
@@ -498,6 +511,22 @@ class ExposedRow:
     """All lessons that the version shows."""
     family: str
     """Domain and family of the task; empty when it has no family."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedEpisode:
+    """An episode of live traffic in which every rollout was shown the same version, by the same model."""
+
+    run_name: str
+    """Name of the recorder."""
+    episode: str
+    """Empty: one rollout that was recorded without an episode."""
+    model: str
+    library: LibraryVersion
+    reward: float | None
+    """Mean reward of the rollouts that have one; None without any."""
+    at: int
+    """When its first rollout began: microseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)

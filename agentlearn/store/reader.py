@@ -50,6 +50,7 @@ from agentlearn.store.queries import (
     SelectedRow,
     SelectedText,
     Selection,
+    ServedEpisode,
     StageTotals,
     TrajectoryRow,
     VersionMade,
@@ -366,6 +367,13 @@ class StoreReader:
                 one["experiences"] = one["experiences"] or list(known.get(one["library"], ()))
                 found.setdefault(one["id"], ExposedRow(**one))
         return sorted(found.values(), key=lambda row: (row.at, row.id))
+
+    def served_episodes(self, versions: Sequence[LibraryVersion], since: int) -> list[ServedEpisode]:
+        """The episodes that began since then and had one of these versions throughout, in order of time.
+
+        since: microseconds since 1970.
+        """
+        return [ServedEpisode(**one) for one in self._query(Query.SERVED_EPISODES, list(versions), since)]
 
     def tasks_behind(self, experience: ExperienceId) -> frozenset[TaskId]:
         """The tasks of the rollouts that a lesson was learned from."""

@@ -55,7 +55,7 @@ async def keep_learning() -> None:
     """Learn each time enough feedback has come in, in a thread of its own, so that no request waits.
 
     A service that is busy all the time leaves such a thread little to do. There, let another process learn:
-    `agentlearn learn support --from-store --model ...`.
+    `agentlearn live support --every 1h --model ...`.
     """
     while True:
         for _ in range(LEARN_AFTER):

@@ -10,8 +10,10 @@ from typing import Any
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate.similarity import refusal_key
+from agentlearn.library.history.canary import Canary, canaries
 from agentlearn.library.history.change_log import (
     MAIN,
+    STILL,
     ApproveLesson,
     Change,
     ChangeKind,
@@ -419,6 +421,64 @@ class History:
                 )
             return self._append(writer, "unpin", state.branches[MAIN], MAIN, **signed)
 
+    @property
+    def canary(self) -> Canary | None:
+        """The canary that runs; None when none does."""
+        return next((one for one in canaries(self.changes)[-1:] if one.ended is None), None)
+
+    def start_canary(self, library: Library, *, share: float, margin: float, **signed: Any) -> Change:
+        """Let a share of episodes read this version, or change the share of the canary that runs.
+
+        A version that waits for a person can be given too: `who` has then decided that a share of episodes reads it.
+        share: above 0 and at most 1/2. margin: in reward, 0 to 1; it stays as long as the canary runs. Raises
+        LibraryError while another version is the canary, where the name is pinned, and for the current version.
+        """
+        with self._writing() as writer:
+            running = next((one for one in canaries(writer.logged.changes)[-1:] if one.ended is None), None)
+            state, version, refusal = writer.state, library.version, ""
+            if state.current is None:
+                self._refuse_unknown()
+            elif state.pinned is not None:
+                refusal = f"is pinned; agentlearn library unpin {self.name} ends that, then start the canary"
+            elif state.current == version:
+                refusal = f"means version {version[:12]!r} already; a canary is another version"
+            elif running is not None and running.version != version:
+                refusal = (
+                    f"has the canary {running.version[:12]!r} since {running.since:%Y-%m-%d %H:%M}; end it first:"
+                    f" agentlearn library canary {self.name} --stop"
+                )
+            elif running is not None and running.margin != margin:
+                refusal = f"has this canary with the margin {running.margin:g}, which stays as long as the canary runs"
+            elif running is not None and running.share == share:
+                refusal = f"has this canary with the share {share:g} already"
+            if refusal:
+                raise LibraryError(f"library {self.name!r} {refusal}", code="canary_refused")
+            if version not in self.versions():
+                self.refuse_lone_approval()
+            self._files.save(library)
+            return self._append(writer, "canary", version, MAIN, share=share, margin=margin, **signed)
+
+    def end_canary(
+        self, canary: Canary | None = None, *, promote: bool = False, figures: Mapping[str, float] = {}, **signed: Any
+    ) -> Change:
+        """End the canary that runs. promote: make its version the current one, in the same change.
+
+        canary: the one that was decided on; None: any. figures: what a decision by rule rests on. Raises LibraryError,
+        code `no_canary`, where no canary runs or another one than that.
+        """
+        with self._writing() as writer:
+            running = next((one for one in canaries(writer.logged.changes)[-1:] if one.ended is None), None)
+            if running is None or (canary is not None and running.started != canary.started):
+                raise LibraryError(
+                    f"library {self.name!r} has {'no' if running is None else 'another'} canary now;"
+                    f" agentlearn library canary {self.name} shows it",
+                    code="no_canary",
+                )
+            self._files.load(running.version)
+            decided = {"decided": running.version} if promote else {}
+            kind: ChangeKind = "promote" if promote else "end_canary"
+            return self._append(writer, kind, running.version, MAIN, figures=dict(figures), **decided, **signed)
+
     def _edit(
         self,
         kind: ChangeKind,
@@ -477,7 +537,7 @@ class History:
             kind=kind,
             version=version,
             branch=branch,
-            before=state.branches.get(branch) if kind not in {"pin", "unpin", "tag"} else state.current,
+            before=state.current if kind in STILL else state.branches.get(branch),
             who=storable(account_name() if who is None else who),
             note=storable(note),
             at=at or datetime.now(UTC),

@@ -52,8 +52,13 @@ ChangeKind = Literal[
     "unpin",
     "tag",
     "branch",
+    "canary",
+    "end_canary",
+    "promote",
 ]
-"""What a change did. `pin`, `unpin`, `tag` and `branch` change names only; every other kind moves a branch."""
+"""What a change did. `pin`, `unpin`, `tag`, `canary` and `end_canary` move no branch; every other kind does."""
+STILL = frozenset[str]({"pin", "unpin", "tag", "canary", "end_canary"})
+"""Kinds that move no branch."""
 
 
 class ParkLesson(Value):
@@ -121,6 +126,12 @@ class Change(Value):
     """Codes of rules that the person set aside."""
     decided: str = Field(default="", exclude_if=lambda decided: not decided)
     """What of a run waited and was approved with it: the id of a proposal, or a version."""
+    share: float | None = Field(default=None, exclude_if=lambda share: share is None)
+    """For `canary`: the share of episodes that read the version, above 0 and at most 1/2."""
+    margin: float | None = Field(default=None, exclude_if=lambda margin: margin is None)
+    """For `canary`: by how much the mean reward may be lower, at most, for the version to be promoted."""
+    figures: dict[str, float] = Field(default_factory=dict[str, float], exclude_if=lambda figures: not figures)
+    """What a decision by rule rests on; empty where a person decided."""
     who: str = ""
     """Name of the person's account; empty for a program."""
     note: str = ""
@@ -131,13 +142,13 @@ class Change(Value):
 
     @property
     def makes(self) -> bool:
-        """Whether it may bring lessons that no library showed before."""
-        return self.kind not in {"pin", "unpin", "tag", "branch", "rollback"}
+        """Whether it may bring lessons that no library showed before. A canary is on trial: no run may publish it."""
+        return self.kind not in {"pin", "unpin", "tag", "branch", "rollback", "canary", "end_canary"}
 
     @property
     def moves(self) -> bool:
         """Whether it makes a version the current one of a branch."""
-        return self.kind not in {"pin", "unpin", "tag"}
+        return self.kind not in STILL
 
     @classmethod
     def parse(cls, line: bytes, number: int, previous: str, source: str) -> "Change":
@@ -216,6 +227,8 @@ class LibraryState:
                 return replace(self, pinned=None)
             case "tag":
                 return replace(self, tags={**self.tags, change.label: change.version})
+            case "canary" | "end_canary":
+                return self
             case _:
                 return replace(self, branches={**self.branches, change.branch: change.version})
 

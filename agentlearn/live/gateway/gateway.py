@@ -18,9 +18,10 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 
 from agentlearn.errors import AgentlearnError
 from agentlearn.library.history.change_log import is_library_name
-from agentlearn.library.lessons import Advice, Lessons, lessons
+from agentlearn.library.lessons import Advice, Lessons
 from agentlearn.library.shown import share_of
 from agentlearn.library.store import LibraryStore, things_waiting
+from agentlearn.library.tenants import open_tenant_source, tenant_store
 from agentlearn.live.gateway.admission import (
     Admission,
     AsgiScope,
@@ -132,14 +133,22 @@ class Gateway:
 
     def _made(self, name: str) -> _Tenant:
         """What belongs to a tenant. Raises LibraryError for a library that cannot be used."""
-        settings = self.settings
-        store = settings.store / "tenants" / name if name else settings.store
+        settings, tenant = self.settings, name or None
+        store = tenant_store(settings.store, tenant)
         recorder = Recorder(settings.name, store, personal_data=settings.personal_data) if settings.name else None
-        held = LibraryStore(store / "libraries")
-        known = {
-            one: lessons(one, store=store, follow=one != "none" and held.watched(one) is not None, missing="empty")
-            for one in dict.fromkeys((*settings.libraries, "none"))
-        }
+        known: dict[str, Lessons] = {}
+        for one in dict.fromkeys((*settings.libraries, "none")):
+            plain = one != "none" and is_library_name(one)
+            follow = plain or (one != "none" and LibraryStore(store / "libraries").watched(one) is not None)
+            source = open_tenant_source(
+                one,
+                tenant=tenant if plain else None,
+                store=settings.store if plain else store,
+                follow=follow,
+                missing="empty",
+                canary=plain and tenant is None,
+            )
+            known[one] = Lessons(source)
         conversations = recorder and Conversations(lambda before: recorder.reserve(continuing=before))
         return _Tenant(name, store, recorder, conversations, known)
 
@@ -234,9 +243,10 @@ class Gateway:
                 body.get("safety_identifier") or body.get("user") or said or ""
             )
         try:
-            source, hide = tenant.lessons[library], self.settings.hide
-            if hide and call.turn is not None:
-                source = Lessons(source.source, (), share_of(hide), call.turn.episode, source.retriever)
+            source = tenant.lessons[library]
+            if call.turn is not None:
+                hide = share_of(self.settings.hide)
+                source = Lessons(source.source, (), hide, call.turn.episode, source.retriever)
 
             def choose(query: str) -> Advice:
                 call.advice = source.for_query(query)

@@ -1,0 +1,111 @@
+"""Tenants: each has a store of its own below the shared one, and its agents are shown the shared lessons too.
+
+STORE/tenants/NAME is a whole store: records, libraries, what waits, reports. Nothing of a tenant lies elsewhere. The
+shared library of the same name is only read: a tenant's runs, edits and erasures change the tenant's own store.
+"""
+
+import re
+from pathlib import Path
+
+from agentlearn.errors import ConfigError, LibraryError
+from agentlearn.files import own
+from agentlearn.library.history.change_log import is_library_name
+from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
+from agentlearn.types.experience import Library
+
+_FOLDER = "tenants"
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
+
+
+def tenant_store(store: Path | str | None, tenant: str | None) -> Path:
+    """Return the store of a tenant of a store, which need not exist; without a tenant, the store itself.
+
+    store: None: AGENTLEARN_STORE, else `.agentlearn`. Raises ConfigError for a name that could mean another folder, and
+    where a link stands in the place of the tenant's folder.
+    """
+    if store is None:
+        from agentlearn.config.environment import default_store  # here: applications need no settings
+
+        store = default_store()
+    if tenant is None:
+        return Path(store)
+    if not _NAME.fullmatch(tenant):
+        raise ConfigError(
+            f"{tenant!r} is not a valid name for a tenant; use 1 to 64 lower-case letters, digits, '.', '_' and '-',"
+            " with a letter or a digit at both ends",
+            code="bad_tenant",
+        )
+    if Path(store).absolute().parent.name == _FOLDER:
+        raise ConfigError(f"the store {str(store)!r} is a tenant's already; give the shared store", code="bad_tenant")
+    try:
+        return own(Path(store) / _FOLDER / tenant, Path(store))
+    except OSError as error:
+        raise ConfigError(f"the store of tenant {tenant!r} cannot be used: {error}", code="bad_tenant") from error
+
+
+class _TenantSource(LibrarySource):
+    """The lessons of a shared library, then those that a tenant's library of the same name adds."""
+
+    def __init__(self, shared: LibrarySource, of_tenant: LibrarySource) -> None:
+        super().__init__(of_tenant.current(), of_tenant.name)
+        self.shared, self.of_tenant, self.follows = shared, of_tenant, of_tenant.follows
+        self._made: tuple[Library, Library, Library] | None = None
+
+    @property
+    def identity(self) -> object:
+        return self.shared.identity, self.of_tenant.identity
+
+    def current(self, episode: str | None = None) -> Library:
+        shared, added, made = self.shared.current(), self.of_tenant.current(), self._made
+        if made is None or made[0] is not shared or made[1] is not added:
+            self._made = made = (shared, added, _joined(shared, added))
+        return made[2]
+
+
+def _joined(shared: Library, added: Library) -> Library:
+    """One library of both. A lesson of the tenant in the words of a shared one, or with its id, is left out."""
+    words = {one.lesson.casefold() for one in shared.experiences}
+    own_lessons = [
+        one for one in added.experiences if one.id not in shared.by_id and one.lesson.casefold() not in words
+    ]
+    if not own_lessons:
+        return shared
+    experiences = (*shared.experiences, *own_lessons)
+    return Library(parent=added.version, joined=shared.version, experiences=experiences) if len(shared) else added
+
+
+def open_tenant_source(
+    given: GivenLibrary,
+    *,
+    tenant: str | None,
+    store: Path | str | None,
+    follow: bool,
+    missing: WhenMissing,
+    canary: bool,
+) -> LibrarySource:
+    """Return the source of what an application gave, for a tenant. Raises LibraryError and ConfigError.
+
+    tenant: None: as `open_source`. Both libraries may be missing, and it is an error, by `missing`, if both are.
+    """
+    if tenant is None:
+        return open_source(given, store=store, follow=follow, missing=missing, canary=canary)
+    if not isinstance(given, str) or not is_library_name(given):
+        raise LibraryError(
+            f"tenant={tenant!r} needs the name of a library, which both stores may have, not {given!r:.80}",
+            code="bad_tenant",
+        )
+    if canary:
+        raise LibraryError(
+            f"canary=True cannot be used with tenant={tenant!r}, whose lessons stand with shared ones; leave one out",
+            code="bad_canary",
+        )
+    places, found = (tenant_store(store, None), tenant_store(store, tenant)), list[LibrarySource]()
+    for number, place in enumerate(places):
+        try:
+            found.append(open_source(given, store=place, follow=follow, missing="error"))
+        except LibraryError as error:
+            both = number and not len(found[0].current())
+            if error.code != "unknown_library" or (both and missing == "error"):
+                raise
+            found.append(open_source(given, store=place, follow=follow, missing="empty"))
+    return _TenantSource(*found)

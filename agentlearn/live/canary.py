@@ -1,0 +1,406 @@
+"""Canaries: a share of episodes reads another version, and a rule says when it is promoted or rolled back.
+
+Episodes that were drawn at the same time are compared by the feedback that they got, in the blocks of `evidence`. Two
+e-processes bet on the blocks: that the canary is worse, and that it is not worse by more than its margin. The decision
+may be asked for at any time. One budget serves the whole life of a library: of the canaries that the rule rolls back,
+at most a share `alpha` is not worse, on average; of those that it promotes, at most `alpha` are worse by the margin.
+The t-th canary of a library has 1 / t (t + 1) of the budget, times one more than the decisions of its kind before.
+Source: Xu and Ramdas, arXiv:2311.06412 (e-LOND).
+
+Feedback may come late. Episodes without any are left out, as in `evidence`; if a canary changes how often feedback is
+given, it is not promoted by rule.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+from agentlearn.errors import LibraryError, StoreMissing
+from agentlearn.learning.evidence import LessonBlock, LessonEvidence, LibraryEvidence, Trial, neighbours
+from agentlearn.library import LibraryStore
+from agentlearn.library.history.canary import Canary, canaries
+from agentlearn.library.history.change_log import Change
+from agentlearn.library.shown import in_canary
+from agentlearn.live.drift import LabelChange, label_changes
+from agentlearn.stats import EProcess, anytime, log_threshold
+from agentlearn.store import ServedEpisode, StoreReader, read_store
+from agentlearn.types.ids import ExperienceId, LibraryVersion, derive_seed
+from agentlearn.types.value import Value
+
+ALPHA = 0.1
+"""Share of wrong decisions of each kind, on average, at most."""
+DEFAULT_MARGIN = 0.02
+_WINDOW = 200
+"""Latest blocks whose mean must agree with a decision, so that old evidence does not hide a change."""
+_ID = 12
+
+CanaryOutcome = Literal["none", "collect", "promote", "roll_back"]
+"""none: no canary runs. collect: nothing is decided yet. promote, roll_back: decided and done."""
+
+
+class CanaryDecision(Value):
+    """What the rule says about the canary of a library, and the figures that it rests on."""
+
+    library: str
+    outcome: CanaryOutcome
+    sentence: str
+    version: LibraryVersion | None = None
+    """The canary; None without one."""
+    baseline: LibraryVersion | None = None
+    """The version that it is compared with."""
+    share: float = 0.0
+    """The share of episodes that read the canary."""
+    margin: float = 0.0
+    since: datetime | None = None
+    who: str = ""
+    """Who started it."""
+    episodes: int = 0
+    """Episodes with feedback that read the canary."""
+    episodes_baseline: int = 0
+    """Episodes with feedback that read the baseline meanwhile."""
+    without_feedback: int = 0
+    """Episodes without feedback that read the canary."""
+    without_feedback_baseline: int = 0
+    blocks: int = 0
+    """Comparisons of neighbouring episodes."""
+    points: float = 0.0
+    """Mean reward with the canary minus mean reward with the baseline, in points (hundredths of the reward)."""
+    low: float = -100.0
+    """Lower bound of the 95 % interval, in points. It may be read at any time."""
+    high: float = 100.0
+    log_e_worse: float = 0.0
+    """Logarithm of the e-value against "it was never worse"."""
+    log_e_no_worse: float = 0.0
+    """Logarithm of the e-value against "it was always worse by the margin or more"."""
+    needed_worse: float = 0.0
+    """Value of `log_e_worse` at which it is rolled back."""
+    needed_no_worse: float = 0.0
+    """Value of `log_e_no_worse` at which it is promoted."""
+    harmful: tuple[ExperienceId, ...] = ()
+    """Lessons that only the canary shows and that the evidence calls harmful."""
+    withheld: str = ""
+    """Why it is not promoted although its rewards would allow it; empty otherwise."""
+    change: Change | None = None
+    """The change of the library that carried the decision out."""
+    alarms: tuple[LabelChange, ...] = ()
+    """Lessons whose label got worse, or was lost, since the last call."""
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The figures that are logged with a decision."""
+        kept = {"alpha": ALPHA, "margin": self.margin, "harmful_lessons": float(len(self.harmful))}
+        names = ("episodes", "episodes_baseline", "without_feedback", "without_feedback_baseline", "blocks")
+        names += ("points", "low", "high", "log_e_worse", "log_e_no_worse", "needed_worse", "needed_no_worse")
+        return kept | {name: round(float(getattr(self, name)), 6) for name in names}
+
+
+def step_canary(
+    libraries: LibraryStore | Path | str,
+    store: StoreReader | Path | str,
+    name: str,
+    *,
+    who: str | None = "",
+    at: datetime | None = None,
+    dry_run: bool = False,
+) -> CanaryDecision:
+    """Decide on the canary of a library by the rule, carry it out in its history, and look for drift of lessons.
+
+    libraries: the folder of the libraries. store: the directory of the trajectory store, or the open store. who: who
+    asked; empty for a program, None for this account. at: the time of the change; default: now. dry_run: change
+    nothing. Any number of processes may call it at once.
+    A decision is one line of the library's log. `agentlearn library rollback` takes a promotion back, and a canary that
+    was rolled back can be started again. Without a canary, only `alarms` says something. Raises LibraryError for an
+    unknown library, StoreError for a store that cannot be read; a store that does not exist has no episodes.
+    """
+    libraries = libraries if isinstance(libraries, LibraryStore) else LibraryStore(libraries)
+    libraries.load(name)
+    history = libraries.history(name)
+    known = canaries(history.changes)
+    running = known[-1] if known and known[-1].ended is None else None
+    episodes, evidence, alarms = list[ServedEpisode](), tuple[LessonEvidence, ...](), tuple[LabelChange, ...]()
+    with suppress(StoreMissing), nullcontext(store) if isinstance(store, StoreReader) else read_store(store) as reader:
+        found = LibraryEvidence.of(reader, libraries, name)
+        evidence, alarms = found.evidence, label_changes(libraries, found, remember=not dry_run)
+        if running is not None:
+            since = int(running.since.timestamp() * 1_000_000)
+            episodes = reader.served_episodes([running.version, running.baseline], since)
+    if running is None:
+        return CanaryDecision(library=name, outcome="none", sentence=_no_canary(name, known), alarms=alarms)
+    new = history.load(running.version).by_id.keys() - history.load(running.baseline).by_id.keys()
+    decision = judge_canary(name, known, episodes, [one for one in evidence if one.lesson in new])
+    decision = decision.model_copy(update={"alarms": alarms})
+    if dry_run or decision.outcome == "collect":
+        return decision
+    try:
+        change = history.end_canary(
+            running,
+            promote=decision.outcome == "promote",
+            figures=decision.figures,
+            who=who,
+            note=decision.sentence,
+            at=at or datetime.now(UTC),
+        )
+    except LibraryError as error:
+        if error.code != "no_canary":
+            raise
+        words = _no_canary(name, canaries(history.changes))
+        return CanaryDecision(library=name, outcome="none", sentence=words, alarms=alarms)
+    return decision.model_copy(update={"change": change})
+
+
+def _no_canary(name: str, known: Sequence[Canary]) -> str:
+    """How the last canary of a library ended, in words."""
+    if not known or (change := known[-1].ended) is None:
+        return f"{name} has no canary"
+    version, who = known[-1].version[:_ID], f" by {change.who}" if change.who else ""
+    what = {"promote": "was promoted", "end_canary": "was ended"}.get(
+        change.kind, f"ended with a change ({change.kind})"
+    )
+    note = f": {change.note}" if change.note else ""
+    return f"{name} has no canary; the last one, {version}, {what} on {change.at:%Y-%m-%d %H:%M}{who}{note}"
+
+
+def judge_canary(
+    name: str, known: Sequence[Canary], episodes: Iterable[ServedEpisode], evidence: Iterable[LessonEvidence] = ()
+) -> CanaryDecision:
+    """Decide on the last canary of a library by the rule, without changing anything.
+
+    known: all canaries of the library, the running one last. episodes: with feedback or without, in order of time.
+    evidence: what is known of the lessons that only the canary shows.
+    """
+    canary = known[-1]
+    strata = _drawn(name, canary, episodes)
+    blocks = _blocks(canary, strata, lambda one: one.reward)
+    effects = [one.effect for one in blocks]
+    needed = canary_threshold(known[:-1], "end_canary"), canary_threshold(known[:-1], "promote")
+    outcome, worse, no_worse = decide(effects, canary.margin, *needed)
+    interval = anytime(effects) if effects else None
+    harmful = tuple(sorted({one.lesson for one in evidence if one.label == "harmful"}))
+    found = CanaryDecision(
+        library=name,
+        outcome="collect",
+        sentence="",
+        version=canary.version,
+        baseline=canary.baseline,
+        share=canary.share,
+        margin=canary.margin,
+        since=canary.since,
+        who=canary.who,
+        blocks=len(blocks),
+        points=100 * interval.mean if interval else 0.0,
+        low=100 * interval.low if interval else -100.0,
+        high=100 * interval.high if interval else 100.0,
+        log_e_worse=worse,
+        log_e_no_worse=no_worse,
+        needed_worse=needed[0],
+        needed_no_worse=needed[1],
+        harmful=harmful,
+        **_counts(canary, strata),
+    )
+    estimate = f"{found.points:+.1f} points [{found.low:+.1f}, {found.high:+.1f}]"
+    size = f"{found.episodes:,} episodes with it and {found.episodes_baseline:,} without it have feedback"
+    withheld = _feedback_differs(canary, strata, found) if outcome == "promote" else ""
+    if harmful:
+        lessons = ", ".join(one[:_ID] for one in harmful)
+        outcome, words = "roll_back", f"roll back: the evidence calls harmful what only it shows: {lessons}"
+    elif outcome == "roll_back":
+        words = f"roll back: it is worse, {estimate}; {size}"
+    elif outcome == "promote" and not withheld:
+        better = "it is better" if found.low > 0 else f"it is not worse by more than {100 * canary.margin:g} points"
+        words = f"promote: {better}, {estimate}; {size}"
+    else:
+        outcome, why = "collect", withheld or "neither worse nor within the margin is shown"
+        words = f"collect: {why}; {estimate}; {size}" if blocks else f"collect: {size}"
+    sentence = f"canary {canary.version[:_ID]} of {name}: {words}"
+    return found.model_copy(update={"outcome": outcome, "sentence": sentence, "withheld": withheld})
+
+
+def canary_threshold(earlier: Sequence[Canary], kind: str) -> float:
+    """Logarithm of the e-value at which a canary is decided on.
+
+    earlier: the canaries of the library before it. kind: `promote` or `end_canary`.
+    """
+    number, side = len(earlier) + 1, "no_worse" if kind == "promote" else "worse"
+    logged = [one.ended.figures for one in earlier if one.ended is not None and one.ended.kind == kind]
+    found = sum(one.get(f"log_e_{side}", -math.inf) >= one.get(f"needed_{side}", math.inf) for one in logged)
+    return log_threshold(number * (number + 1), found + 1, ALPHA)
+
+
+def decide(
+    effects: Sequence[float], margin: float, needed_worse: float, needed_no_worse: float
+) -> tuple[CanaryOutcome, float, float]:
+    """Decide by the blocks alone, and return the logarithms of the two e-values: worse, and not worse by the margin.
+
+    effects: mean reward with the canary minus mean reward with the baseline, by block, in order of time. needed_worse,
+    needed_no_worse: see `canary_threshold`. The latest blocks must agree with a decision.
+    """
+    worse = EProcess().after(-one for one in effects).log_e
+    no_worse = EProcess().after((one + margin) / (1 + margin) for one in effects).log_e
+    latest = fmean(effects[-_WINDOW:]) if effects else 0.0
+    if worse >= needed_worse and latest < 0:
+        return "roll_back", worse, no_worse
+    return "promote" if no_worse >= needed_no_worse and latest > -margin else "collect", worse, no_worse
+
+
+_Strata = Sequence[Sequence[ServedEpisode]]
+"""Episodes of one recorder and one model each, in order of time."""
+
+
+def _drawn(name: str, canary: Canary, episodes: Iterable[ServedEpisode]) -> _Strata:
+    """The episodes that count. One that read another version than it drew is of a program that takes no part."""
+    strata = defaultdict[tuple[str, str], list[ServedEpisode]](list)
+    for one in episodes:
+        share = canary.share_at(datetime.fromtimestamp(one.at / 1_000_000, UTC))
+        drawn = bool(one.episode) and in_canary(name, canary.version, one.episode, share=share)
+        if not one.episode or one.library == (canary.version if drawn else canary.baseline):
+            strata[one.run_name, one.model].append(one)
+    return list(strata.values())
+
+
+def _blocks(canary: Canary, strata: _Strata, reward: Callable[[ServedEpisode], float | None]) -> list[LessonBlock]:
+    """Blocks of neighbouring episodes with and without the canary, in order of time."""
+    key, found = ExperienceId(canary.version), list[LessonBlock]()
+    masked = {canary.version: frozenset[ExperienceId](), canary.baseline: frozenset({key})}
+    for members in strata:
+        judged = [(one, reward(one)) for one in members]
+        trials = [
+            Trial(masked[one.library], frozenset({key}), given, one.at, "")
+            for one, given in judged
+            if given is not None
+        ]
+        found += neighbours(key, members[0].model, trials)
+    return sorted(found, key=lambda one: one.at)
+
+
+def _counts(canary: Canary, strata: _Strata) -> dict[str, Any]:
+    """Numbers of episodes, by version and feedback, as fields of a decision."""
+    found = Counter((one.library == canary.version, one.reward is not None) for group in strata for one in group)
+    return {
+        "episodes": found[True, True],
+        "episodes_baseline": found[False, True],
+        "without_feedback": found[True, False],
+        "without_feedback_baseline": found[False, False],
+    }
+
+
+def _feedback_differs(canary: Canary, strata: _Strata, found: CanaryDecision) -> str:
+    """Why rewards cannot be compared: the canary changes how often feedback is given; empty otherwise."""
+    answered = [one.effect for one in _blocks(canary, strata, lambda one: float(one.reward is not None))]
+    log_e = max(EProcess().after(sign * one for one in answered).log_e for sign in (-1, 1))
+    if log_e < log_threshold(2, 1, ALPHA):
+        return ""
+    sides = [(found.episodes, found.without_feedback), (found.episodes_baseline, found.without_feedback_baseline)]
+    with_it, without_it = (f"{has / max(1, has + lacks):.0%}" for has, lacks in sides)
+    return f"{with_it} of its episodes have feedback, and {without_it} of the others"
+
+
+_SIMULATIONS, _LOOKS, _MOST_BLOCKS = 200, 1.08, 20_000
+"""Simulated canaries; the growth of the blocks between two looks; blocks after which a simulation ends undecided."""
+
+
+class CanaryRisk(Value):
+    """What a canary would cost, said beforehand: simulated episodes with rewards of 0 and 1, decided on by the rule.
+
+    Each pair of numbers of episodes holds with a probability of 80 % and 90 %, and counts all episodes, those without
+    feedback included; None: more than were simulated.
+    """
+
+    share: float
+    effect: float
+    """The difference in mean reward that is looked for, above 0."""
+    margin: float
+    level: float
+    """Mean reward of the current version."""
+    feedback: float
+    """Share of episodes that get feedback."""
+    recorded: int
+    """Episodes with the current version that `level` and `feedback` were measured on; 0: they are assumed."""
+    per_day: float | None
+    """Recorded episodes a day; None where they span less than a day."""
+    found_after: tuple[int | None, int | None]
+    """Episodes until a canary that is worse by `effect` is rolled back."""
+    lost: tuple[float | None, float | None]
+    """Reward that is lost until then: episodes that read the canary, times `effect`."""
+    promoted_after: tuple[int | None, int | None]
+    """Episodes until a canary that is better by `effect` is promoted."""
+    same_promoted_after: tuple[int | None, int | None]
+    """Episodes until a canary that is neither better nor worse is promoted, because it is within the margin."""
+
+
+def canary_risk(
+    libraries: LibraryStore, store: Path | str, name: str, *, share: float, effect: float = 0.1, margin: float
+) -> CanaryRisk:
+    """Simulate a canary of a library, with the reward and the feedback that were recorded for its current version.
+
+    effect, margin: in reward. Without recorded episodes, a mean reward of 0.7 and feedback on each are assumed. Raises
+    LibraryError for an unknown library, StoreError for a store that cannot be read.
+    """
+    history = libraries.history(name)
+    try:
+        with read_store(store) as reader:
+            episodes = reader.served_episodes([libraries.load(name).version], 0)
+    except StoreMissing:
+        episodes = []
+    rewards = [one.reward for one in episodes if one.reward is not None]
+    level, feedback = (fmean(rewards), len(rewards) / len(episodes)) if rewards else (0.7, 1.0)
+    days = (episodes[-1].at - episodes[0].at) / 86_400e6 if episodes else 0.0
+    known = canaries(history.changes)
+    a_block = (1 / share + 1 / (1 - share) - 1) / feedback
+
+    def after(difference: float, kind: str) -> tuple[int | None, int | None]:
+        found = _simulated(share, level, difference, margin, canary_threshold(known, kind), kind)
+        reached = [found[math.ceil(one * len(found)) - 1] for one in (0.8, 0.9)]
+        first, second = (None if math.isinf(one) else math.ceil(one * a_block) for one in reached)
+        return first, second
+
+    found_after = after(-effect, "end_canary")
+    first, second = (None if one is None else one * share * effect for one in found_after)
+    return CanaryRisk(
+        share=share,
+        effect=effect,
+        margin=margin,
+        level=level,
+        feedback=feedback,
+        recorded=len(episodes) if rewards else 0,
+        per_day=len(episodes) / days if days >= 1 else None,
+        found_after=found_after,
+        lost=(first, second),
+        promoted_after=after(effect, "promote"),
+        same_promoted_after=after(0.0, "promote"),
+    )
+
+
+def _simulated(share: float, level: float, difference: float, margin: float, needed: float, kind: str) -> list[float]:
+    """Blocks until each simulated canary is decided on, sorted; infinite where it is not."""
+    import numpy as np
+
+    found = list[float]()
+    for number in range(_SIMULATIONS):
+        rng = np.random.default_rng([number, derive_seed("canary", share, difference, kind)])
+        evidence, n = EProcess(), 0
+        while evidence.log_e < needed and n < _MOST_BLOCKS:
+            more = max(5, int(n * (_LOOKS - 1)))
+            right, episodes = simulated_blocks(rng, more, share, level + difference, level)
+            effects = right[0] / episodes[0] - right[1] / episodes[1]
+            evidence = evidence.after(-effects if kind == "end_canary" else (effects + margin) / (1 + margin))
+            n += more
+        found.append(n if evidence.log_e >= needed else math.inf)
+    return sorted(found)
+
+
+def simulated_blocks(rng: Any, blocks: int, share: float, with_it: Any, without_it: Any) -> tuple[Any, Any]:
+    """Right answers and episodes of simulated blocks: two arrays, each of shape (2, blocks), the canary first.
+
+    rng: a generator of numpy. with_it, without_it: chance of a right answer; a number, or one for each block.
+    """
+    import numpy as np
+
+    first = rng.random(blocks) < share  # whether the first episode of a block reads the canary
+    counts = np.where(first, rng.geometric(1 - share, blocks), 1), np.where(first, 1, rng.geometric(share, blocks))
+    rates = (np.clip(rate, 0, 1) for rate in (with_it, without_it))
+    return np.array([rng.binomial(count, rate) for count, rate in zip(counts, rates, strict=True)]), np.array(counts)

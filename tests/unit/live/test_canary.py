@@ -1,0 +1,387 @@
+"""Canaries: which episodes read one, what the rule decides from their feedback, and that a decision is made once."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+from agentlearn.errors import ConfigError, LibraryError
+from agentlearn.library import LibraryStore
+from agentlearn.library.capability import Experiences
+from agentlearn.library.history import History
+from agentlearn.library.history.canary import Canary, canaries
+from agentlearn.library.lessons import lessons
+from agentlearn.library.shown import hidden_in_episode, in_canary, shown_in
+from agentlearn.live.canary import canary_threshold, judge_canary, step_canary
+from agentlearn.recorder import Recorder
+from agentlearn.store import ServedEpisode
+from agentlearn.types.experience import Library, library_of
+from agentlearn.types.ids import ExperienceId, LibraryVersion
+
+OLD = library_of(["Ask for the order number first."], kind="add")
+NEW = library_of(["Ask for the order number first.", "Be brief."], kind="add")
+OTHER = library_of(["Answer in the language of the user."], kind="add")
+BRIEF = NEW.experiences[1].id
+CHAT: list[dict[str, Any]] = [{"role": "user", "content": "Where is it?"}, {"role": "assistant", "content": "Here."}]
+VERSION = LibraryVersion("f" * 32)
+
+
+SINCE = datetime(2026, 11, 1, tzinfo=UTC)
+CANARY = Canary(NEW.version, OLD.version, ((SINCE, 0.5),), 0.02, "ana", 1)
+
+
+@pytest.fixture
+def libraries(tmp_path: Path) -> LibraryStore:
+    made = LibraryStore(tmp_path / "libraries")
+    made.publish("desk", OLD)
+    return made
+
+
+def start(libraries: LibraryStore, library: Library = NEW, share: float = 0.5, margin: float = 0.02) -> History:
+    history = libraries.history("desk")
+    history.start_canary(library, share=share, margin=margin, who="ana")
+    return history
+
+
+def serve(folder: Path, episodes: range, reward: Callable[[bool, int], float | None], **options: Any) -> None:
+    """An application that takes part. reward: of whether an episode read the canary, and its number."""
+    with Recorder("desk", folder) as recorder:
+        for number in episodes:
+            episode = f"talk-{number}"
+            advice = lessons("desk", store=folder, canary=True, episode=episode, **options).advice
+            recorder.record_sync(CHAT, experiences=advice, episode=episode, model="m")
+            if (given := reward(advice.version == NEW.version, number)) is not None:
+                recorder.feedback_sync(episode=episode, reward=given)
+
+
+# Which episodes read it
+
+
+@given(episode=st.text(max_size=30), shares=st.tuples(st.floats(0, 0.5), st.floats(0, 0.5)))
+def test_an_episode_that_reads_a_canary_goes_on_when_the_share_grows(episode: str, shares: tuple[float, float]) -> None:
+    small, large = sorted(shares)
+    assert in_canary("desk", VERSION, episode, share=small) <= in_canary("desk", VERSION, episode, share=large)
+
+
+def test_the_draw_has_its_share_and_does_not_depend_on_hidden_lessons_other_canaries_and_libraries() -> None:
+    episodes = [f"talk-{number}" for number in range(4_000)]
+    lesson = ExperienceId("a" * 32)
+
+    def both(first: Callable[[str], bool], second: Callable[[str], bool]) -> float:
+        """The share of episodes with the second answer, among those with the first one."""
+        drawn = [one for one in episodes if first(one)]
+        return sum(map(second, drawn)) / len(drawn)
+
+    def drawn(episode: str, library: str = "desk", version: LibraryVersion = VERSION) -> bool:
+        return in_canary(library, version, episode, share=0.25)
+
+    def hidden(episode: str) -> bool:
+        return bool(hidden_in_episode([lesson], share=0.25, episode=episode))
+
+    assert sum(map(drawn, episodes)) / len(episodes) == pytest.approx(0.25, abs=0.025)
+    assert both(hidden, drawn) == pytest.approx(0.25, abs=0.05)
+    assert both(lambda one: drawn(one, "shop"), drawn) == pytest.approx(0.25, abs=0.05)
+    assert both(lambda one: drawn(one, version=OLD.version), drawn) == pytest.approx(0.25, abs=0.05)
+
+
+def test_the_draw_is_the_same_in_every_process_and_version() -> None:
+    assert [n for n in range(40) if in_canary("desk", VERSION, f"golden-{n}", share=0.2)] == GOLDEN
+
+
+GOLDEN = [3, 5, 7, 17, 21, 24, 27, 33, 37]
+
+
+# What the rule decides
+
+
+@pytest.mark.parametrize(
+    ("better", "outcome", "kind", "words"),
+    [(True, "promote", "promote", "promote: it is better"), (False, "roll_back", "end_canary", "it is worse")],
+)
+def test_feedback_decides_and_the_figures_are_in_the_history(
+    libraries: LibraryStore, tmp_path: Path, better: bool, outcome: str, kind: str, words: str
+) -> None:
+    history = start(libraries)
+    assert step_canary(libraries, tmp_path, "desk").outcome == "collect", "there is no store yet"
+    serve(tmp_path, range(60), lambda canary, _: float(canary == better))
+    decision = step_canary(libraries.directory, tmp_path, "desk", who="ben")
+    assert decision.outcome == outcome, decision
+    assert words in decision.sentence
+    assert decision.episodes + decision.episodes_baseline == 60
+    change = history.changes[-1]
+    assert change == decision.change
+    assert (change.kind, change.who, change.note, change.figures) == (
+        kind, "ben", decision.sentence, decision.figures,
+    )  # fmt: skip
+    assert history.resolve() == (NEW.version if better else OLD.version)
+    again = step_canary(libraries, tmp_path, "desk")
+    assert (again.outcome, again.change) == ("none", None)
+    assert "desk has no canary; the last one" in again.sentence
+
+
+def test_a_lesson_that_only_the_canary_shows_and_that_does_harm_ends_it(
+    libraries: LibraryStore, tmp_path: Path
+) -> None:
+    history = start(libraries)
+
+    def reward(canary: bool, number: int) -> float:
+        """The canary does no worse than the baseline, because its episodes are better without the lesson."""
+        hidden = hidden_in_episode([BRIEF], share=0.5, episode=f"talk-{number}")
+        return float(bool(hidden)) if canary else float(number % 2)
+
+    serve(tmp_path, range(160), reward, hide="1/2")
+    decision = step_canary(libraries, tmp_path, "desk")
+    assert decision.outcome == "roll_back"
+    assert decision.harmful == (BRIEF,)
+    assert f"the evidence calls harmful what only it shows: {BRIEF[:12]}" in decision.sentence
+    assert history.resolve() == OLD.version
+
+
+def served(number: int, *, reads: bool | None = None, reward: float | None = None, **more: Any) -> ServedEpisode:
+    """An episode that began that many minutes after the canary. reads: whether it read it; None: as it was drawn."""
+    drawn = in_canary("desk", NEW.version, f"talk-{number}", share=0.5)
+    version = NEW.version if (drawn if reads is None else reads) else OLD.version
+    at = int((SINCE + timedelta(minutes=number)).timestamp() * 1_000_000)
+    made = ServedEpisode("desk", f"talk-{number}", "m", version, reward, at)
+    return replace(made, **more)
+
+
+def test_an_episode_counts_only_where_it_read_the_version_that_was_drawn_for_it() -> None:
+    drawn = [served(number, reward=1.0) for number in range(200)]
+    others = [served(number, reads=number % 3 == 0, reward=0.0, run_name="other") for number in range(200)]
+    decision = judge_canary("desk", [CANARY], drawn)
+    assert decision.episodes + decision.episodes_baseline == 200
+    assert (decision.points, decision.outcome) == (0.0, "collect")
+    mixed = judge_canary("desk", [CANARY], [*drawn, *others])
+    fit = [one for one in others if one == served(int(one.episode[5:]), reward=0.0, run_name="other")]
+    assert mixed.episodes + mixed.episodes_baseline == 200 + len(fit)
+    unnamed = [served(n, reads=n % 2 == 0, reward=1.0, episode="") for n in range(10)]
+    assert judge_canary("desk", [CANARY], unnamed).blocks == 5, "each rollout without an episode is one"
+
+
+def test_episodes_before_a_share_grew_count_as_they_were_drawn_then() -> None:
+    grown = Canary(NEW.version, OLD.version, ((SINCE, 0.1), (SINCE + timedelta(minutes=100), 0.5)), 0.02, "ana", 1)
+    small = [in_canary("desk", NEW.version, f"talk-{number}", share=0.1) for number in range(100)]
+    before = [served(number, reads=drawn, reward=1.0) for number, drawn in enumerate(small)]
+    after = [served(number, reward=1.0) for number in range(100, 200)]
+    decision = judge_canary("desk", [grown], [*before, *after])
+    assert decision.episodes + decision.episodes_baseline == 200
+
+
+def test_a_canary_that_changes_how_often_feedback_is_given_is_not_promoted() -> None:
+    def given(number: int, of_canary: float) -> ServedEpisode:
+        drawn = in_canary("desk", NEW.version, f"talk-{number}", share=0.5)
+        return served(number, reward=float(drawn) if not drawn or number % 10 < 10 * of_canary else None)
+
+    rare = judge_canary("desk", [CANARY], [given(number, 0.3) for number in range(400)])
+    assert (rare.outcome, rare.log_e_no_worse > rare.needed_no_worse) == ("collect", True)
+    assert "of its episodes have feedback, and 100% of the others" in rare.withheld
+    assert judge_canary("desk", [CANARY], [given(number, 1.0) for number in range(400)]).outcome == "promote"
+
+
+def test_every_canary_of_a_library_shares_one_budget() -> None:
+    first, ten = canary_threshold([], "promote"), canary_threshold([CANARY] * 9, "promote")
+    assert (round(first, 2), round(ten, 2)) == (3.0, 7.0)
+    total = sum(1 / (number * (number + 1)) for number in range(1, 100_000))
+    assert total == pytest.approx(1.0, abs=1e-4), "all canaries together have one budget"
+
+
+# Starting, ending and undoing
+
+
+def test_a_canary_is_started_changed_ended_and_started_again(libraries: LibraryStore) -> None:
+    history = start(libraries, share=0.1)
+    running = history.canary
+    assert running is not None
+    assert (running.version, running.baseline, running.share, running.who) == (NEW.version, OLD.version, 0.1, "ana")
+    assert history.resolve() == OLD.version, "the name goes on meaning the same version"
+    history.start_canary(NEW, share=0.5, margin=0.02)
+    grown = history.canary
+    assert grown is not None
+    assert (grown.started, grown.share, grown.since) == (running.started, 0.5, running.since)
+    history.end_canary(who="ben", note="too brief")
+    assert history.canary is None
+    start(libraries)
+    history.end_canary(promote=True)
+    assert history.resolve() == NEW.version
+    history.rollback(OLD.version)
+    assert [one.ended.kind for one in canaries(history.changes) if one.ended] == ["end_canary", "promote"]
+
+
+@pytest.mark.parametrize("change", ["publish", "pin", "rollback"])
+def test_what_changes_the_meaning_of_the_name_ends_the_canary(libraries: LibraryStore, change: str) -> None:
+    libraries.publish("desk", OTHER)
+    libraries.publish("desk", OLD)
+    history = start(libraries)
+    history.tag("first")
+    assert history.canary is not None
+    acts = {"publish": lambda: libraries.publish("desk", OTHER), "pin": history.pin,
+            "rollback": lambda: history.rollback(OTHER.version)}  # fmt: skip
+    acts[change]()
+    assert history.canary is None
+    with pytest.raises(LibraryError, match="has no canary now"):
+        history.end_canary()
+
+
+@pytest.mark.parametrize(
+    ("library", "options", "sentence"),
+    [
+        (OTHER, {}, "has the canary"),
+        (OLD, {}, "already; a canary is another version"),
+        (NEW, {}, "has this canary with the share 0.5 already"),
+        (NEW, {"margin": 0.1}, "has this canary with the margin 0.02, which stays"),
+    ],
+)
+def test_a_canary_that_cannot_be_is_refused(
+    libraries: LibraryStore, library: Library, options: dict[str, float], sentence: str
+) -> None:
+    history = start(libraries)
+    before = history.changes
+    with pytest.raises(LibraryError, match=sentence):
+        start(libraries, library, **options)
+    assert history.changes == before
+
+
+def test_a_decision_on_a_canary_that_ended_meanwhile_changes_nothing(
+    libraries: LibraryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = start(libraries)
+    serve(tmp_path, range(60), lambda canary, _: float(canary))
+    end = History.end_canary
+
+    def late(self: History, *given: Any, **options: Any) -> object:
+        with monkeypatch.context() as patch:
+            patch.setattr(History, "end_canary", end)
+            self.end_canary(who="ben")
+            start(libraries)
+            return end(self, *given, **options)
+
+    monkeypatch.setattr(History, "end_canary", late)
+    assert step_canary(libraries, tmp_path, "desk").outcome == "none"
+    assert [one.kind for one in history.changes] == ["publish", "canary", "end_canary", "canary"]
+
+
+def test_of_many_who_start_a_canary_at_once_one_does(libraries: LibraryStore) -> None:
+    versions = [library_of([f"When case {number} comes, think."], kind="add") for number in range(4)]
+    ready, refused = threading.Barrier(8), list[str]()
+
+    def begin(number: int) -> None:
+        ready.wait()
+        try:
+            start(libraries, versions[number % 4])
+        except LibraryError as error:
+            refused.append(error.code)
+
+    threads = [threading.Thread(target=begin, args=[number]) for number in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert refused == ["canary_refused"] * 7
+    assert len(canaries(libraries.history("desk").changes)) == 1
+
+
+@pytest.mark.parametrize(
+    ("promote", "target"),
+    [(False, "write_whole"), (False, "os.fsync"), (True, "os.fsync"), (True, "write_whole"), (True, "os.ftruncate")],
+)
+def test_a_crash_at_any_write_leaves_one_canary_or_none_and_the_same_act_completes_it(
+    libraries: LibraryStore, monkeypatch: pytest.MonkeyPatch, promote: bool, target: str
+) -> None:
+    """target: the write that is not reached: that of the version or of HEAD, of the line to disk, or any to the log."""
+    if target == "os.fsync":  # the version has its file, so that the line is the first write
+        libraries.publish("desk", NEW)
+        libraries.publish("desk", OLD)
+    history = start(libraries) if promote else libraries.history("desk")
+
+    def act() -> object:
+        if promote:
+            return history.end_canary(promote=True)
+        return history.start_canary(NEW, share=0.5, margin=0.02)
+
+    def crash(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    log, head = history.folder / "history.jsonl", history.folder / "HEAD"
+    whole = log.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"agentlearn.library.history.change_log.{target}", crash)
+        with suppress(KeyboardInterrupt):
+            act()
+    if target == "os.fsync":
+        log.write_bytes(log.read_bytes()[:-20])  # a part of the line was on disk
+        assert log.read_bytes().startswith(whole)
+    known = canaries(history.changes)
+    assert len(known) == promote, "no canary was started"
+    done = promote and target == "write_whole"
+    assert history.resolve() == (NEW.version if done else OLD.version)
+    if not done:
+        act()
+    assert len(canaries(history.changes)) == 1
+    assert head.read_text().splitlines()[-1].split()[0] == history.resolve()
+
+
+# Applications
+
+
+def test_a_run_reads_one_version_and_an_episode_the_same_one_in_every_process(
+    libraries: LibraryStore, tmp_path: Path
+) -> None:
+    def follow(episode: str | None) -> Experiences:
+        return Experiences("desk", store=tmp_path, follow=True, canary=True, episode=episode)
+
+    before = [follow(f"talk-{number}") for number in range(40)]
+    assert {one.library.version for one in before} == {OLD.version}
+    history = start(libraries, share=0.1)
+    small = {n for n, one in enumerate(before) if one.library.version == NEW.version}
+    history.start_canary(NEW, share=0.5, margin=0.02)
+    large = {n for n, one in enumerate(before) if one.library.version == NEW.version}
+    assert small < large
+    assert large == {n for n in range(40) if follow(f"talk-{n}").library.version == NEW.version}
+    assert large == {
+        n for n in range(40) if lessons("desk", store=tmp_path, canary=True, episode=f"talk-{n}").library == NEW
+    }
+    inside = before[min(large)]
+    bound = inside.bound()
+    shown = shown_in(asyncio.run(Agent(TestModel(), capabilities=[inside]).run("hello")))
+    assert shown is not None
+    assert shown.version == bound.shown.version == NEW.version
+    plain = Experiences("desk", store=tmp_path, follow=True)
+    assert plain.library == OLD, "who does not take part reads the current version"
+    own = follow(None)
+    assert own.library == OLD
+    assert {own.bound().library.version for _ in range(40)} == {OLD.version, NEW.version}
+    history.end_canary()
+    assert {one.library.version for one in before} == {OLD.version}
+    assert bound.library == NEW, "a run that began goes on"
+
+
+def test_a_canary_that_cannot_be_read_harms_no_application(
+    libraries: LibraryStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    start(libraries)
+    (tmp_path / "libraries" / "desk" / f"{NEW.version}.json").write_text("{}")
+    for number in range(10):
+        assert lessons("desk", store=tmp_path, canary=True, episode=f"talk-{number}").library == OLD
+    assert "canary.left_out" in caplog.text
+
+
+def test_how_an_application_takes_part_is_checked(tmp_path: Path, libraries: LibraryStore) -> None:
+    with pytest.raises(LibraryError, match="the share is a part of the library"):
+        Experiences("desk", store=tmp_path, canary="1/10")  # type: ignore[arg-type]
+    for library in (OLD, "desk@main", ["Be brief."]):
+        with pytest.raises(LibraryError, match="canary=True needs the name of a library"):
+            Experiences(library, store=tmp_path, canary=True)
+    with pytest.raises(ConfigError, match="there is no episode"):
+        lessons("desk", store=tmp_path, canary=True)
+    assert libraries.load("desk") == OLD
