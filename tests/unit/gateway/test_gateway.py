@@ -401,6 +401,19 @@ async def test_nothing_of_a_tenant_reaches_another(tmp_path: Path) -> None:
         assert not any(b"of tenant %d" % other in files for other in range(6) if other != n)
 
 
+async def test_a_share_of_episodes_reads_the_canary(tmp_path: Path) -> None:
+    async with setting(tmp_path) as here:
+        history = LibraryStore(tmp_path / "libraries").history("math")
+        history.start_canary(Library.of([LESSON, "A lesson on trial."]), share=0.5, margin=0.02)
+        read: dict[str, set[str]] = {}
+        for n in range(24):
+            told = await here.ask(headers={"x-agentlearn-episode": f"chat-{n % 12}"})
+            on_trial = b"A lesson on trial." in here.asked[-1].body
+            read.setdefault(f"chat-{n % 12}", set()).add(told.headers["x-agentlearn-library"] + str(on_trial))
+    assert all(len(versions) == 1 for versions in read.values())
+    assert len(set.union(*read.values())) == 2
+
+
 async def test_libraries_are_skills_for_coding_agents(tmp_path: Path) -> None:
     async with setting(tmp_path, libraries=("math", "none")) as here:
         index = await here.ask(b"", "/.well-known/skills/index.json", method="GET")
