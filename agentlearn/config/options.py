@@ -166,7 +166,9 @@ class CallOptions(OptionGroup):
     """Largest number of times that one request is sent while it fails for reasons that may pass."""
     max_outage_minutes: float = Field(default=5.0, ge=0, le=10_080)
     """Minutes that a run waits for a model service that has answered and now does not; 0: do not wait."""
-    served_at: dict[ModelName, tuple[ModelName, ...]] = Field(default_factory=dict[str, tuple[str, ...]])
+    served_at: dict[ModelName, tuple[ModelName, ...]] = Field(
+        default_factory=dict[str, tuple[str, ...]], exclude_if=lambda given: not given
+    )
     """The endpoints of each model that has several, by the name under which it is recorded."""
 
     @model_validator(mode="before")

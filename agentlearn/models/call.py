@@ -368,10 +368,10 @@ class ModelCall:
         state = self.state
         if state.replicas is None:
             return await self._reply_of(self.model, sampling, ticket)
-        turns = state.replicas.turns(self.unit)
+        turns = state.replicas.turns(self.unit.replica)
         following = next(turns, None)
         while (replica := following) is not None:
-            sent_at = replica.clock()
+            self.unit.replica, sent_at = replica, replica.clock()
             try:
                 with replica.request():
                     return await self._reply_of(replica.model, sampling, ticket)

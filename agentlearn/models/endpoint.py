@@ -474,10 +474,11 @@ def _named_model(name: str) -> "Model":
 
 async def _check_addresses(names: Sequence[str], api_key: str | None) -> None:
     """Raise ConfigError when nothing answers at any address of a model, or when two say that they serve another."""
+    addresses = {name: _address(name) for name in names}
     answers, unreachable = dict[str, bytes](), list[ConfigError]()
 
     async def ask(name: str) -> None:
-        base_url, _ = _address(name)
+        base_url, _ = addresses[name]
         try:
             answers[base_url] = await _reachable(base_url, api_key, credentials_of(name), read=len(names) > 1)
         except ConfigError as error:
@@ -490,7 +491,7 @@ async def _check_addresses(names: Sequence[str], api_key: str | None) -> None:
         raise unreachable[0]
     for error in unreachable:
         _LOG.warning("endpoint.unreachable", reason=error.message)
-    refuse_other_models(answers, _address(names[0])[1])
+    refuse_other_models(answers, addresses[names[0]][1])
 
 
 async def _reachable(base_url: str, api_key: str | None, credentials: Credentials, *, read: bool) -> bytes:

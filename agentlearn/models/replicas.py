@@ -21,8 +21,6 @@ from agentlearn.models import outage
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from agentlearn.models.call_context import WorkUnit
-
 _LOG = get_log()
 _OF_THE_REQUEST = frozenset({400, 413, 422, 429})
 """Statuses that say nothing against the endpoint: others would refuse the same request, or the load is too high."""
@@ -86,7 +84,7 @@ class Replica:
         finally:
             self.in_flight -= 1
             self._tried = self._tried and not trying
-            if there and sent_at >= self._aside_from:  # an older request may end while the server shuts down
+            if there and sent_at > self._aside_from:  # an older request may end while the server shuts down
                 if self._aside:
                     _LOG.warning("endpoint.back", endpoint=self.url)
                 self._in_a_row = self._aside = 0
@@ -97,7 +95,7 @@ class Replica:
         sent_at: when it was sent. wanted_s: the wait that the endpoint asked for.
         """
         self.failures[kind] += 1
-        if sent_at < self._aside_from:
+        if sent_at <= self._aside_from:
             return
         self._in_a_row += 1
         if kind in {"status_500", "no_completion"} and self._in_a_row < _IN_A_ROW:
@@ -117,17 +115,15 @@ class Replicas:
 
     all: Sequence[Replica]
 
-    def turns(self, unit: "WorkUnit") -> Iterator[Replica]:
-        """Yield the endpoints that a request of this unit goes to, one after another until one answers; at least one.
+    def turns(self, last: Replica | None) -> Iterator[Replica]:
+        """Yield the endpoints that a request goes to, one after another until one answers; at least one.
 
-        Where all are set aside, all are tried.
+        last: that of the last request of its unit of work. Where all are set aside, all are tried.
         """
         left, silent = list(self.all), not any(one.ready for one in self.all)
         while usable := [one for one in left if silent or one.ready]:
-            chosen = next((one for one in usable if one is unit.replica), None) or min(
-                usable, key=lambda one: (one.in_flight, one.requests)
-            )
-            unit.replica = chosen
+            least = min(usable, key=lambda one: (one.in_flight, one.requests))
+            chosen = next((one for one in usable if one is last), least)
             left.remove(chosen)
             yield chosen
 

@@ -149,3 +149,12 @@ def test_a_server_does_not_outlive_a_parent_that_is_killed(tmp_path: Path, numbe
     parent.stdout.close()
     wait_for(lambda: not any(alive(pid) for pid in found))
     log.unlink()
+
+
+def test_vllm_servers_divide_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    assert [vllm.share_of_gpus(one, 2)[0]["CUDA_VISIBLE_DEVICES"] for one in range(2)] == ["4,5", "6,7"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    both = ({"CUDA_VISIBLE_DEVICES": "3"}, ("--gpu-memory-utilization", "0.45"))
+    assert [vllm.share_of_gpus(one, 2) for one in range(2)] == [both, both]
+    assert vllm.share_of_gpus(0, 1) == ({}, ())
