@@ -1,4 +1,4 @@
-"""A model with several endpoints: calls spread evenly, failures stay unseen, and the journal is that of one endpoint."""
+"""A model with several endpoints: calls spread evenly, failures stay unseen, the journal is as with one endpoint."""
 
 import asyncio
 import json
