@@ -31,10 +31,10 @@ class EndpointRecord(Value):
     @property
     def words(self) -> str:
         """What it did, after its address."""
-        failed = ", ".join(f"{count:,} {kind}" for kind, count in self.failures.items())
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in self.failures.items())
+        failed = f", failed in {sum(self.failures.values()):,} ({kinds})" if kinds else ""
         times = "once" if self.set_asides == 1 else f"{self.set_asides:,} times"
-        aside = f"; set aside {times}" if self.set_asides else ""
-        return f"{self.url} answered {self.answers:,} calls{f' and failed in {failed}' if failed else ''}{aside}"
+        return f"{self.url} answered {self.answers:,} calls{failed}{f', set aside {times}' if self.set_asides else ''}"
 
 
 class ServiceRecord(Value):
@@ -87,7 +87,7 @@ class ServiceRecord(Value):
         """Return what else a reader of the result must know about the service."""
         notes: list[str] = []
         if self.endpoints:
-            each = ", ".join(one.words for one in self.endpoints)
+            each = "; ".join(one.words for one in self.endpoints)
             notes.append(f"the model {self.name} had {len(self.endpoints)} endpoints: {each}")
         if len(self.models) > 1:
             times = {name: "once" if count == 1 else f"{count:,} times" for name, count in self.models.items()}

@@ -267,13 +267,9 @@ def test_flaky_sandboxes_and_flaky_judges_cost_no_rollout() -> None:
     endpoint = Endpoint("scripted", FunctionModel(run.model), state, simulated=True, url="scripted")
 
     async def main() -> None:
-        context, options, domain = (
-            CallContext(RUN, run.journal, Budget(BudgetOptions())),
-            WorkerOptions(workers=2),
-            FlakyDomain(),
-        )
+        context, domain = CallContext(RUN, run.journal, Budget(BudgetOptions())), FlakyDomain()
         async with (
-            open_workers(tasks(cluster), options, [domain], context, otel=False) as opened,
+            open_workers(tasks(cluster), WorkerOptions(workers=2), [domain], context, otel=False) as opened,
             opened.open(domain, endpoint) as rollouts,
         ):
             await run.make(rollouts, number=25)

@@ -140,7 +140,7 @@ def test_an_endpoint_that_stops_gets_one_request_from_time_to_time_and_comes_bac
     assert [one.set_asides for one in record.endpoints] == [1, 0]
     (note,) = service_notes([record])
     assert "had 2 endpoints: http://0/v1 answered" in note
-    assert "connection; set aside once, http://1/v1 answered" in note
+    assert "(connection 9), set aside once; http://1/v1 answered" in note
 
 
 def test_a_call_in_flight_at_an_endpoint_that_is_set_aside_may_end() -> None:
