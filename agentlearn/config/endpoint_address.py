@@ -57,23 +57,18 @@ def endpoint_name(given: str) -> str:
     return name
 
 
-REPLICAS = "?replicas="
-"""Stands between the name of a model that agentlearn serves and the number of its servers."""
 _MOST_REPLICAS = 64
 
 
 def replicas_of(name: str) -> tuple[str, int]:
     """The name of a model without `?replicas=N`, and N; 1 where it has none. Raises ConfigError."""
-    bare, mark, count = name.partition(REPLICAS)
+    bare, mark, count = name.partition("?replicas=")
     if not mark or _ADDRESS.match(name):
         return name, 1
-    if not count.isdecimal() or not 1 <= int(count) <= _MOST_REPLICAS:
-        raise ConfigError(
-            f"the endpoint {name!r} asks for {count!r} servers; write a number from 1 to {_MOST_REPLICAS}, as in"
-            f" {bare}{REPLICAS}2",
-            code="bad_endpoint",
-        )
-    return bare, int(count)
+    if bare.startswith("vllm:") and count.isdecimal() and 1 <= int(count) <= _MOST_REPLICAS:
+        return bare, int(count)
+    words = f"of a vllm: model and a number from 1 to {_MOST_REPLICAS}, as in vllm:MODEL?replicas=2"
+    raise ConfigError(f"in the endpoint {name!r}, ?replicas= must stand between the name {words}", code="bad_endpoint")
 
 
 def one_model(given: Sequence[str]) -> tuple[str, tuple[str, ...]]:

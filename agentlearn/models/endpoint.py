@@ -13,8 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from inspect import signature
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -180,14 +179,9 @@ def check_endpoint(name: str, options: CallOptions) -> None:
     Raises ConfigError or MissingExtra.
     """
     for one in options.endpoints_of(endpoint_name(name)):
-        bare, count = replicas_of(one)
+        bare, _ = replicas_of(one)
         if (plugin := _plugin_of(bare)) is not None:
             load(plugin, "model service")
-        elif count > 1:
-            raise ConfigError(
-                f"the endpoint {one!r} is of a service that agentlearn does not start; leave out ?replicas={count}",
-                code="bad_endpoint",
-            )
         elif _is_address(bare):
             _address(bare)
             _key_of(options)
@@ -226,9 +220,8 @@ async def open_endpoint(
             _LOG.warning("plugin.ignored", reason=refused.why)
     if plugin is not None:
         async with AsyncExitStack() as stack:
-            shares = [(one, count) for one in range(count)]
-            services = [await stack.enter_async_context(_started(plugin, rest, seed, share)) for share in shares]
-            first, *others = services
+            shares: list[dict[str, Any]] = [{"share": (one, count)} for one in range(count)] if count > 1 else [{}]
+            first, *others = [await stack.enter_async_context(_started(plugin, rest, seed, **one)) for one in shares]
             opened = open_service(
                 name, first, options, others=others, retry=retry, tokens=tokens, call_settings=call_settings
             )
@@ -238,12 +231,8 @@ async def open_endpoint(
     if model is None and _is_address(name):
         key = _key_of(options)
         await _check_addresses(names, key)
-        async with AsyncExitStack() as stack:
-            clients = dict[str, "Model"]()
-            for one in names:
-                served = _served(*_address(one), key, options, tokens, credentials_of(one))
-                clients[_address(one)[0]] = await stack.enter_async_context(served)
-            url, first = _among(clients, state)
+        served = {_address(one)[0]: _served(*_address(one), key, options, tokens, credentials_of(one)) for one in names}
+        async with _all_of(served, state) as (url, first):
             yield Endpoint(name, first, state, simulated=False, url=url, call_settings=call_settings)
         return
     # A given model is not entered: leaving it would close a client that the program may be using for other work.
@@ -273,17 +262,14 @@ def _innermost(model: "Model") -> "Model":
     return model
 
 
-def _started(
-    plugin: Plugin, rest: str, seed: int, share: tuple[int, int] = (0, 1)
-) -> AbstractAsyncContextManager[Service]:
+def _started(plugin: Plugin, rest: str, seed: int, **share: Any) -> AbstractAsyncContextManager[Service]:
     """Return the plug-in's service, to be entered. Raises ConfigError when it does not keep the protocol.
 
-    share: its index and the number of such services on this machine, for a plug-in that divides the GPUs.
+    share: for one of several such services, its index and their number.
     """
     start = load(plugin, "model service")
     if plugin.own:
-        own = cast("Callable[..., AbstractAsyncContextManager[Service]]", start)
-        return own(rest, seed=seed, share=share) if "share" in signature(own).parameters else own(rest, seed=seed)
+        return cast("Callable[..., AbstractAsyncContextManager[Service]]", start)(rest, seed=seed, **share)
     called = cast("Callable[..., object]", start)
     service = guarded(plugin, "model service", lambda: called(rest, seed=seed))
     if not isinstance(service, AbstractAsyncContextManager):
@@ -314,23 +300,22 @@ async def open_service(
     call_settings: for every request.
     """
     state = _state_of(name, options, Limiter(options.concurrency, adaptive=adaptive), retry)
-    state.free = True
+    state.free, simulated = True, service.simulated
+    served = {one.base_url: _served(one.base_url, one.model, None, options, tokens) for one in (service, *others)}
+    async with _all_of(served, state) as (url, first):
+        yield Endpoint(name, first, state, simulated=simulated, url=url, service=service, call_settings=call_settings)
+
+
+@asynccontextmanager
+async def _all_of(
+    served: "Mapping[str, AbstractAsyncContextManager[Model]]", state: "EndpointState"
+) -> "AsyncGenerator[tuple[str, Model]]":
+    """Open the clients of a model's endpoints, by URL, and yield the first, which stands for all."""
     async with AsyncExitStack() as stack:
-        clients = dict[str, "Model"]()
-        for one in (service, *others):
-            served = _served(one.base_url, one.model, None, options, tokens)
-            clients[one.base_url] = await stack.enter_async_context(served)
-        url, first = _among(clients, state)
-        yield Endpoint(
-            name, first, state, simulated=service.simulated, url=url, service=service, call_settings=call_settings
-        )
-
-
-def _among(clients: "Mapping[str, Model]", state: "EndpointState") -> "tuple[str, Model]":
-    """Let requests go to each of several clients, by URL. Return the first, which stands for all."""
-    if len(clients) > 1:
-        state.replicas = Replicas([Replica(url, model) for url, model in clients.items()])
-    return next(iter(clients.items()))
+        models = {url: await stack.enter_async_context(one) for url, one in served.items()}
+        if len(models) > 1:
+            state.replicas = Replicas([Replica(url, model) for url, model in models.items()])
+        yield next(iter(models.items()))
 
 
 def _state_of(name: str, options: CallOptions, limiter: Limiter, retry: RetryPolicy | None) -> "EndpointState":
@@ -474,24 +459,18 @@ def _named_model(name: str) -> "Model":
 
 async def _check_addresses(names: Sequence[str], api_key: str | None) -> None:
     """Raise ConfigError when nothing answers at any address of a model, or when two say that they serve another."""
-    addresses = {name: _address(name) for name in names}
     answers, unreachable = dict[str, bytes](), list[ConfigError]()
-
-    async def ask(name: str) -> None:
-        base_url, _ = addresses[name]
+    for name in names:
+        base_url, _ = _address(name)
         try:
             answers[base_url] = await _reachable(base_url, api_key, credentials_of(name), read=len(names) > 1)
         except ConfigError as error:
             unreachable.append(error)
-
-    async with asyncio.TaskGroup() as group:
-        for name in names:
-            group.create_task(ask(name))
     if not answers:
         raise unreachable[0]
     for error in unreachable:
         _LOG.warning("endpoint.unreachable", reason=error.message)
-    refuse_other_models(answers, addresses[names[0]][1])
+    refuse_other_models(answers, _address(names[0])[1])
 
 
 async def _reachable(base_url: str, api_key: str | None, credentials: Credentials, *, read: bool) -> bytes:

@@ -21,11 +21,10 @@ class EndpointRecord(Value):
 
     url: str
     """Its address, without credentials."""
-    requests: int = 0
-    answers: int = 0
-    failures: dict[str, int] = Field(default_factory=dict[str, int])
+    answers: int
+    failures: dict[str, int]
     """Requests that failed because of the endpoint, by kind of failure. They were repeated at another endpoint."""
-    set_asides: int = 0
+    set_asides: int
     """How often it was set aside for a while."""
 
     @property
@@ -128,14 +127,8 @@ def service_records(states: "Sequence[EndpointState]") -> tuple[ServiceRecord, .
             outages=state.outage.count,
             outage_s=round(state.outage.total_s, 3),
             endpoints=tuple(
-                EndpointRecord(
-                    url=one.url,
-                    requests=one.requests,
-                    answers=one.answers,
-                    failures=dict(sorted(one.failures.items())),
-                    set_asides=one.set_asides,
-                )
-                for one in (state.replicas.all if state.replicas is not None else ())
+                EndpointRecord(url=one.url, answers=one.answers, failures=one.failures, set_asides=one.set_asides)
+                for one in (state.replicas.all if state.replicas else ())
             ),
         )
         for state in states

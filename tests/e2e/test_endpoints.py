@@ -120,7 +120,7 @@ def test_bad_endpoints_are_one_sentence(folders: Callable[[str], Path]) -> None:
         (("http://127.0.0.1:9/v1#a", "http://127.0.0.1:8/v1#b"), "name different models"),
         (("http://127.0.0.1:9/v1#a", "http://localhost:9/v1/#a"), "are the same"),
         (("http://127.0.0.1:9/v1#a", "http://127.0.0.1:8/v1#a"), "cannot be reached"),
-        (("openai:gpt-5-mini?replicas=2",), "is of a service that agentlearn does not start; leave out ?replicas=2"),
+        (("openai:gpt-5-mini?replicas=2",), "must stand between the name of a vllm: model"),
     ):
         models = [word for name in names for word in ("--model", name)]
         refused = learned(folder, *LEARN, *models, "--yes", expect=2)["stderr"]
