@@ -34,7 +34,7 @@ def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
             " or more, or measure only, with compare",
             to_stderr=True,
         )
-    paid = [name for name, model in models.items() if is_paid(name, model)]
+    paid = [name for name, model in models.items() if any(is_paid(one, model) for one in settings.endpoints_of(name))]
     if paid:
         found = (
             estimate(settings)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 
 from agentlearn.config import LOGIN, SiteOptions
+from agentlearn.config.endpoint_address import one_model
 from agentlearn.config.environment import PREFIX, EnvironmentText, variable_of
 from agentlearn.config.options import OrNone
 from agentlearn.config.recipes import read_login
@@ -61,15 +62,17 @@ ADVANCED = frozenset((
 ))
 # fmt: on
 """Settings that `--help` lists last, in a group of their own."""
-_NEVER = frozenset({"api_key", "private_addresses", "given"})
+_NEVER = frozenset({"api_key", "private_addresses", "given", "served_at"})
 """Settings that are not options: other users can read the arguments of a process; and what a run notes for itself."""
 
 _OTHER_VARIABLES = frozenset(
     {"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "NOTIFY", "STORE", "VLLM_ARGS", "WALKERS"}
 )
 """Variables that are not the default of an option, without the prefix."""
-_OTHER_TYPES = {LOGIN: Path}
+_OTHER_TYPES: Mapping[str, Any] = {LOGIN: Path, "model": list[str], "reflector": list[str]}
 """Types of options that differ from those of their settings."""
+_ENDPOINTS = frozenset({"model", "reflector"})
+"""Options that may be given several times for one setting."""
 
 
 def setting_options(
@@ -98,6 +101,10 @@ def setting_options(
         def collect(*arguments: Any, **keywords: Any) -> None:
             values = {name: keywords.pop(name, None) for name in chosen}
             options = {name: value for name, value in values.items() if value is not None}
+            for name in _ENDPOINTS & options.keys():
+                options[name], where = one_model(options[name])
+                if where:
+                    options["served_at"] = {**options.get("served_at", {}), options[name]: where}
             _note_misspelt_variables(variables.values())
             read = {name: EnvironmentText.read(variable_of(option)) for name, option in variables.items()}
             environment = {name: text for name, text in read.items() if text is not None}  # still to be validated

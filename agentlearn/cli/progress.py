@@ -216,7 +216,8 @@ def _model_words(endpoint: Endpoint) -> str:
             f"{endpoint.name}, a real but tiny transformer that has learned to read lessons on 11 habits only:"
             " this run shows how learning works, not real skill"
         )
-    return endpoint.name
+    replicas = endpoint.endpoint_state.replicas
+    return endpoint.name if replicas is None else f"{endpoint.name}, at {len(replicas.all)} endpoints"
 
 
 def learn_command(settings: LearnSettings) -> str:

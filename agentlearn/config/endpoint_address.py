@@ -7,7 +7,7 @@ rest and stays in the name.
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
@@ -55,6 +55,59 @@ def endpoint_name(given: str) -> str:
         for secret in (credentials.password or credentials.username, encoded, *credentials.query.values(), *bare):
             know_secret(secret)
     return name
+
+
+_MOST_REPLICAS = 64
+
+
+def replicas_of(name: str) -> tuple[str, int]:
+    """The name of a model without `?replicas=N`, and N; 1 where it has none. Raises ConfigError."""
+    bare, mark, count = name.partition("?replicas=")
+    if not mark or _ADDRESS.match(name):
+        return name, 1
+    if bare.startswith("vllm:") and count.isdecimal() and 1 <= int(count) <= _MOST_REPLICAS:
+        return bare, int(count)
+    words = f"of a vllm: model and a number from 1 to {_MOST_REPLICAS}, as in vllm:MODEL?replicas=2"
+    raise ConfigError(f"in the endpoint {name!r}, ?replicas= must stand between the name {words}", code="bad_endpoint")
+
+
+def one_model(given: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The name under which a model is recorded, and its endpoints; () where it has one, which has that name.
+
+    Raises ConfigError for several endpoints that are not different addresses of one model.
+    """
+    names = tuple(endpoint_name(str(one)) for one in given)
+    if len(names) == 1:
+        name, count = replicas_of(*names)
+        return name, names if count > 1 else ()
+    places, models = dict[str, str](), dict[str, str]()
+    for name in names:
+        address, _, model = name.partition("#")
+        if not _ADDRESS.match(name):
+            words = (
+                f"of {len(names)} endpoints of one model, {name!r} is not an address such as http://HOST:8000/v1#MODEL"
+            )
+        elif (other := models.setdefault(model, name)) != names[0]:
+            words = f"the endpoints {names[0]!r} and {other!r} name different models"
+        elif (other := places.setdefault(_place(address), name)) is not name:
+            words = f"the endpoints {other!r} and {name!r} are the same"
+        else:
+            continue
+        raise ConfigError(f"{words}; give different addresses of the same model, or one --model", code="bad_endpoint")
+    return names[0], names
+
+
+def same_model(given: str, recorded: str) -> bool:
+    """Whether a name is that of a recorded model, or an address where a model of that name is served."""
+    name, addresses = endpoint_name(given), all(map(_ADDRESS.match, (given, recorded)))
+    return name == recorded or (addresses and name.partition("#")[2] == recorded.partition("#")[2])
+
+
+def _place(address: str) -> str:
+    """An address in one of the ways in which it can be written."""
+    parts = urlsplit(address)
+    host = "127.0.0.1" if parts.hostname in {"localhost", "::1"} else parts.hostname
+    return f"{host}:{parts.port or parts.scheme} {parts.path.rstrip('/')}"
 
 
 def credentials_of(name: str) -> Credentials:

@@ -20,11 +20,12 @@ from pydantic import (
     GetCoreSchemaHandler,
     SecretStr,
     ValidationError,
+    model_validator,
 )
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
 
-from agentlearn.config.endpoint_address import endpoint_name, has_login
+from agentlearn.config.endpoint_address import endpoint_name, has_login, one_model
 from agentlearn.config.environment import BUILT_IN_STORE, default_store
 from agentlearn.config.names import SIMULATED_MODEL
 from agentlearn.errors import ConfigError
@@ -165,6 +166,34 @@ class CallOptions(OptionGroup):
     """Largest number of times that one request is sent while it fails for reasons that may pass."""
     max_outage_minutes: float = Field(default=5.0, ge=0, le=10_080)
     """Minutes that a run waits for a model service that has answered and now does not; 0: do not wait."""
+    served_at: dict[ModelName, tuple[ModelName, ...]] = Field(
+        default_factory=dict[str, tuple[str, ...]], exclude_if=lambda given: not given
+    )
+    """The endpoints of each model that has several, by the name under which it is recorded."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several_endpoints(cls, fields: Any) -> Any:
+        """Take a list of endpoints, or `?replicas=N`, as one model. Raises ConfigError for endpoints of others."""
+        if not isinstance(fields, Mapping):
+            return fields
+        given, served = dict(cast("Mapping[str, Any]", fields)), dict[str, Any]()
+        for setting in {"model", "reflector", "judge"} & given.keys():
+            if isinstance(names := as_tuple(given[setting]), list | tuple) and names:
+                given[setting], where = one_model(cast("Sequence[str]", names))
+                served[given[setting]] = where
+        if isinstance(names := as_tuple(given.get("models")), list | tuple):
+            groups = dict[str, list[str]]()
+            for name in cast("Sequence[str]", names):
+                groups.setdefault(endpoint_name(name).partition("#")[2] or name, []).append(name)
+            found = dict(map(one_model, groups.values()))
+            given["models"], served = tuple(found), served | found
+        several = {name: names for name, names in served.items() if names}
+        return {**given, "served_at": {**given.get("served_at", {}), **several}} if several else given
+
+    def endpoints_of(self, model: str) -> tuple[str, ...]:
+        """The endpoints of the model that is recorded under that name."""
+        return self.served_at.get(model, (model,))
 
 
 class RequestOptions(OptionGroup):

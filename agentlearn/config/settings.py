@@ -82,7 +82,7 @@ class RunSettings(
     @property
     def endpoints(self) -> tuple[str, ...]:
         """Names of the endpoints that the settings name."""
-        return (self.model,)
+        return self.endpoints_of(self.model)
 
     def resolved(self) -> str:
         """The settings as JSON with masked secrets, as stored with the run."""
@@ -121,7 +121,7 @@ class LearnSettings(
     @property
     def endpoints(self) -> tuple[str, ...]:
         """Names of the endpoints that the settings name."""
-        return tuple(dict.fromkeys((self.model, self.reflector_name)))
+        return tuple(dict.fromkeys((*self.endpoints_of(self.model), *self.endpoints_of(self.reflector_name))))
 
     @property
     def reflector_name(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from agentlearn.config import LearnSettings, learn_settings
-from agentlearn.config.endpoint_address import credentials_of, endpoint_name
+from agentlearn.config.endpoint_address import credentials_of, endpoint_name, same_model
 from agentlearn.errors import AllFailed, ConfigError
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.queries import RunRow
@@ -19,7 +19,7 @@ from agentlearn.types.run_event import RunKind
 from agentlearn.types.trajectory import Trajectory
 
 _MAY_CHANGE = frozenset(
-    {"concurrency", "max_attempts", "max_outage_minutes"}
+    {"concurrency", "max_attempts", "max_outage_minutes", "served_at"}
     | {"max_cost_usd", "max_tokens", "max_minutes", "api_key", "otel", "store"}
 )
 """Settings that may differ when a run is resumed, because they do not change what is learned."""
@@ -69,7 +69,17 @@ def settings_of(prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[Run
     with of_this_version(run):
         known = json.dumps(_AS_BEFORE | json.loads(stored))
         fields = LearnSettings.model_validate_json(known).model_dump(exclude=NOT_KEPT)
-    return run, learn_settings({**fields, "store": store, **given})
+    return run, learn_settings({**fields, "store": store, **given, **_endpoints_now(fields, given)})
+
+
+def _endpoints_now(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the models under the names that are stored, and where they are served now."""
+    named = {name: stored[name] for name in ENDPOINTS & set(given)}
+    served = dict(stored.get("served_at") or {})
+    for name, recorded in named.items():
+        now, several = endpoint_name(str(given[name])), given.get("served_at", {})
+        served[recorded] = several.get(now, (now,))
+    return named | {"served_at": served}
 
 
 @contextmanager
@@ -99,7 +109,7 @@ def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, An
     with read_store(store) as reader:
         row = _unfinished(reader, prefix, kind)
     stored = json.loads(row.settings)
-    same = {name for name in ENDPOINTS & set(given) if endpoint_name(str(given[name])) == stored.get(name)}
+    same = {name for name in ENDPOINTS & set(given) if same_model(str(given[name]), str(stored.get(name)))}
     if fixed := sorted(set(given) - _MAY_CHANGE - same):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in fixed)
         raise ConfigError(
@@ -111,7 +121,7 @@ def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, An
             f" not stored; resume it there: learn(..., resume={row.run!r})",
             code="not_resumable",
         )
-    _require_credentials(row.run, stored)
+    _require_credentials(row.run, stored | _endpoints_now(stored, given))
     return row.run, row.settings
 
 
@@ -149,7 +159,8 @@ def _unfinished(reader: StoreReader, prefix: str, kind: RunKind) -> RunRow:
 
 def _require_credentials(run: RunId, stored: Mapping[str, Any]) -> None:
     """Raise ConfigError when an address had credentials at the start of the run and has none now."""
-    missing = [name for name in stored.get("private_addresses", ()) if not credentials_of(name)]
+    used = {one for name in ENDPOINTS for one in stored["served_at"].get(stored.get(name), (stored.get(name),))}
+    missing = [name for name in stored.get("private_addresses", ()) if name in used and not credentials_of(name)]
     if missing:
         option = "reflector" if stored.get("reflector") == missing[0] else "model"
         raise ConfigError(

@@ -38,6 +38,7 @@ from agentlearn.models.refusal import (
     TOOLS,
     RefusedRequest,
 )
+from agentlearn.models.replicas import is_of_endpoint
 from agentlearn.models.token_estimate import BYTES_PER_TOKEN, ExpectedCall, reply_bytes, request_bytes
 from agentlearn.text import visible
 from agentlearn.types.ids import CallId, content_hash, derive_seed
@@ -113,6 +114,8 @@ class ModelCall:
     """Whether the service may refuse this call only, so that it fails."""
     cut_off_at: int = 0
     """Output tokens at which the last reply was cut off because the budget allowed no more; 0: it was not."""
+    asked: "Model | None" = None
+    """The endpoint of the last request; None: nothing was sent."""
     answers_before: int = field(init=False)
     """Answers of the endpoint when the attempts began."""
 
@@ -361,12 +364,36 @@ class ModelCall:
         return response, None
 
     async def _reply(self, sampling: ModelSettings, ticket: Ticket) -> ModelResponse:
-        """Send the request and return the reply."""
+        """Return the reply of the first endpoint of the model that answers."""
+        state = self.state
+        if state.replicas is None:
+            return await self._reply_of(self.model, sampling, ticket)
+        turns = state.replicas.turns(self.unit.replica)
+        following = next(turns, None)
+        while (replica := following) is not None:
+            self.unit.replica, sent_at = replica, replica.clock()
+            try:
+                with replica.request():
+                    return await self._reply_of(replica.model, sampling, ticket)
+            except _FAILURES as error:
+                if not is_of_endpoint(error):
+                    raise
+                kind, wanted_s = _kind_of_failure(error), retry_after_s(error) or 0.0
+                replica.failed(kind, sent_at, wanted_s=min(wanted_s, state.retry.retry_after_cap_s))
+                if (following := next(turns, None)) is None:
+                    raise
+                state.failures[kind] += 1
+                self.unit.give_back(replica.clock() - sent_at)
+        raise AssertionError("a model has at least one endpoint")
+
+    async def _reply_of(self, model: "Model", sampling: ModelSettings, ticket: Ticket) -> ModelResponse:
+        """Send the request to one endpoint and return its reply."""
         state = self.state
         self.requests += 1
+        self.asked = model
         try:
             async with asyncio.timeout(state.deadline_s):
-                return await ask_once(self.model, self.messages, sampling, self.parameters, salt=self.id)
+                return await ask_once(model, self.messages, sampling, self.parameters, salt=self.id)
         except ModelHTTPError as error:
             if error.status_code == 429:
                 ticket.refused(min(retry_after_s(error) or 0.0, state.retry.retry_after_cap_s))
@@ -480,7 +507,8 @@ class ModelCall:
     @property
     def _where(self) -> str:
         """Address of the service, without credentials."""
-        return without_credentials(self.model.base_url or self.model.system)
+        model = self.asked or self.model
+        return without_credentials(model.base_url or model.system)
 
     def _failure(self, error: Exception, attempts: int, sent: frozenset[str]) -> EndpointError:
         """Return the error of a call that failed in all attempts. sent: what it has and a service may refuse."""

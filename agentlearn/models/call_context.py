@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, contextmanag
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from weakref import WeakSet
 
 from opentelemetry.trace import Tracer, TracerProvider
@@ -30,6 +30,9 @@ from agentlearn.models.budget import Budget, Reservation
 from agentlearn.models.token_estimate import ExpectedCall
 from agentlearn.types.ids import CallId, RunId, content_hash
 from agentlearn.types.value import Value
+
+if TYPE_CHECKING:
+    from agentlearn.models.replicas import Replica
 
 Stage = Literal["rollout", "summarise", "compare", "consolidate", "judge", "user", "probe", "solve"]
 
@@ -364,6 +367,8 @@ class WorkUnit:
     """Time limit of the unit; None: it has none."""
     own_journal: Journal | None = None
     """Where its calls are recorded; None: in the journal of the run."""
+    replica: "Replica | None" = None
+    """The endpoint of its last request, where its model has several; the next goes there too. None: it has none."""
 
     @property
     def journal(self) -> Journal:

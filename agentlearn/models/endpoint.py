@@ -1,28 +1,37 @@
-"""Endpoints by name: what the user gives with `--model`, opened as one model with its limiter and its HTTP client.
+"""Endpoints by name: what the user gives with `--model`, opened as one model with its limiter and its HTTP clients.
 
 sim:novice, local:DIR, …      a service started by a plug-in (entry-point group `agentlearn.endpoints`)
 http://host:port/v1#model     any OpenAI-compatible service
 openai:gpt-5-mini             any model id of pydantic-ai
+
+A model may have several endpoints: several addresses, or several servers that a plug-in starts.
 """
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from agentlearn.config import CallOptions
-from agentlearn.config.endpoint_address import NO_CREDENTIALS, Credentials, credentials_of, endpoint_name
+from agentlearn.config.endpoint_address import (
+    NO_CREDENTIALS,
+    Credentials,
+    credentials_of,
+    endpoint_name,
+    replicas_of,
+)
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.log import get_log
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings, never_sent
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import RetryPolicy
+from agentlearn.models.replicas import Replica, Replicas, refuse_other_models
 from agentlearn.models.services import check_key, check_variables, is_service, known_service, pip_line
 from agentlearn.plugins import Plugin, announced, cause_words, guarded, load
 from agentlearn.secret_values import know_environment, know_secret
@@ -169,14 +178,15 @@ def check_endpoint(name: str, options: CallOptions) -> None:
     Whether the service answers and has the model is found out when it is opened and asked.
     Raises ConfigError or MissingExtra.
     """
-    name = endpoint_name(name)
-    if (plugin := _plugin_of(name)) is not None:
-        load(plugin, "model service")
-    elif _is_address(name):
-        _address(name)
-        _key_of(options)
-    else:
-        _named_model(name)
+    for one in options.endpoints_of(endpoint_name(name)):
+        bare, _ = replicas_of(one)
+        if (plugin := _plugin_of(bare)) is not None:
+            load(plugin, "model service")
+        elif _is_address(bare):
+            _address(bare)
+            _key_of(options)
+        else:
+            _named_model(bare)
 
 
 @asynccontextmanager
@@ -201,26 +211,29 @@ async def open_endpoint(
     """
     name = endpoint_name(name)
     know_environment(os.environ)
-    prefix, _, rest = name.partition(":")
-    plugin = None if model is not None else _plugin_of(name)
+    names = options.endpoints_of(name)
+    bare, count = replicas_of(names[0])
+    prefix, _, rest = bare.partition(":")
+    plugin = None if model is not None else _plugin_of(bare)
     for refused in announced(GROUP, reserved=is_service).refused:
         if model is None and refused.name == prefix:
             _LOG.warning("plugin.ignored", reason=refused.why)
     if plugin is not None:
-        service = _started(plugin, rest, seed)
-        async with (
-            service as running,
-            open_service(name, running, options, retry=retry, tokens=tokens, call_settings=call_settings) as endpoint,
-        ):
-            yield endpoint
+        async with AsyncExitStack() as stack:
+            shares: list[dict[str, Any]] = [{"share": (one, count)} for one in range(count)] if count > 1 else [{}]
+            first, *others = [await stack.enter_async_context(_started(plugin, rest, seed, **one)) for one in shares]
+            opened = open_service(
+                name, first, options, others=others, retry=retry, tokens=tokens, call_settings=call_settings
+            )
+            yield await stack.enter_async_context(opened)
         return
     state = _state_of(name, options, Limiter(options.concurrency), retry)
     if model is None and _is_address(name):
-        base_url, model_name = _address(name)
-        key, credentials = _key_of(options), credentials_of(name)
-        await _check_reachable(base_url, key, credentials)
-        async with _served(base_url, model_name, key, options, tokens, credentials) as served:
-            yield Endpoint(name, served, state, simulated=False, url=base_url, call_settings=call_settings)
+        key = _key_of(options)
+        await _check_addresses(names, key)
+        served = {_address(one)[0]: _served(*_address(one), key, options, tokens, credentials_of(one)) for one in names}
+        async with _all_of(served, state) as (url, first):
+            yield Endpoint(name, first, state, simulated=False, url=url, call_settings=call_settings)
         return
     # A given model is not entered: leaving it would close a client that the program may be using for other work.
     async with _named_model(name) if model is None else nullcontext(model) as opened:
@@ -249,11 +262,14 @@ def _innermost(model: "Model") -> "Model":
     return model
 
 
-def _started(plugin: Plugin, rest: str, seed: int) -> AbstractAsyncContextManager[Service]:
-    """Return the plug-in's service, to be entered. Raises ConfigError when it does not keep the protocol."""
+def _started(plugin: Plugin, rest: str, seed: int, **share: Any) -> AbstractAsyncContextManager[Service]:
+    """Return the plug-in's service, to be entered. Raises ConfigError when it does not keep the protocol.
+
+    share: for one of several such services, its index and their number.
+    """
     start = load(plugin, "model service")
     if plugin.own:
-        return cast("Callable[..., AbstractAsyncContextManager[Service]]", start)(rest, seed=seed)
+        return cast("Callable[..., AbstractAsyncContextManager[Service]]", start)(rest, seed=seed, **share)
     called = cast("Callable[..., object]", start)
     service = guarded(plugin, "model service", lambda: called(rest, seed=seed))
     if not isinstance(service, AbstractAsyncContextManager):
@@ -271,6 +287,7 @@ async def open_service(
     service: Service,
     options: CallOptions,
     *,
+    others: Sequence[Service] = (),
     retry: RetryPolicy | None = None,
     tokens: TokenRequest | None = None,
     adaptive: bool = True,
@@ -278,21 +295,27 @@ async def open_service(
 ) -> AsyncGenerator[Endpoint]:
     """Open a service on this machine as an endpoint of that name; its answers cost nothing.
 
+    others: further services of the same model.
     adaptive: False for a service that queues requests itself; it is always given `options.concurrency` of them.
     call_settings: for every request.
     """
     state = _state_of(name, options, Limiter(options.concurrency, adaptive=adaptive), retry)
-    state.free = True
-    async with _served(service.base_url, service.model, None, options, tokens) as model:
-        yield Endpoint(
-            name,
-            model,
-            state,
-            simulated=service.simulated,
-            url=service.base_url,
-            service=service,
-            call_settings=call_settings,
-        )
+    state.free, simulated = True, service.simulated
+    served = {one.base_url: _served(one.base_url, one.model, None, options, tokens) for one in (service, *others)}
+    async with _all_of(served, state) as (url, first):
+        yield Endpoint(name, first, state, simulated=simulated, url=url, service=service, call_settings=call_settings)
+
+
+@asynccontextmanager
+async def _all_of(
+    served: "Mapping[str, AbstractAsyncContextManager[Model]]", state: "EndpointState"
+) -> "AsyncGenerator[tuple[str, Model]]":
+    """Open the clients of a model's endpoints, by URL, and yield the first, which stands for all."""
+    async with AsyncExitStack() as stack:
+        models = {url: await stack.enter_async_context(one) for url, one in served.items()}
+        if len(models) > 1:
+            state.replicas = Replicas([Replica(url, model) for url, model in models.items()])
+        yield next(iter(models.items()))
 
 
 def _state_of(name: str, options: CallOptions, limiter: Limiter, retry: RetryPolicy | None) -> "EndpointState":
@@ -434,8 +457,27 @@ def _named_model(name: str) -> "Model":
         ) from error
 
 
-async def _check_reachable(base_url: str, api_key: str | None, credentials: Credentials) -> None:
-    """Raise ConfigError with address and cause when nothing answers there; any HTTP answer is enough."""
+async def _check_addresses(names: Sequence[str], api_key: str | None) -> None:
+    """Raise ConfigError when nothing answers at any address of a model, or when two say that they serve another."""
+    answers, unreachable = dict[str, bytes](), list[ConfigError]()
+    for name in names:
+        base_url, _ = _address(name)
+        try:
+            answers[base_url] = await _reachable(base_url, api_key, credentials_of(name), read=len(names) > 1)
+        except ConfigError as error:
+            unreachable.append(error)
+    if not answers:
+        raise unreachable[0]
+    for error in unreachable:
+        _LOG.warning("endpoint.unreachable", reason=error.message)
+    refuse_other_models(answers, _address(names[0])[1])
+
+
+async def _reachable(base_url: str, api_key: str | None, credentials: Credentials, *, read: bool) -> bytes:
+    """Return the list of models of a service, if it is to be read.
+
+    Raises ConfigError with address and cause when nothing answers there; any HTTP answer is enough.
+    """
     import httpx2
 
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -443,9 +485,11 @@ async def _check_reachable(base_url: str, api_key: str | None, credentials: Cred
         async with (
             asyncio.timeout(20),
             httpx2.AsyncClient(timeout=10, trust_env=not _loopback(base_url), auth=_basic_auth(credentials)) as http,
-            http.stream("GET", base_url.rstrip("/") + "/models", headers=headers, params=dict(credentials.query)),
+            http.stream(
+                "GET", base_url.rstrip("/") + "/models", headers=headers, params=dict(credentials.query)
+            ) as answer,
         ):
-            pass
+            return await answer.aread() if read else b""
     except (httpx2.HTTPError, TimeoutError) as error:
         cause = str(error) or type(error).__name__
         raise ConfigError(

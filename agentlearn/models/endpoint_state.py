@@ -14,6 +14,7 @@ from agentlearn.models.endings import FaultCode, ReplyFault, fault_remedy
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import Outage, RetryPolicy
 from agentlearn.models.price import ObservedPrice
+from agentlearn.models.replicas import Replicas
 from agentlearn.models.token_estimate import TokenEstimates
 
 FIRST = 8
@@ -106,6 +107,8 @@ class EndpointState:
     """Requests that were sent again without such a limit."""
     garbled_in_a_row: int = 0
     """Calls that began after the last answer and got only replies that cannot be decoded."""
+    replicas: Replicas | None = None
+    """The endpoints of a model that has several; None: it has one."""
 
     @property
     def takes_all(self) -> bool:

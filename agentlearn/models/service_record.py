@@ -16,6 +16,26 @@ _REFLECTOR_STAGES = frozenset({"summarise", "compare", "consolidate"})
 """Stages whose answers have a limit of their own, `--reflector-output-tokens`."""
 
 
+class EndpointRecord(Value):
+    """What one of several endpoints of a model did in a run."""
+
+    url: str
+    """Its address, without credentials."""
+    answers: int
+    failures: dict[str, int]
+    """Requests that failed because of the endpoint, by kind of failure. They were repeated at another endpoint."""
+    set_asides: int
+    """How often it was set aside for a while."""
+
+    @property
+    def words(self) -> str:
+        """What it did, after its address."""
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in self.failures.items())
+        failed = f", failed in {sum(self.failures.values()):,} ({kinds})" if kinds else ""
+        times = "once" if self.set_asides == 1 else f"{self.set_asides:,} times"
+        return f"{self.url} answered {self.answers:,} calls{failed}{f', set aside {times}' if self.set_asides else ''}"
+
+
 class ServiceRecord(Value):
     """How one model service behaved in a run."""
 
@@ -41,6 +61,8 @@ class ServiceRecord(Value):
     """How often the service fell silent and answered again later."""
     outage_s: float = 0.0
     """Seconds that the run waited for it in all."""
+    endpoints: tuple[EndpointRecord, ...] = ()
+    """What each endpoint did, of a model that has several."""
 
     def reply_notes(self) -> list[str]:
         """Return which replies were cut off or not used."""
@@ -63,6 +85,9 @@ class ServiceRecord(Value):
     def other_notes(self) -> list[str]:
         """Return what else a reader of the result must know about the service."""
         notes: list[str] = []
+        if self.endpoints:
+            each = "; ".join(one.words for one in self.endpoints)
+            notes.append(f"the model {self.name} had {len(self.endpoints)} endpoints: {each}")
         if len(self.models) > 1:
             times = {name: "once" if count == 1 else f"{count:,} times" for name, count in self.models.items()}
             first, *others = (f"{name!r} {words}" for name, words in times.items())
@@ -101,6 +126,10 @@ def service_records(states: "Sequence[EndpointState]") -> tuple[ServiceRecord, .
             refused_outputs=state.refused_outputs,
             outages=state.outage.count,
             outage_s=round(state.outage.total_s, 3),
+            endpoints=tuple(
+                EndpointRecord(url=one.url, answers=one.answers, failures=one.failures, set_asides=one.set_asides)
+                for one in (state.replicas.all if state.replicas else ())
+            ),
         )
         for state in states
     )

@@ -228,6 +228,8 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
     `gradient` uses the run's temperature and seed unless it has its own.
     """
     model = str(fields.get("model") or default_model(str(fields.get("domain"))))
+    if fields.get("served_at") or not isinstance(fields.get("model"), str | None):
+        raise ConfigError("training samples from one endpoint, but several are given; give one", code="bad_endpoint")
     if not fields.get("model") and not model.startswith(LAB):
         raise ConfigError(
             "training needs a model; give --model with a folder or hub id of a causal language model", code="no_model"

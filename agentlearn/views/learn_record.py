@@ -145,7 +145,7 @@ def _lessons(reader: StoreReader, proposals: Iterable[ProposalRow], library: Lib
 
 _ALWAYS = ("model", "seed")
 """Settings that the command names even where they are the default, because a default can change."""
-_NO_OPTIONS = ("domain", "api_key", "private_addresses", "given")
+_NO_OPTIONS = ("domain", "api_key", "private_addresses", "given", "served_at")
 
 
 def run_command(row: RunRow, start: str | None) -> str:
@@ -168,7 +168,9 @@ def run_command(row: RunRow, start: str | None) -> str:
         if own_tasks:
             needed = [name for name in needed if name != "data"]
             needed += ["name"] if settings.domain != usual.domain else []
-        options = first | {name: getattr(settings, name) for name in needed}
+        options: dict[str, Any] = first | {name: getattr(settings, name) for name in needed}
+        for name in {"model", "reflector"} & options.keys():
+            options[name] = settings.served_at.get(options[name], options[name])
         again = learn_settings(learn_fields(what, GivenSettings(options)))
     except (AgentlearnError, ValidationError, ValueError, OSError):
         return ""

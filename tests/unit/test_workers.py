@@ -5,17 +5,20 @@ import pickle
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions, WorkerOptions
+from agentlearn.domain.base import JudgeModel, RolloutContext
 from agentlearn.domain.custom import custom_tasks
-from agentlearn.errors import ConfigError
+from agentlearn.domain.custom.judge import JUDGE, JudgeReward
+from agentlearn.errors import ConfigError, ToolLost
 from agentlearn.learning.subject import named_agent
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
@@ -26,11 +29,13 @@ from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.rollout.executor import open_executor
 from agentlearn.rollout.link import LinkMessage, sendable
-from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
+from agentlearn.rollout.runner import RESTARTS, Finished, Rollouts, RolloutSlot, open_rollouts
 from agentlearn.rollout.worker import work
 from agentlearn.rollout.workers import NoRoom, Started, WorkerNeeds, open_workers
 from agentlearn.types.experience import library_of
-from agentlearn.types.trajectory import Trajectory, Treatment
+from agentlearn.types.ids import derive_seed
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
 from tests.support.stages import RUN, ListJournal
 from tests.support.toy_domain import ToyDomain
 
@@ -201,6 +206,82 @@ def test_a_run_goes_on_with_the_workers_that_are_left() -> None:
     assert {one.trajectory.outcome for one in spread.finished} == {"ok"}
     with pytest.raises(ConfigError, match="every machine is busy; give fewer --workers, or wait"):
         made(Tasks(full=True), workers=3)
+
+
+def falls(*of: object, share: float) -> bool:
+    """Whether something fails that happens in this share of cases, the same in every run."""
+    return derive_seed(*of) % 1000 < 1000 * share
+
+
+@dataclass
+class FlakyDomain(ToyDomain):
+    """Loses its sandbox in a quarter of the attempts, before or after the calls of the model, and asks a judge."""
+
+    uses_judge = True
+    judged: JudgeReward = JUDGE
+    begun: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
+    """Attempts by the task and the seed of the rollout."""
+
+    def with_judge(self, judge: JudgeModel) -> "FlakyDomain":
+        return replace(self, judged=self.judged.with_model(judge))
+
+    @asynccontextmanager
+    async def open(self, context: RolloutContext) -> AsyncGenerator[None]:
+        key = (context.task.id, context.seed)
+        attempt, self.begun[key] = self.begun[key], self.begun[key] + 1
+        lost = attempt < RESTARTS and falls("sandbox", *key, attempt, share=0.25)
+        if lost and context.seed % 2:
+            raise ToolLost("the sandbox is gone", code="sandbox_lost")
+        yield
+        if lost:
+            raise ToolLost("the sandbox is gone", code="sandbox_lost")
+
+    async def verify(self, task: Task, trajectory: Trajectory) -> Verdict:  # type: ignore[override]
+        return await self.judged.judge(task, trajectory)
+
+
+@dataclass
+class FlakyRun(Run):
+    """A run whose judge fails in three requests of ten: the service is silent, refuses, or answers nonsense."""
+
+    failed: Counter[str] = field(default_factory=Counter[str])
+    asked_judge: Counter[int] = field(default_factory=Counter[int])
+
+    def model(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if not any(tool.name == "submit" for tool in info.output_tools):
+            return super().model(messages, info)
+        seed = int((info.model_settings or {}).get("seed") or 0)
+        self.asked_judge[seed] += 1
+        number = self.asked_judge[seed]
+        if number <= 3 and falls("judge", seed, number, share=0.3):
+            failures = ModelHTTPError(503, "m"), ModelHTTPError(429, "m"), UnexpectedModelBehavior("nonsense")
+            failure = failures[self.failed.total() % 3]
+            self.failed[repr(failure)] += 1
+            raise failure
+        return ModelResponse(parts=[ToolCallPart("submit", {"verdict": "right"}, tool_call_id="t2")])
+
+
+def test_flaky_sandboxes_and_flaky_judges_cost_no_rollout() -> None:
+    run, cluster = FlakyRun(), Tasks()
+    state = EndpointState(Limiter(8), deadline_s=60, retry=RetryPolicy(attempts=5, base_s=0))
+    endpoint = Endpoint("scripted", FunctionModel(run.model), state, simulated=True, url="scripted")
+
+    async def main() -> None:
+        context, domain = CallContext(RUN, run.journal, Budget(BudgetOptions())), FlakyDomain()
+        async with (
+            open_workers(tasks(cluster), WorkerOptions(workers=2), [domain], context, otel=False) as opened,
+            opened.open(domain, endpoint) as rollouts,
+        ):
+            await run.make(rollouts, number=25)
+
+    asyncio.run(main())
+    trajectories = [one.trajectory for one in run.finished]
+    assert {(one.outcome, one.reward) for one in trajectories} == {("ok", 1.0)}
+    restarted = sum(one.attempt for one in trajectories)
+    assert 0.15 < restarted / (restarted + len(trajectories)) < 0.35
+    failed, asked = run.failed.total(), run.asked_judge.total()
+    assert 0.2 < failed / asked < 0.4
+    assert state.failures.total() == failed, "every failed request is counted"
 
 
 class OddError(Exception):

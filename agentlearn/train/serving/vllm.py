@@ -30,7 +30,7 @@ from agentlearn.serving.chat_service import ChatService, serve_in_thread
 from agentlearn.serving.child_process import ServerCommand, SupervisedServer, supervised_server
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse
-from agentlearn.train.settings import DEFAULT_OPTIONS, VllmOptions
+from agentlearn.train.settings import DEFAULT_OPTIONS, VISIBLE, VllmOptions
 from agentlearn.train.weights.loading import (
     LoadedModel,
     check_model_files,
@@ -251,12 +251,14 @@ async def vllm_endpoint(
     options: VllmOptions = DEFAULT_OPTIONS,
     arguments: Sequence[str] = (),
     command: Sequence[str] | None = None,
+    share: tuple[int, int] = (0, 1),
 ) -> AsyncGenerator[VllmService]:
     """Serve a model, a directory or a hub id, while the block runs.
 
     An adapter is merged into its base model. trained: serve a copy whose weights `sync` can replace. arguments: extra
-    server arguments. command: the server's command; None: vLLM. Raises MissingExtra without vLLM, ConfigError for a
-    directory without a model, EndpointError when the server does not start.
+    server arguments. command: the server's command; None: vLLM. share: its index, and the number of such servers on
+    this machine, see `share_of_gpus`. Raises MissingExtra without vLLM, ConfigError for a directory without a model,
+    EndpointError when the server does not start.
     """
     path, name = _directory(model), ""
     if command is None:
@@ -269,7 +271,7 @@ async def vllm_endpoint(
         alone = path is None or not is_adapter(path)
         folder = None if alone and not trained else await _copy_model(path, model, Path(temporary))
         name = name or (path.name if path else model)
-        port, cpu = _free_port(), without_gpu()
+        port, cpu, (gpus, memory) = _free_port(), without_gpu(), share_of_gpus(*share)
         environment = {
             "VLLM_SERVER_DEV_MODE": "1",  # enables replacing weights; the server listens on loopback only
             "VLLM_NO_USAGE_STATS": "1",
@@ -289,12 +291,13 @@ async def vllm_endpoint(
                 *("--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--enable-prefix-caching"),
                 *(("--enforce-eager", "--max-num-batched-tokens", str(BATCHED_TOKENS)) if cpu else ()),
                 *options.server_arguments(cpu=cpu),
+                *memory,
                 *(("--worker-extension-cls", EXTENSION) if trained else ()),
                 *shlex.split(os.environ.get(ARGUMENTS, "")),
                 *arguments,
             ),
             health=f"http://{HOST}:{port}/health",
-            environment=environment | options.server_environment(),
+            environment=environment | gpus | options.server_environment(),
             hints=_HINTS,
         )
         async with supervised_server(server_command) as server:
@@ -378,6 +381,22 @@ def require_vllm(model: str) -> None:
 def without_gpu() -> bool:
     """Whether the kernel shows no GPU that vLLM supports."""
     return not Path("/dev/nvidiactl").exists() and not Path("/dev/kfd").exists()
+
+
+def share_of_gpus(number: int, servers: int, devices: Path = Path("/dev")) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the environment and the arguments that give one of several servers its GPUs; nothing without GPUs.
+
+    number: of the server, from 0. devices: folder of the devices. Where there are fewer GPUs than servers, those on one
+    GPU divide its memory.
+    """
+    numbered = map(str, range(len(list(devices.glob("nvidia[0-9]*")))))
+    visible = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()] or list(numbered)
+    if servers == 1 or not visible:
+        return {}, ()
+    if (own := len(visible) // servers) > 0:
+        return {VISIBLE: ",".join(visible[number * own : (number + 1) * own])}, ()
+    on_one = -(-servers // len(visible))
+    return {VISIBLE: visible[number % len(visible)]}, ("--gpu-memory-utilization", f"{0.9 / on_one:.2f}")
 
 
 def _free_port() -> int:

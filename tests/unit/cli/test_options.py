@@ -105,7 +105,7 @@ def test_every_setting_but_secrets_is_an_option(
     function: Any = build()[command].default_command
     names = set(inspect.signature(function).parameters)
     more = {"gradient"} if command == "train" else {"agent"}  # the agent is the command's first word
-    assert set(kind.model_fields) - names == {"domain", "api_key", "private_addresses", "given"} | more
+    assert set(kind.model_fields) - names == {"domain", "api_key", "private_addresses", "given", "served_at"} | more
     assert run([command, "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for name in ("group_size", "max_minutes"):

@@ -16,13 +16,23 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import httpx2  # noqa: E402
+from pydantic_ai.messages import ModelRequest  # noqa: E402
+from pydantic_ai.models import ModelRequestParameters  # noqa: E402
+from pydantic_ai.settings import ModelSettings  # noqa: E402
 
+from agentlearn.config import BudgetOptions  # noqa: E402
+from agentlearn.config.options import ModelOptions  # noqa: E402
 from agentlearn.errors import EndpointError  # noqa: E402
+from agentlearn.models.budget import Budget  # noqa: E402
+from agentlearn.models.call_context import CallContext, WorkUnit  # noqa: E402
+from agentlearn.models.endpoint import open_endpoint  # noqa: E402
+from agentlearn.models.service_record import service_records  # noqa: E402
 from agentlearn.serving import child_process as supervision  # noqa: E402
 from agentlearn.serving.child_process import ServerCommand, supervised_server  # noqa: E402
 from agentlearn.train.serving import vllm  # noqa: E402
 from agentlearn.train.serving import weight_sync as sync  # noqa: E402
-from tests.support.tiny_model import tiny_network, tiny_tokenizer  # noqa: E402
+from tests.support.stages import RUN, ListJournal  # noqa: E402
+from tests.support.tiny_model import saved, tiny_network, tiny_tokenizer  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -149,3 +159,34 @@ def test_a_server_does_not_outlive_a_parent_that_is_killed(tmp_path: Path, numbe
     parent.stdout.close()
     wait_for(lambda: not any(alive(pid) for pid in found))
     log.unlink()
+
+
+def test_vllm_servers_divide_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    assert [vllm.share_of_gpus(one, 2)[0]["CUDA_VISIBLE_DEVICES"] for one in range(2)] == ["4,5", "6,7"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    both = ({"CUDA_VISIBLE_DEVICES": "3"}, ("--gpu-memory-utilization", "0.45"))
+    assert [vllm.share_of_gpus(one, 2) for one in range(2)] == [both, both]
+    assert vllm.share_of_gpus(0, 1) == ({}, ())
+
+
+@pytest.mark.slow
+def test_a_model_may_have_several_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm, "SERVER", (sys.executable, "-m", "tests.support.vllm_stand_in"))
+    monkeypatch.setattr(vllm, "require_vllm", str)
+    folder = saved(tmp_path / "tiny", tiny_network(context=512))
+
+    async def main() -> None:
+        options = ModelOptions(model=f"vllm:{folder}?replicas=2")
+        async with open_endpoint(options.model, options) as endpoint:
+            context = CallContext(RUN, ListJournal(), Budget(BudgetOptions()))
+            for name in ("first", "second"):
+                client = endpoint.client(WorkUnit(context, "rollout", name, 1))
+                settings = ModelSettings(max_tokens=4)
+                await client.request([ModelRequest.user_text_prompt(name)], settings, ModelRequestParameters())
+            (record,) = service_records([endpoint.endpoint_state])
+        assert endpoint.name == f"vllm:{folder}"
+        assert [one.answers for one in record.endpoints] == [1, 1]
+        assert len({one.url for one in record.endpoints}) == 2
+
+    asyncio.run(main())
