@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.applications import Starlette
@@ -30,6 +31,9 @@ from agentlearn.view.page import ASSETS, Page, View, asset, link, rendered
 from agentlearn.view.routes import file_of
 from agentlearn.views.markup import element
 from agentlearn.views.table import Paragraph
+
+if TYPE_CHECKING:
+    from agentlearn.library.sharing.channels import Channel
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 MAX_ADDRESS, MAX_FORM = 4_096, 256 * 1024
@@ -59,6 +63,8 @@ class Site:
     port: int
     host: str = "127.0.0.1"
     read_only: bool = False
+    channel: "Channel | None" = None
+    """The channel whose offers are shown."""
     start: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     """The token of the printed address."""
     base: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(9)}")
@@ -128,7 +134,7 @@ class Site:
     def _answer(self, path: str, query: Mapping[str, str], *, more: bool) -> Response:
         asked = {name: value for name, value in query.items() if name != "done"}
         with self.reading, read_store(self.store) as reader:
-            view = View(reader, LibraryStore(self.store / "libraries"), self, path, asked)
+            view = View(reader, LibraryStore(self.store / "libraries"), self, path, asked, self.channel)
             found = file_of(view, note=query.get("done", "")[:400], more=more)
         if found is None:
             return self.problem("There is no such page.", 404)
