@@ -61,7 +61,7 @@ def view(
     try:
         from agentlearn.view.bundle import write_bundle
         from agentlearn.view.routes import address_of
-        from agentlearn.view.server import Site, free_port, is_loopback, serve
+        from agentlearn.view.server import Site, app_of, free_port, is_loopback, serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "anyio"}:
             raise
@@ -104,7 +104,7 @@ def view(
             if not is_loopback(host):
                 out.print(f"caution: other machines can reach {host}. Anyone who has this address can read the store.")
             out.print("Press Ctrl-C to stop. Keep the address to yourself: it holds the token that opens the pages.")
-        serve(site, listener)
+        serve(app_of(site), listener)
 
 
 async def _create(store: Path) -> None:
