@@ -48,7 +48,7 @@ _Into = Annotated[str, Field(min_length=1, max_length=64, description="Name of t
 _Text = Annotated[str, Field(max_length=8_000)]
 
 
-class FoundLesson(BaseModel):
+class OfferedLesson(BaseModel):
     """A lesson of a library."""
 
     library: str
@@ -60,10 +60,10 @@ class FoundLesson(BaseModel):
     origin: Literal["written by a person", "imported", "learned"]
 
 
-class FoundLessons(BaseModel):
+class OfferedLessons(BaseModel):
     """Lessons, best first."""
 
-    lessons: list[FoundLesson]
+    lessons: list[OfferedLesson]
     searched: int
     """Number of lessons that were looked through."""
 
@@ -115,27 +115,27 @@ def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) ->
         query: Annotated[str, Field(min_length=1, max_length=8_000, description="The task in words.")],
         library: _Name = "",
         limit: Annotated[int, Field(ge=1, le=20)] = 8,
-    ) -> FoundLessons:
+    ) -> OfferedLessons:
         """Find the lessons whose words fit a task. Lessons that wait for a person are not among them."""
         with _refusals():
             loaded = {name: libraries.load(name) for name in offered(library)}
-        ranked = list[tuple[int, FoundLesson]]()
+        ranked = list[tuple[int, OfferedLesson]]()
         for name, one in loaded.items():
             best = lesson_index(one.experiences, every).words.ranked(query, limit)
-            ranked += [(rank, _found(name, one, one.experiences[place])) for rank, (place, _) in enumerate(best)]
+            ranked += [(rank, _offered(name, one, one.experiences[place])) for rank, (place, _) in enumerate(best)]
         ranked.sort(key=lambda pair: pair[0])
-        return FoundLessons(lessons=[one for _, one in ranked[:limit]], searched=sum(map(len, loaded.values())))
+        return OfferedLessons(lessons=[one for _, one in ranked[:limit]], searched=sum(map(len, loaded.values())))
 
     @server.tool(annotations=reads)
     def get_lesson(  # pyright: ignore[reportUnusedFunction]
         lesson: Annotated[str, Field(min_length=4, max_length=64, description="Its id, or the start of it.")],
         library: _Name = "",
-    ) -> FoundLesson:
+    ) -> OfferedLesson:
         """Return one lesson that a library shows."""
         with _refusals():
             loaded = {name: libraries.load(name) for name in offered(library)}
             found = [
-                _found(name, one, held)
+                _offered(name, one, held)
                 for name, one in loaded.items()
                 for held in one.experiences
                 if held.id.startswith(lesson)
@@ -206,9 +206,9 @@ def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) ->
     return server
 
 
-def _found(name: str, library: Library, one: Experience) -> FoundLesson:
+def _offered(name: str, library: Library, one: Experience) -> OfferedLesson:
     origin = "written by a person" if one.by_person else "imported" if one.origin.kind == "import" else "learned"
-    return FoundLesson(
+    return OfferedLesson(
         library=name, version=library.version, id=one.id, lesson=one.lesson, tags=list(one.tags), origin=origin
     )
 
