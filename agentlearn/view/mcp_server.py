@@ -26,6 +26,7 @@ from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history import MAIN
 from agentlearn.library.history.change_log import checked_name
 from agentlearn.library.import_lessons import ImportedLessons, propose_lesson
+from agentlearn.library.store import open_source
 from agentlearn.recorder import Recorder
 from agentlearn.text import visible_line
 from agentlearn.types.author import Author
@@ -98,8 +99,7 @@ def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) ->
     Raises LibraryError where a library does not exist.
     """
     libraries, recorders = LibraryStore(store / "libraries"), dict[str, Recorder]()
-    for name in names:
-        libraries.load(checked_name(name))
+    sources = {name: open_source(checked_name(name), store=store, follow=True) for name in names}
     every = Retrieval()
     reads, writes = ToolAnnotations(read_only_hint=True), ToolAnnotations(destructive_hint=False)
     server = MCPServer[Any]("agentlearn", instructions=_INSTRUCTIONS, version=version(), log_level="ERROR")
@@ -118,7 +118,7 @@ def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) ->
     ) -> OfferedLessons:
         """Find the lessons whose words fit a task. Lessons that wait for a person are not among them."""
         with _refusals():
-            loaded = {name: libraries.load(name) for name in offered(library)}
+            loaded = {name: sources[name].current() for name in offered(library)}
         ranked = list[tuple[int, OfferedLesson]]()
         for name, one in loaded.items():
             best = lesson_index(one.experiences, every).words.ranked(query, limit)
@@ -133,7 +133,7 @@ def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) ->
     ) -> OfferedLesson:
         """Return one lesson that a library shows."""
         with _refusals():
-            loaded = {name: libraries.load(name) for name in offered(library)}
+            loaded = {name: sources[name].current() for name in offered(library)}
             found = [
                 _offered(name, one, held)
                 for name, one in loaded.items()

@@ -153,6 +153,24 @@ def test_proposals_neither_fill_the_inbox_nor_come_back_after_a_refusal(store: P
     assert len(pending) == MOST_WAITING
 
 
+def test_a_lesson_is_found_as_soon_as_a_person_approves_it(store: Path) -> None:
+    history = LibraryStore(store / "libraries").history("math")
+
+    async def found(client: Client) -> list[str]:
+        result = (await client.call_tool("search_lessons", {"query": "fractions"})).structured_content
+        assert result is not None
+        return [one["lesson"] for one in result["lessons"]]
+
+    async def work() -> None:
+        async with Client(mcp_server(["math"], store)) as client:
+            await client.call_tool("propose_lesson", MADE)
+            assert await found(client) == []
+            history.approve(history.load().withheld[-1].experience.id)
+            assert await found(client) == [MADE["lesson"]]
+
+    asyncio.run(work())
+
+
 def test_read_only_offers_no_tool_that_stores_something(store: Path) -> None:
     async def names() -> list[str]:
         async with Client(mcp_server(["math"], store, read_only=True)) as client:
