@@ -29,6 +29,9 @@ StoreOption = Annotated[
         env_var="AGENTLEARN_STORE",
     ),
 ]
+KeysOption = Annotated[
+    tuple[Path, ...], Parameter("--key", negative="", show_default=False, help="Public key that you trust, a PEM file.")
+]
 JsonOption = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON object.")]
 YesOption = Annotated[bool, Parameter(negative="", show_default=False, help="Spend money without asking.")]
 DryRunOption = Annotated[

@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 from pydantic import ValidationError
 
 from agentlearn.cli.library import library_import
-from agentlearn.cli.options import JsonOption, StoreOption
+from agentlearn.cli.options import JsonOption, KeysOption, StoreOption
 from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import AgentlearnError, LibraryError, SharingError
@@ -30,7 +30,6 @@ _V = TypeVar("_V", bound=Value)
 _Package = Annotated[Path, Parameter(help="Folder or CAR file of a package, as `library sign` writes it.")]
 _Key = Annotated[Path, Parameter(help="Your private key: a PEM file with a P-256 key.")]
 _Wallet = Annotated[Path, Parameter(help="File with your private key: P-256 as PEM, or a wallet's in hexadecimal.")]
-_Keys = Annotated[tuple[Path, ...], Parameter("--key", negative="", help="Public key that you trust, a PEM file.")]
 _Threshold = Annotated[int, Parameter(help="How many keys that you trust must have signed.")]
 _Ballot = Annotated[Path, Parameter(help="File of a proposal, as `library propose` writes it.")]
 _Chain = Annotated[str, Parameter(help="URL of a node of the chain.")]
@@ -69,13 +68,14 @@ def library_sign(
         release = channels.claimed(package)
     else:
         name, library = checked_name(what.partition("@")[0]), LibraryStore(store / "libraries").load(what)
-        skill = AgentSkill().write(library, AgentSkill.usual_name(name), AgentSkill.description(library, name))
+        told = {"model": model, "domain": domain, "licence": licence, "price": price}
+        described = AgentSkill.description(library, name)
+        skill = AgentSkill().write(library, AgentSkill.usual_name(name), described)
         files = {LIBRARY_FILE: library_bytes(library), **{file: text.encode() for file, text in skill.items()}}
         receipts = (store / "libraries" / name / SHARING / "receipts").glob("*.json")
         files |= {f"receipts/{one.name}": content_of(one) for one in receipts}
         files |= {signing.COMPARISON_FILE: content_of(comparison)} if comparison else {}
-        package = Package.of(files)
-        told = {"model": model, "domain": domain, "licence": licence, "price": price}
+        package = Package.of({**files, channels.CARD_FILE: channels.hub_card(library, name, described, told)})
         expires = None if days is None else now + timedelta(days=days)
         release = signing.Release.of(package, name=name, issued=now, expires=expires, **told)
     package = signing.sign(package, release, signer)
@@ -88,7 +88,7 @@ def library_verify(
     package: _Package,
     /,
     *,
-    key: _Keys = (),
+    key: KeysOption = (),
     threshold: _Threshold = 1,
     lesson: Annotated[str, Parameter(help="Print the proof of the lesson whose id starts so, and stop.")] = "",
     root: Annotated[str, Parameter(help="Check a file with a proof, against this root.")] = "",
@@ -194,12 +194,12 @@ def library_publish(package: _Package, /, *, to: _Channel, key: _Key, json: Json
 
 
 def library_fetch(
-    source: _Channel,
+    source: Annotated[str, Parameter(help="Folder of a channel or a package, a file *.car, or the URL of one.")],
     name: Annotated[str, Parameter(help="Name of the library there.")],
     /,
     *,
     into: Annotated[str, Parameter(help="Library that gets the lessons. [default: that of the same name]")] = "",
-    key: _Keys = (),
+    key: KeysOption = (),
     threshold: _Threshold = 1,
     address: Annotated[str, Parameter(help="Content id that the package must have.")] = "",
     store: StoreOption = DEFAULT_STORE,

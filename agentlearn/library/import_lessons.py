@@ -5,7 +5,7 @@ the library published before keeps its id and its origin; every other one gets a
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, repeat
@@ -158,12 +158,26 @@ def _checked_lessons(
         return ImportedLessons(source.path, form, known=frozenset(known.lessons), published=known.published)
     lessons = read.lessons if read.library is not None else _as_listed(read.lessons, form)
     given = (one.text for one in lessons if isinstance(one.text, str))
-    check, library = _Check(source, form, into, known, given, name), read.library
+    author = Author(kind="library", name=Path(source.path).name)
+    check = _Check(author, f"imported from {author.name!r} (format {form})", into, known, given, name)
+    library = read.library
     held = () if library is None else (*library.experiences, *(one.experience for one in library.withheld))
     for lesson, own in zip(lessons, held if library is not None else repeat(None, len(lessons)), strict=True):
         check.take(lesson, own)
-    found = check.result()
+    found = check.result(source.path, form)
     return found if store is None else replace(found, copied=_copied(found, read.exported, store.ancestry()))
+
+
+def propose_lesson(
+    lesson: str, tags: Sequence[str], author: Author, reason: str, *, into: Library, name: str
+) -> ImportedLessons:
+    """Return a lesson that somebody proposes for a library, with a verdict, as an import does. Nothing is stored.
+
+    author: a stranger. reason: what a person reads who decides on it.
+    """
+    check = _Check(author, reason, into, _Known({}), [lesson], name)
+    check.take(FoundLesson("the proposal", lesson, tuple(tags)), None)
+    return check.result(author.name, "lines")
 
 
 def _copied(found: ImportedLessons, exported: str, store: Ancestry) -> dict[ExperienceId, frozenset[ExperienceId]]:
@@ -263,13 +277,12 @@ class _Check:
     """Takes lessons one after the other; each is compared with those before it."""
 
     def __init__(
-        self, source: SourceFiles, form: Form, into: Library, known: _Known, given: Iterable[str], name: str
+        self, author: Author, reason: str, into: Library, known: _Known, given: Iterable[str], name: str
     ) -> None:
-        self._source, self._into, self._known, self._name = source, into, known, name
-        self._form: Form = form
-        self._from = f"imported from {Path(source.path).name!r} (format {form})"
+        self._into, self._known, self._name = into, known, name
+        self._from = reason
         has = [one.lesson for one in (*into.experiences, *(held.experience for held in into.withheld))]
-        self._strangers = (Author(kind="library", name=Path(source.path).name),)
+        self._strangers = (author,)
         self._near, self._texts, self._had = NearIndex((*has, *given)), list[str](), len(has)
         self._taken, self._refused = list[Withheld](), list[_RefusedLesson]()
         self._waiting, self._kept = set[ExperienceId](), set[ExperienceId]()
@@ -294,11 +307,11 @@ class _Check:
         if lesson.withheld:
             self._waiting.add(made.id)
 
-    def result(self) -> ImportedLessons:
+    def result(self, path: str, form: Form) -> ImportedLessons:
         """What became of all lessons."""
         return ImportedLessons(
-            path=self._source.path,
-            form=self._form,
+            path=path,
+            form=form,
             lessons=tuple(self._taken),
             refused=tuple(self._refused),
             known=frozenset(self._kept),

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from agentlearn.config.outputs import ANY_RUN, Outputs
@@ -16,6 +17,9 @@ from agentlearn.store import StoreReader, read_store
 from agentlearn.view.page import ASSETS, Page, View, asset, rendered
 from agentlearn.view.routes import file_of
 from agentlearn.views.table import Paragraph
+
+if TYPE_CHECKING:
+    from agentlearn.library.sharing.channels import Channel
 
 MOST_FILES = 20_000
 """Files in one bundle. What links to more is text."""
@@ -78,7 +82,7 @@ def _belonging(reader: StoreReader, start: list[str]) -> Callable[[list[str]], b
         rollouts = frozenset({thing})
     elif kind == "library":
         lessons = frozenset(LibraryStore(reader.directory / "libraries").load(f"{thing}@main").by_id)
-    else:
+    elif kind != "offers":
         raise ConfigError("name what to write: a run, a rollout, or a library", code="nothing_chosen")
 
     def belongs(steps: list[str]) -> bool:
@@ -91,6 +95,8 @@ def _belonging(reader: StoreReader, start: list[str]) -> Callable[[list[str]], b
                 return rollouts.issuperset(pair)
             case ["lesson", lesson]:
                 return lesson in lessons
+            case ["offers"]:
+                return kind == "offers"
             case [of, named, *_]:
                 return (of, named) == (kind, thing)
             case _:
@@ -106,13 +112,19 @@ def _file_name(path: str, address: str, what: str) -> str:
     return f"{words}-{hashlib.sha256(address.encode()).hexdigest()[:12]}{ending}"
 
 
-def write_bundle(store: Path, start: str, out: Path, told: Callable[[int, int], None] | None = None) -> Bundle:
+def write_bundle(
+    store: Path,
+    start: str,
+    out: Path,
+    told: Callable[[int, int], None] | None = None,
+    channel: "Channel | None" = None,
+) -> Bundle:
     """Write the pages about one thing to a new or empty folder. `index.html` is the first.
 
     start: the address of its first page, as `address_of` returns it. told: called after each file with the number of
-    files that are written, and of those that are known to follow. Only addresses are kept in memory, and the store is
-    let go every few seconds, for others that want to write. Raises ConfigError for a folder that is not empty, and for
-    a start that names nothing; StoreError, OSError.
+    files that are written, and of those that are known to follow. channel: the one that `/offers` shows. Only addresses
+    are kept in memory, and the store is let go every few seconds, for others that want to write. Raises ConfigError for
+    a folder that is not empty, and for a start that names nothing; StoreError, OSError.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(
@@ -129,7 +141,8 @@ def write_bundle(store: Path, start: str, out: Path, told: Callable[[int, int], 
             while links.waiting and time.monotonic() < let_go:
                 address = links.waiting.popleft()
                 path, _, query = address.partition("?")
-                content = _content(View(remembering, libraries, links, path, dict(parse_qsl(query))), whole=not written)
+                view = View(remembering, libraries, links, path, dict(parse_qsl(query)), channel)
+                content = _content(view, whole=not written)
                 out.mkdir(parents=True, exist_ok=True)
                 (out / links.names[address]).write_bytes(content)
                 written += 1

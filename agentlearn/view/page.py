@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
@@ -17,6 +17,9 @@ from agentlearn.views.markup import Html, clipped, element, joined
 from agentlearn.views.page import HtmlPage, PagePart
 from agentlearn.views.picture import CHARTS, svg_file
 from agentlearn.views.table import Column, KeyFigure, KeyFigures, Paragraph, Table, TableCell
+
+if TYPE_CHECKING:
+    from agentlearn.library.sharing.channels import Channel
 
 Body = Html | PagePart
 """A part of a page: typed, or markup that was made by `element`."""
@@ -63,6 +66,8 @@ class View:
     links: Links
     path: str
     query: Mapping[str, str] = field(default_factory=dict[str, str])
+    channel: "Channel | None" = None
+    """The channel that was named on the command line."""
 
     def to(self, *path: str, **query: object) -> str:
         """The address of a page. path: its steps, such as `"run", run`. query: without the values that are empty."""
@@ -275,7 +280,8 @@ def rendered(page: Page, view: View, *, note: str = "") -> str:
         hx_swap="outerMorph" if page.watched else None,
     )
     trail = [element("li", link(words, href)) for words, href in page.trail]
-    place = f"Store {view.reader.directory}.{'' if links.token else ' Nothing can be changed here.'}"
+    place = f"Store {view.reader.directory}." if view.channel is None else f"Channel {view.channel.folder}."
+    place += "" if links.token else " Nothing can be changed here."
     document = element(
         "html",
         _head(page, links),
@@ -297,7 +303,8 @@ def rendered(page: Page, view: View, *, note: str = "") -> str:
 
 
 def _navigation(view: View) -> Html:
-    entries = [(words, view.to(words.lower()), view.path.startswith(f"/{words.lower()}")) for words in _NAVIGATION]
+    names = _NAVIGATION if view.channel is None else ("Offers", *_NAVIGATION)
+    entries = [(words, view.to(words.lower()), view.path.startswith(f"/{words.lower()}")) for words in names]
     return joined(element("span", "agentlearn", class_="brand"), element("nav", _listed(entries), aria_label="Pages"))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from agentlearn.errors import ConfigError
 from agentlearn.store import RunRow, StoreReader
-from agentlearn.view import conversation, grid, lessons, runs, traffic
+from agentlearn.view import conversation, grid, lessons, offers, runs, traffic
 from agentlearn.view.page import File, Page, View, rendered, saved
 from agentlearn.views.records import GroupAddress, resolve
 
@@ -31,6 +31,7 @@ ROUTES: dict[str, Callable[..., Page | File]] = {
     "/library/{name}/card": lessons.card_of,
     "/lesson/{lesson}": lessons.lesson_page,
     "/waiting": lessons.waiting_page,
+    "/offers": offers.offers_page,
     "/live": traffic.live_page,
     "/live/{name}": traffic.talks_page,
     "/cost": runs.cost_page,

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.applications import Starlette
@@ -30,6 +31,9 @@ from agentlearn.view.page import ASSETS, Page, View, asset, link, rendered
 from agentlearn.view.routes import file_of
 from agentlearn.views.markup import element
 from agentlearn.views.table import Paragraph
+
+if TYPE_CHECKING:
+    from agentlearn.library.sharing.channels import Channel
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 MAX_ADDRESS, MAX_FORM = 4_096, 256 * 1024
@@ -59,6 +63,8 @@ class Site:
     port: int
     host: str = "127.0.0.1"
     read_only: bool = False
+    channel: "Channel | None" = None
+    """The channel whose offers are shown."""
     start: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     """The token of the printed address."""
     base: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(9)}")
@@ -76,9 +82,7 @@ class Site:
     @property
     def hosts(self) -> frozenset[str]:
         """The values of the header Host that belong to this server."""
-        names = {self.host if ":" not in self.host else f"[{self.host}]"}
-        names |= set(LOOPBACK) if is_loopback(self.host) else set[str]()
-        return frozenset(f"{name}:{self.port}" for name in names)
+        return hosts_of(self.host, self.port)
 
     def to(self, path: str, query: Mapping[str, object]) -> str:
         """The address of a page."""
@@ -128,7 +132,7 @@ class Site:
     def _answer(self, path: str, query: Mapping[str, str], *, more: bool) -> Response:
         asked = {name: value for name, value in query.items() if name != "done"}
         with self.reading, read_store(self.store) as reader:
-            view = View(reader, LibraryStore(self.store / "libraries"), self, path, asked)
+            view = View(reader, LibraryStore(self.store / "libraries"), self, path, asked, self.channel)
             found = file_of(view, note=query.get("done", "")[:400], more=more)
         if found is None:
             return self.problem("There is no such page.", 404)
@@ -154,6 +158,12 @@ class _NoStore:
 COOKIE = "agentlearn"
 
 
+def hosts_of(host: str, port: int) -> frozenset[str]:
+    """The values of the header Host that belong to a server at an address."""
+    names = {host if ":" not in host else f"[{host}]", *(LOOPBACK if is_loopback(host) else ())}
+    return frozenset(f"{name}:{port}" for name in names)
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches an address."""
     return host in {"127.0.0.1", "localhost", "::1"}
@@ -162,6 +172,24 @@ def is_loopback(host: str) -> bool:
 def refused(status: int, words: str) -> Response:
     """A short answer that tells a stranger nothing."""
     return Response(f"{words}\n", status_code=status, media_type="text/plain")
+
+
+def foreign(request: Request, hosts: frozenset[str]) -> Response | None:
+    """Refuse a request that is sent to another name, has a long address, or comes from a page of another site.
+
+    hosts: what `hosts_of` returns. None for a request to go on with.
+    """
+    headers = request.headers
+    address = request.scope.get("raw_path", b"") + b"?" + request.scope.get("query_string", b"")
+    if len(headers.getlist("host")) != 1 or headers.get("host", "").lower() not in hosts:
+        return refused(421, "This server has another name.")
+    if len(address) > MAX_ADDRESS:
+        return refused(414, "The address is too long.")
+    origin, own = headers.get("origin"), {f"http://{one}" for one in hosts}
+    strange = headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
+    if strange or (origin is not None and origin.lower() not in own):
+        return refused(403, "This request comes from another site.")
+    return None
 
 
 class _Guard:
@@ -189,18 +217,12 @@ class _Guard:
         await (self._app if problem is None else problem)(scope, receive, guarded)  # pyright: ignore[reportArgumentType]
 
     def _problem(self, request: Request) -> Response | None:
-        site, headers = self._site, request.headers
-        address = request.scope.get("raw_path", b"") + b"?" + request.scope.get("query_string", b"")
-        if len(headers.getlist("host")) != 1 or headers.get("host", "").lower() not in site.hosts:
-            return refused(421, "This server has another name.")
-        if len(address) > MAX_ADDRESS:
-            return refused(414, "The address is too long.")
+        site = self._site
+        if (problem := foreign(request, site.hosts)) is not None:
+            return problem
         if request.method not in {"GET", "HEAD", "POST"}:
             return refused(405, "This server answers GET and POST.")
-        if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
-            return refused(403, "This request comes from another site.")
-        origin, own = headers.get("origin"), {f"http://{one}" for one in site.hosts}
-        if (origin is None and request.method == "POST") or (origin is not None and origin.lower() not in own):
+        if request.method == "POST" and "origin" not in request.headers:
             return refused(403, "This request comes from another site.")
         if not request.url.path.startswith(f"{site.base}/"):
             return refused(404, "There is nothing here. Use the address that agentlearn view printed.")
@@ -286,17 +308,17 @@ def free_port(host: str, wanted: int) -> socket.socket:
         ) from error
 
 
-def serve(site: Site, listener: socket.socket) -> None:
+def serve(app: ASGIApp, listener: socket.socket, lifespan: Literal["on", "off"] = "off") -> None:
     """Serve until the process is stopped."""
     import uvicorn
 
     config = uvicorn.Config(
-        app_of(site),
+        app,
         access_log=False,
         log_level="warning",
         server_header=False,
         proxy_headers=False,
-        lifespan="off",
+        lifespan=lifespan,
         ws="none",
         timeout_keep_alive=20,
         limit_concurrency=64,

@@ -107,14 +107,14 @@ def root_of(folder: Path) -> str:
 def test_a_program_of_others_accepts_the_signature(signed: Path) -> None:
     program = shutil.which("model_signing")
     if program is None:
-        pytest.skip("needs the package model-signing")
+        pytest.skip("needs a program: pip install model-signing pyOpenSSL")
     (command,) = re.findall(r"`(model_signing [^`]*)`", PAGE)
     subprocess.run([program, *shlex.split(command)[1:]], cwd=signed, check=True)
 
 
 def test_another_node_fetches_it_over_ipfs(signed: Path) -> None:
     if not (NODE / "node_modules" / "helia").is_dir():
-        pytest.skip("needs Node.js and npm packages: TEST_IPFS_NODE")
+        pytest.skip("npm install --prefix DIR helia@7 @helia/car@6 node@22; TEST_IPFS_NODE=DIR pytest")
     shutil.copy(ROOT / "docs/examples/ipfs_node.mjs", NODE)
     publish, fetch = commands("IPFS")
     address = run(signed, publish).split()[-1]
@@ -137,7 +137,7 @@ def served(command: list[str]) -> Iterator[str]:
 def test_it_is_anchored_and_found(signed: Path) -> None:
     for package in ("web3", "eth_tester", "eth"):
         limit = sys.getrecursionlimit()
-        pytest.importorskip(package, reason="needs the extra chain and eth-tester[py-evm]")
+        pytest.importorskip(package, reason="pip install --pre 'agentlearn-lib[chain]' 'eth-tester[py-evm]'")
         sys.setrecursionlimit(limit)
     (signed / "wallet.key").write_text(WALLET)
     anchor, verify = commands("Anchor")

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from agentlearn.errors import LibraryError, MissingExtra
 from agentlearn.files import readable
 
+SKILLS = Path(".well-known", "skills")
+"""Where the index of a channel and its packages are."""
 MAX_BYTES = 16_000_000
 """Largest size of a file that is read, and of the files of a package together."""
 

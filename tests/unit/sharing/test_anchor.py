@@ -33,9 +33,8 @@ def recursion_limit() -> Iterator[None]:
 
 @pytest.mark.usefixtures("recursion_limit")
 def test_a_release_is_anchored_once_and_found_by_everybody() -> None:
-    web3 = pytest.importorskip("web3", reason="needs the extra chain")
-    pytest.importorskip("eth_tester", reason="needs eth-tester[py-evm]")
-    pytest.importorskip("eth", reason="needs eth-tester[py-evm]")
+    how = "pip install --pre 'agentlearn-lib[chain]' 'eth-tester[py-evm]'"
+    web3, _, _ = (pytest.importorskip(one, reason=how) for one in ("web3", "eth_tester", "eth"))
     from agentlearn.library.sharing.anchor import Chain
 
     provider = web3.EthereumTesterProvider()

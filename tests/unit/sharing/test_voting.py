@@ -166,7 +166,7 @@ def test_where_a_vote_decides_nobody_approves_alone(tmp_path: Path) -> None:
 
 
 def test_a_wallet_votes_by_typed_data() -> None:
-    account = pytest.importorskip("eth_account", reason="needs the extra chain").Account
+    account = pytest.importorskip("eth_account", reason="pip install 'agentlearn-lib[chain]'").Account
     keys = ["0x" + f"{number:064x}" for number in (1, 2)]
     voters = tuple(Voter(name=one[-1], key=account.from_key(one).address) for one in keys)
     policy = POLICY.model_copy(update={"voters": voters, "rule": VotingRule(kind="votes", votes=2)})

@@ -1,0 +1,242 @@
+"""The MCP server: agents search lessons, propose new ones and give feedback, over stdio or HTTP.
+
+What an agent sends is a stranger's text. A proposal waits for a person, feedback is live traffic, and nothing that
+waits is ever returned. The package `mcp` speaks the protocol, in its versions of 2026 and 2025.
+"""
+
+import hmac
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from agentlearn.errors import AgentlearnError, LibraryError
+from agentlearn.installed import version
+from agentlearn.library import LibraryStore
+from agentlearn.library.curate.codes import RejectionCode
+from agentlearn.library.curate.similarity import refusal_key
+from agentlearn.library.history import MAIN
+from agentlearn.library.history.change_log import checked_name
+from agentlearn.library.import_lessons import ImportedLessons, propose_lesson
+from agentlearn.library.store import open_source
+from agentlearn.recorder import Recorder
+from agentlearn.text import visible_line
+from agentlearn.types.author import Author
+from agentlearn.types.experience import Experience, Library
+from agentlearn.types.ranking import Retrieval, lesson_index
+from agentlearn.view.server import foreign, refused
+
+PATH = "/mcp"
+MAX_REQUEST = 256 * 1024
+"""Largest size of a request over HTTP, in bytes."""
+MOST_WAITING = 50
+"""Proposals of agents that may wait in a library at once."""
+_AUTHOR = Author(kind="traffic", name="mcp")
+_INSTRUCTIONS = (
+    "Lessons that others learned on tasks like yours. Search them with the task in words before you begin, and follow"
+    " those that fit. Propose a lesson only for what would help on other tasks too; a person decides on it."
+)
+_Name = Annotated[str, Field(max_length=64, description="Name of the library. Empty: all libraries that are offered.")]
+_Into = Annotated[str, Field(min_length=1, max_length=64, description="Name of the library.")]
+_Text = Annotated[str, Field(max_length=8_000)]
+
+
+class OfferedLesson(BaseModel):
+    """A lesson of a library."""
+
+    library: str
+    version: str
+    """The version of the library that shows it."""
+    id: str
+    lesson: str
+    tags: list[str]
+    origin: Literal["written by a person", "imported", "learned"]
+
+
+class OfferedLessons(BaseModel):
+    """Lessons, best first."""
+
+    lessons: list[OfferedLesson]
+    searched: int
+    """Number of lessons that were looked through."""
+
+
+class ProposedLesson(BaseModel):
+    """A proposal that was stored."""
+
+    id: str
+    library: str
+    waits: Literal[True] = True
+    """No agent sees it until a person has approved it."""
+
+
+class RecordedFeedback(BaseModel):
+    """Feedback that was stored."""
+
+    id: str
+
+
+@contextmanager
+def _refusals() -> Generator[None]:
+    """Tell the agent in a sentence, with the code, why something is refused."""
+    try:
+        yield
+    except AgentlearnError as error:
+        raise ToolError(f"{error} ({error.code})") from error
+
+
+def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) -> MCPServer[Any]:
+    """Return a server that offers libraries of a store. read_only: without the tools that store something.
+
+    Raises LibraryError where a library does not exist.
+    """
+    libraries, recorders = LibraryStore(store / "libraries"), dict[str, Recorder]()
+    sources = {name: open_source(checked_name(name), store=store, follow=True) for name in names}
+    every = Retrieval()
+    reads, writes = ToolAnnotations(read_only_hint=True), ToolAnnotations(destructive_hint=False)
+    server = MCPServer[Any]("agentlearn", instructions=_INSTRUCTIONS, version=version(), log_level="ERROR")
+
+    def offered(name: str) -> Sequence[str]:
+        if name and name not in names:
+            known = ", ".join(map(repr, names))
+            raise LibraryError(f"no library {name!r} is offered here (offered: {known})", code="unknown_library")
+        return [name] if name else names
+
+    @server.tool(annotations=reads)
+    def search_lessons(  # pyright: ignore[reportUnusedFunction]
+        query: Annotated[str, Field(min_length=1, max_length=8_000, description="The task in words.")],
+        library: _Name = "",
+        limit: Annotated[int, Field(ge=1, le=20)] = 8,
+    ) -> OfferedLessons:
+        """Find the lessons whose words fit a task. Lessons that wait for a person are not among them."""
+        with _refusals():
+            loaded = {name: sources[name].current() for name in offered(library)}
+        ranked = list[tuple[int, OfferedLesson]]()
+        for name, one in loaded.items():
+            best = lesson_index(one.experiences, every).words.ranked(query, limit)
+            ranked += [(rank, _offered(name, one, one.experiences[place])) for rank, (place, _) in enumerate(best)]
+        ranked.sort(key=lambda pair: pair[0])
+        return OfferedLessons(lessons=[one for _, one in ranked[:limit]], searched=sum(map(len, loaded.values())))
+
+    @server.tool(annotations=reads)
+    def get_lesson(  # pyright: ignore[reportUnusedFunction]
+        lesson: Annotated[str, Field(min_length=4, max_length=64, description="Its id, or the start of it.")],
+        library: _Name = "",
+    ) -> OfferedLesson:
+        """Return one lesson that a library shows."""
+        with _refusals():
+            loaded = {name: sources[name].current() for name in offered(library)}
+            found = [
+                _offered(name, one, held)
+                for name, one in loaded.items()
+                for held in one.experiences
+                if held.id.startswith(lesson)
+            ]
+            if len(found) != 1:
+                why = f"{len(found)} lessons have an id that starts with {lesson!r}; search_lessons returns the ids"
+                raise LibraryError(why, code="unknown_lesson")
+        return found[0]
+
+    def propose(  # the name of the tool is that of the function that checks
+        context: Context[Any, Any],
+        library: _Into,
+        lesson: Annotated[str, Field(min_length=1, max_length=4_000, description="One advice, at most 80 words.")],
+        why: Annotated[str, Field(max_length=400, description="For the person who decides on it.")] = "",
+        tags: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=8)] = [],  # noqa: B006  copied
+    ) -> ProposedLesson:
+        """Propose a lesson. It is checked, and waits until a person approves it."""
+        params = context.session.client_params
+        client = "" if params is None else f" of {visible_line(params.client_info.name, 60)!r}"
+        reason = f"proposed over MCP by an agent{client}{f', which says: {visible_line(why)!r}' if why else ''}"
+        with _refusals():
+            (name,) = offered(library)
+            history, made = libraries.history(name), list[ImportedLessons]()
+
+            def next_library(current: Library) -> Library:
+                if refusal_key(lesson) in history.refused_words():
+                    raise LibraryError("a person refused this lesson before", code="refused_by_person")
+                waiting = [one for one in current.withheld if _AUTHOR in one.experience.origin.strangers]
+                if len(waiting) >= MOST_WAITING:
+                    why = f"{len(waiting)} proposals of agents wait already; a person has to decide on them first"
+                    raise LibraryError(why, code="inbox_full")
+                made.append(propose_lesson(lesson, tags, _AUTHOR, reason, into=current, name=name))
+                if refusals := made[-1].refused:
+                    code, said = refusals[0].code, refusals[0].reason
+                    if code == RejectionCode.NEAR_DUPLICATE:  # the reason may quote a lesson that waits
+                        said = "the library has a lesson that says nearly the same, shown or waiting"
+                    raise LibraryError(f"it cannot be a lesson: {said}", code=code)
+                return made[-1].added_to(current)
+
+            history.update(next_library, kind="import", branch=MAIN, note="a proposal over MCP")
+        return ProposedLesson(id=made[-1].lessons[0].experience.id, library=name)
+
+    async def record_feedback(
+        library: _Into,
+        rollout: Annotated[str, Field(max_length=64, description="Id of a recorded answer; or name an episode.")] = "",
+        episode: Annotated[str, Field(max_length=200, description="Name of a recorded conversation.")] = "",
+        reward: Annotated[float | None, Field(ge=0, le=1, description="1 is right, 0 is wrong.")] = None,
+        comment: _Text = "",
+        demonstration: Annotated[str, Field(max_length=32_000, description="The right answer.")] = "",
+    ) -> RecordedFeedback:
+        """Say whether a recorded answer, or all answers of an episode, was right, and why."""
+        with _refusals():
+            (name,) = offered(library)
+            recorder = recorders.setdefault(name, Recorder(name, store))
+            stored = await recorder.feedback(
+                rollout or None,
+                episode=episode,
+                reward=reward,
+                comment=comment,
+                demonstration=demonstration,
+                by="an agent over MCP",
+            )
+        return RecordedFeedback(id=stored)
+
+    if not read_only:
+        server.add_tool(propose, name="propose_lesson", annotations=writes)
+        server.add_tool(record_feedback, annotations=writes)
+    return server
+
+
+def _offered(name: str, library: Library, one: Experience) -> OfferedLesson:
+    origin = "written by a person" if one.by_person else "imported" if one.origin.kind == "import" else "learned"
+    return OfferedLesson(
+        library=name, version=library.version, id=one.id, lesson=one.lesson, tags=list(one.tags), origin=origin
+    )
+
+
+def http_app(server: MCPServer[Any], hosts: frozenset[str], token: str) -> ASGIApp:
+    """The server over streamable HTTP at `/mcp`, for requests with the token only, from no page of another site.
+
+    hosts: what `hosts_of` returns. It keeps no sessions, so it holds nothing for clients that are gone.
+    """
+    checked_here = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=MAX_REQUEST,
+        transport_security=checked_here,
+    )
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        request = Request(scope)
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        problem = foreign(request, hosts)
+        if problem is None and not (kind.lower() == "bearer" and hmac.compare_digest(given.encode(), token.encode())):
+            problem = refused(401, "Send the header Authorization: Bearer TOKEN with the token of agentlearn mcp.")
+            problem.headers["www-authenticate"] = "Bearer"
+        await (app if problem is None else problem)(scope, receive, send)
+
+    return guarded
