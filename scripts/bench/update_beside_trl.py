@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,32 +29,64 @@ from tests.support.tiny_lm import tiny_config, tiny_tokenizer
 from tests.support.trl_oracle import GRPOTrainer
 from tests.support.trl_run import GRPOConfig, training_rows
 
-PROMPTS, G, PROMPT, LONGEST, VOCABULARY, MICRO = 8, 8, 32, 128, 512, 16
 RATE = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The rollouts of one step, and where and how they are computed."""
+
+    prompts: int = 8
+    group: int = 8
+    """Rollouts of each prompt."""
+    prompt: int = 32
+    """Tokens of each prompt."""
+    longest: int = 128
+    """Most tokens of a completion."""
+    vocabulary: int = 512
+    micro: int = 16
+    """Rows of a micro-batch."""
+    device: str = "cpu"
+    bf16: bool = False
+    """Whether forward passes are computed in bf16, with weights in fp32."""
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts of one step."""
+        return self.prompts * self.group
+
+    def now_s(self) -> float:
+        """The time in seconds when everything that the device was given is done."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+
+ON_CPU = Workload()
 
 
 def language_model() -> Qwen3ForCausalLM:
     """Return a model with 1.1 million weights."""
     torch.manual_seed(0)
-    shape: dict[str, Any] = {"vocab_size": VOCABULARY, "hidden_size": 128, "intermediate_size": 384}
+    shape: dict[str, Any] = {"vocab_size": ON_CPU.vocabulary, "hidden_size": 128, "intermediate_size": 384}
     heads = {"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32}
     return Qwen3ForCausalLM(tiny_config(**shape, **heads, max_position_embeddings=256, initializer_range=0.02))
 
 
-def lengths(kind: str, seed: int) -> list[int]:
-    """Return the completion tokens of the 64 rollouts: all longest, or varied so that padding is threefold."""
+def lengths(kind: str, seed: int, work: Workload) -> list[int]:
+    """Return the completion tokens of the rollouts: all longest, or varied so that padding is threefold."""
     if kind == "uniform":
-        return [LONGEST] * (PROMPTS * G)
-    drawn = np.random.default_rng(seed).lognormal(3.5, 0.75, PROMPTS * G).clip(4, LONGEST).astype(int).tolist()
-    return [*drawn[:-1], LONGEST]
+        return [work.longest] * work.rollouts
+    drawn = np.random.default_rng(seed).lognormal(np.log(work.longest) - 1.352, 0.75, work.rollouts)
+    return [*drawn.clip(4, work.longest).astype(int).tolist()[:-1], work.longest]
 
 
-def scripted(kind: str, seed: int) -> dict[str, list[list[Any]]]:
+def scripted(kind: str, seed: int, work: Workload = ON_CPU) -> dict[str, list[list[Any]]]:
     """Return rollouts of random tokens."""
     chance = np.random.default_rng(seed)
-    answers = [chance.integers(3, VOCABULARY, length).tolist() for length in lengths(kind, seed)]
+    answers = [chance.integers(3, work.vocabulary, length).tolist() for length in lengths(kind, seed, work)]
     return {
-        "prompt_ids": [chance.integers(3, VOCABULARY, PROMPT).tolist() for _ in answers],
+        "prompt_ids": [chance.integers(3, work.vocabulary, work.prompt).tolist() for _ in answers],
         "completion_ids": answers,
         "logprobs": [[-6.0] * len(one) for one in answers],
         "env_mask": [[1] * len(one) for one in answers],
@@ -65,36 +98,45 @@ class Timed(GRPOTrainer):
 
     scoring_s = 0.0
     rows: list[TrainingRow]
+    work: Workload
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
-        began_s = time.perf_counter()
+        began_s = self.work.now_s()
         made = super()._generate_and_score_completions(inputs)
         self.rows = training_rows(made, 0)
-        self.scoring_s += time.perf_counter() - began_s
+        self.scoring_s += self.work.now_s() - began_s
         return made
 
 
 class Watch(TrainerCallback):
     """Measures each step of TRL, then runs and measures our step on the same rows."""
 
-    def __init__(self, ours: Updater | None) -> None:
+    def __init__(self, ours: Updater | None, work: Workload = ON_CPU) -> None:
         self.ours = ours
+        self.work = work
         self.trainer: Any = None
         self.trl_s: list[float] = []
         self.ours_s: list[float] = []
         self.norms: list[tuple[float, float]] = []
+        """Norm of the gradient of each step: ours, and TRL's."""
         self.tokens: list[int] = []
+        self.extra_mib: list[tuple[float, float]] = []
+        """Memory of a GPU that each step of TRL and of ours allocated beyond what it found."""
         self._began_s = 0.0
+        self._found_mib = 0.0
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         self.trainer.scoring_s = 0.0
-        self._began_s = time.perf_counter()
+        self._began_s = self._begin()
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
-        self.trl_s.append(time.perf_counter() - self._began_s - self.trainer.scoring_s)
+        self.trl_s.append(self.work.now_s() - self._began_s - self.trainer.scoring_s)
+        theirs_mib = self._extra_mib()
         if self.ours is not None:
+            began_s = self._begin()
             made = self.ours.step(self.trainer.rows)
-            self.ours_s.append(made.seconds)
+            self.ours_s.append(self.work.now_s() - began_s)
+            self.extra_mib.append((theirs_mib, self._extra_mib()))
             self.norms.append((made.figures["grad_norm"], 0.0))
         self.tokens.append(sum(row.trained for row in self.trainer.rows))
 
@@ -102,27 +144,36 @@ class Watch(TrainerCallback):
         if logs and "grad_norm" in logs and self.norms:
             self.norms[-1] = (self.norms[-1][0], float(logs["grad_norm"]))
 
+    def _begin(self) -> float:
+        if self.work.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            self._found_mib = torch.cuda.memory_allocated() / 2**20
+        return self.work.now_s()
 
-def updater(model: Any) -> Updater:
+    def _extra_mib(self) -> float:
+        return torch.cuda.max_memory_allocated() / 2**20 - self._found_mib if self.work.device == "cuda" else 0.0
+
+
+def updater(model: Any, work: Workload = ON_CPU) -> Updater:
     """Return our updater, with the same settings as for TRL below."""
     fields = {"optimizer": "adamw", "learning_rate": RATE, "max_grad_norm": 1.0, "importance_sampling": "none"}
-    room = {"tokens_per_microbatch": MICRO * (PROMPT + LONGEST), "eps_high": 0.2}
-    return Updater(model, gradient_arguments(fields | room))
+    room = {"tokens_per_microbatch": work.micro * (work.prompt + work.longest), "eps_high": 0.2}
+    return Updater(model, gradient_arguments(fields | room | {"dtype": "bf16" if work.bf16 else "fp32"}))
 
 
 def _different_rewards(completions: list[str], **_: Any) -> list[float | None]:
     return [float(len(one) % 5) + n % 3 for n, one in enumerate(completions)]
 
 
-def trl(model: Any, watch: Watch, kind: str, steps: int) -> None:
+def trl(model: Any, watch: Watch, kind: str, steps: int, work: Workload = ON_CPU) -> None:
     """Run TRL's trainer on scripted rollouts, without gradient checkpointing."""
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         config = GRPOConfig(
             output_dir=folder,
-            per_device_train_batch_size=MICRO,
-            num_generations=G,
-            gradient_accumulation_steps=PROMPTS * G // MICRO,
+            per_device_train_batch_size=work.micro,
+            num_generations=work.group,
+            gradient_accumulation_steps=work.rollouts // work.micro,
             max_steps=steps,
             learning_rate=RATE,
             lr_scheduler_type="constant",
@@ -130,36 +181,47 @@ def trl(model: Any, watch: Watch, kind: str, steps: int) -> None:
             logging_steps=1,
             save_strategy="no",
             report_to="none",
-            use_cpu=True,
-            bf16=False,
+            use_cpu=work.device == "cpu",
+            bf16=work.bf16,
             gradient_checkpointing=False,
             disable_tqdm=True,
-            max_completion_length=LONGEST,
-            optim="adamw_torch",
+            max_completion_length=work.longest,
+            optim="adamw_torch" if work.device == "cpu" else "adamw_torch_fused",
         )
         trainer = Timed(
             model=model,
             reward_funcs=_different_rewards,
             args=config,
-            train_dataset=Dataset.from_dict({"prompt": [f"w{3 + n}" for n in range(PROMPTS)]}),
+            train_dataset=Dataset.from_dict({"prompt": [f"w{3 + n}" for n in range(work.prompts)]}),
             processing_class=tiny_tokenizer(),
-            rollout_func=lambda asked, trainer: scripted(kind, trainer.state.global_step),
+            rollout_func=lambda asked, trainer: scripted(kind, trainer.state.global_step, work),
             callbacks=[watch],
         )
-        watch.trainer = trainer
+        trainer.work, watch.trainer = work, trainer
         trainer.train()
 
 
 def pair(kind: str, steps: int, threads: int) -> dict[str, Any]:
     """Return the seconds of each step of TRL and of ours, on the same rows."""
     torch.set_num_threads(threads)
-    model = language_model()
-    watch = Watch(updater(copy.deepcopy(model)))
-    trl(model, watch, kind, steps)
+    return beside(language_model(), kind, steps, ON_CPU)
+
+
+def beside(model: Any, kind: str, steps: int, work: Workload) -> dict[str, Any]:
+    """Return the seconds of each step of TRL, which trains the model, and of ours, which trains a copy."""
+    watch = Watch(updater(copy.deepcopy(model).to(work.device), work), work)
+    trl(model, watch, kind, steps, work)
     first = watch.norms[0]
-    padded = PROMPTS * G * LONGEST * len(watch.tokens) / sum(watch.tokens)
-    gap = abs(first[0] - first[1]) / first[1]
-    return {"trl_s": watch.trl_s, "ours_s": watch.ours_s, "padding": padded, "tokens": watch.tokens[0], "gap": gap}
+    padded = work.rollouts * work.longest * len(watch.tokens) / sum(watch.tokens)
+    return {
+        "trl_s": watch.trl_s,
+        "ours_s": watch.ours_s,
+        "padding": padded,
+        "tokens": watch.tokens[0],
+        "gap": abs(first[0] - first[1]) / first[1],
+        "norms": watch.norms,
+        "extra_mib": watch.extra_mib,
+    }
 
 
 def alone(which: str, kind: str, steps: int) -> dict[str, Any]:

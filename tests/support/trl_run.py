@@ -81,9 +81,10 @@ def training_rows(made: Any, batch: int) -> list[TrainingRow]:
     """Convert TRL's padded tensors to rows."""
     rows: list[TrainingRow] = []
     for b, advantage in enumerate(made["advantages"].tolist()):
-        prompt = made["prompt_ids"][b][made["prompt_mask"][b].bool()].numpy()
+        prompt = made["prompt_ids"][b][made["prompt_mask"][b].bool()].cpu().numpy()
         kept = made["completion_mask"][b].bool()
-        completion, drawn = made["completion_ids"][b][kept].numpy(), made["tool_mask"][b][kept].numpy().astype(bool)
+        completion = made["completion_ids"][b][kept].cpu().numpy()
+        drawn = made["tool_mask"][b][kept].cpu().numpy().astype(bool)
         ids_T = np.concatenate([prompt, completion])
         rows.append(
             TrainingRow(

@@ -328,7 +328,7 @@ def share_in_sampling(
         return
     network: Any = loaded.model
     ends = TemplateFormat(loaded.tokenizer, stop_ids=generation_ends(network.generation_config)).stop_ids
-    engine = TorchEngine.of(network, ends)
+    engine = TorchEngine.of(network, ends, bf16=loaded.bf16)
     serving = _answer_requests(engine, links.requests)
     with engine.running():
         threading.Thread(target=lambda: asyncio.run(serving), name="agentlearn-share", daemon=True).start()

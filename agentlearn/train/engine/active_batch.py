@@ -7,7 +7,7 @@ ends. What is stored after a row's end is never read, and overwritten later.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, Self
@@ -351,12 +351,23 @@ _READ_STEP = 32
 class ActiveBatch:
     """The requests that are being answered, and the forward passes that answer them."""
 
-    def __init__(self, model: Any, *, stop_ids: frozenset[int], context: int, max_rows: int, cache_bytes: int) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        stop_ids: frozenset[int],
+        context: int,
+        max_rows: int,
+        cache_bytes: int,
+        bf16: bool = False,
+    ) -> None:
         """model: of transformers or peft, with attention that `AttentionLayout` knows.
 
         context: largest number of tokens of prompt and answer together. max_rows: largest number of requests.
-        cache_bytes: memory for keys and values, those of parked rows included; one sequence always fits.
+        cache_bytes: memory for keys and values, those of parked rows included; one sequence always fits. bf16: as in
+        `products_in`.
         """
+        self._bf16 = bf16
         self._attention = AttentionLayout.of(model)
         self._cache_argument = _cache_argument(model)
         self.requests: list[SamplingRequest] = []
@@ -449,15 +460,16 @@ class ActiveBatch:
         at = torch.from_numpy(np.ascontiguousarray(at_B_Q)).to(device)
         target = rows if isinstance(rows, int) else torch.from_numpy(rows).to(device)
         kv_cache.aim(target, torch.from_numpy(np.ascontiguousarray(written)).to(device), read)
-        out = self._model(
-            input_ids=torch.from_numpy(ids_B_Q).to(device),
-            position_ids=at,
-            attention_mask=self._attention.masks(at, read, self._model.dtype),
-            **{self._cache_argument: kv_cache},
-            use_cache=True,
-            # Not the number 1: a slice of hidden states makes torch copy the whole head for each row on a CPU.
-            logits_to_keep=torch.tensor([ids_B_Q.shape[1] - 1], device=device),
-        )
+        with products_in(device, bf16=self._bf16):
+            out = self._model(
+                input_ids=torch.from_numpy(ids_B_Q).to(device),
+                position_ids=at,
+                attention_mask=self._attention.masks(at, read, torch.bfloat16 if self._bf16 else self._model.dtype),
+                **{self._cache_argument: kv_cache},
+                use_cache=True,
+                # Not the number 1: a slice of hidden states makes torch copy the whole head for each row on a CPU.
+                logits_to_keep=torch.tensor([ids_B_Q.shape[1] - 1], device=device),
+            )
         return out.logits[:, -1].float()
 
     def _sample(self, rows: Sequence[int], logits_B_V: Tensor) -> None:
@@ -493,6 +505,15 @@ class ActiveBatch:
         last = self.requests.pop()
         if row < len(self.requests):
             self.requests[row] = last
+
+
+def products_in(device: torch.device, *, bf16: bool) -> AbstractContextManager[Any]:
+    """Context in which fp32 weights are rounded to bf16 for products, as in training with dtype=bf16.
+
+    Small changes of a weight are lost in this rounding. So a sampler without it would not have the trainer's
+    probabilities. Rounded weights are not kept: torch would also give them to the trainer.
+    """
+    return torch.autocast(device.type, torch.bfloat16, enabled=bf16, cache_enabled=False)
 
 
 def _shared(one: NDArray[np.int64], other: NDArray[np.int64]) -> int:

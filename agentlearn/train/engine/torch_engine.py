@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn.train.engine.active_batch import ActiveBatch, SamplingRequest
+from agentlearn.train.engine.active_batch import ActiveBatch, SamplingRequest, products_in
 from agentlearn.train.engine.attention import AttentionLayout, class_name, unsupported
 
 
@@ -225,25 +225,29 @@ class TorchEngine:
         context: int,
         max_batch: int = MAX_BATCH,
         cache_bytes: int = CACHE_BYTES,
+        bf16: bool = False,
     ) -> None:
         """model: of transformers or peft, with attention that `AttentionLayout` knows.
 
         context: largest number of tokens of prompt and answer together. max_batch: largest number of answers sampled
         at once. cache_bytes: memory for keys and values, also of sequences kept for reuse; one sequence always fits.
+        bf16: compute products in bf16 where weights are fp32, as a trainer with dtype=bf16 does.
         """
         self.context = context
         self._model = model
-        how: dict[str, Any] = {"context": context, "max_rows": max_batch, "cache_bytes": cache_bytes}
+        self._bf16 = bf16
+        how: dict[str, Any] = {"context": context, "max_rows": max_batch, "cache_bytes": cache_bytes, "bf16": bf16}
         self._empty_batch = partial(ActiveBatch, model, stop_ids=stop_ids, **how)
         self._batch = self._empty_batch()
         self._queue = _RequestQueue()
 
     @classmethod
-    def of(cls, network: Any, stop_ids: frozenset[int]) -> "TorchEngine":
-        """Return an engine of a loaded network."""
+    def of(cls, network: Any, stop_ids: frozenset[int], *, bf16: bool = False) -> "TorchEngine":
+        """Return an engine of a loaded network. bf16: as above."""
         gpu = network.device.type == "cuda"
         cache_bytes = int(torch.cuda.mem_get_info(network.device)[0] * _GPU_SHARE) if gpu else CACHE_BYTES
-        return cls(network, stop_ids=stop_ids, context=_exact_context(network), cache_bytes=cache_bytes)
+        context = _exact_context(network)
+        return cls(network, stop_ids=stop_ids, context=context, cache_bytes=cache_bytes, bf16=bf16)
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -308,7 +312,7 @@ class TorchEngine:
             while isinstance(inner, BaseExceptionGroup):
                 inner = inner.exceptions[0]
             raise unsupported(class_name(self._model), " ".join(str(inner).split())[:200]) from errors
-        half = next(self._model.parameters()).dtype != torch.float32
+        half = self._bf16 or next(self._model.parameters()).dtype != torch.float32
         found, limit = (difference.mean(), MEAN_OF_HALF) if half else (difference.max(), LARGEST)
         if not found <= limit:
             raise unsupported(
@@ -320,7 +324,7 @@ class TorchEngine:
     def _difference(self, prompts: Sequence[list[int]], answers: Sequence[Sampled]) -> NDArray[np.float64]:
         """Difference of each sampled token's log-probability from a plain forward pass. Drops the engine's cache."""
         found: list[float] = []
-        with self.paused(), torch.inference_mode():
+        with self.paused(), torch.inference_mode(), products_in(self._model.device, bf16=self._bf16):
             for prompt, answer in zip(prompts, answers, strict=True):
                 ids = torch.tensor([[*prompt, *answer.ids]], device=self._model.device)
                 logits = self._model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1]

@@ -139,7 +139,7 @@ async def serve_model(
             f" model knows {rows:,} tokens; take both from the same checkpoint",
             code="other_tokenizer",
         )
-    own = TorchEngine.of(network, chat.stop_ids)
+    own = TorchEngine.of(network, chat.stop_ids, bf16=loaded.bf16)
     with own.running():
         await own.check(layout)
         with shared(own) as engine:

@@ -66,6 +66,7 @@ def _saved_bytes(
     seen: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
+        tensor = tensor.detach()  # with its graph, which holds this function, it would never be freed
         if (at := address(tensor)) not in own:
             seen[at] = tensor  # kept alive, so that no other storage gets its address
         return tensor
@@ -143,8 +144,10 @@ class RowMemory:
             finally:
                 for one, mode in modes:
                     one.training = mode
-        # The backward pass also holds temporary tensors of one layer. `scripts.bench.update_memory` measures them.
-        share = (4 if recomputes else 2) / max(1, getattr(core.config, "num_hidden_layers", 1))
+        # The backward pass also holds temporary tensors, as large as those of some layers: measured on a CPU by
+        # `scripts.bench.update_memory`, on a GPU by `scripts.bench.on_gpu`.
+        layers = 1 if device.type == "cuda" else 4 if recomputes else 2
+        share = layers / max(1, getattr(core.config, "num_hidden_layers", 1))
         return cls(
             constant=kept[0],
             per_token=kept[1] + share * whole[1],
@@ -152,13 +155,19 @@ class RowMemory:
             longest=None if packed else longest,
         )
 
-    def refuse_too_little(self, arguments: GradientArguments, *, tokens: int, at_hand: int, fixed: float) -> None:
-        """Raise ConfigError when one row of this number of tokens does not fit into the memory at hand."""
-        needed = fixed + self.of_row(tokens)
+    def refuse_too_little(
+        self, arguments: GradientArguments, *, tokens: int, at_hand: int, fixed: float, stepping: float = 0.0
+    ) -> None:
+        """Raise ConfigError when one row of this number of tokens does not fit into the memory at hand.
+
+        fixed, stepping: as `fixed_bytes` returns them. The rows are freed before the optimizer's step.
+        """
+        row = self.of_row(tokens)
+        needed = fixed + max(row, stepping)
         if needed > at_hand:
             raise ConfigError(
-                f"an update needs {in_units(needed)} of memory ({in_units(fixed)} for gradients and the optimizer, "
-                f"{in_units(self.of_row(tokens))} for a row of {tokens} tokens), but {in_units(at_hand)} are at hand; "
+                f"an update needs {in_units(needed)} of memory ({in_units(needed - row)} for gradients and the "
+                f"optimizer, {in_units(row)} for a row of {tokens} tokens), but {in_units(at_hand)} are at hand; "
                 f"{_less_memory(arguments)}",
                 code="too_little_memory",
             )
@@ -179,16 +188,23 @@ class MemoryPlan:
 
     @classmethod
     def of(
-        cls, rows: RowMemory | None, arguments: GradientArguments, *, at_hand: int, fixed: float, gpu: bool
+        cls,
+        rows: RowMemory | None,
+        arguments: GradientArguments,
+        *,
+        at_hand: int,
+        fixed: float,
+        gpu: bool,
+        stepping: float = 0.0,
     ) -> "MemoryPlan":
         """Return the plan for a model with these needs.
 
-        fixed: bytes that an update needs whatever its rows, such as gradients. at_hand: bytes that can be allocated.
+        fixed, stepping: as `fixed_bytes` returns them. at_hand: bytes that can be allocated.
         Without a setting, the number of tokens is a power of two, so that small changes of the memory at hand rarely
         change it. Raises ConfigError when not even the fewest tokens fit.
         """
         if rows is not None:
-            rows.refuse_too_little(arguments, tokens=FEWEST, at_hand=at_hand, fixed=fixed)
+            rows.refuse_too_little(arguments, tokens=FEWEST, at_hand=at_hand, fixed=fixed, stepping=stepping)
         if arguments.tokens_per_microbatch is not None:
             return cls(arguments.tokens_per_microbatch, rows, at_hand, "setting")
         if rows is None:
@@ -256,10 +272,11 @@ def fixed_bytes(
     optimizer: torch.optim.Optimizer,
     scorer: nn.Module,
     arguments: GradientArguments,
-) -> float:
+) -> tuple[float, float]:
     """Return the bytes that an update will still allocate whatever its rows: gradients, optimiser state, logits.
 
-    What exists already is not counted. scorer: the model with its head.
+    The second number is what the optimiser's step needs beside them, when the rows are freed. What exists already is
+    not counted. scorer: the model with its head.
     """
     weights = list(trained)
     states = 2 if arguments.optimizer == "adamw" else 0
@@ -268,7 +285,8 @@ def fixed_bytes(
         size = _local(one).numel()
         total += 0 if one.grad is not None else size * (getattr(one, "grad_dtype", None) or one.dtype).itemsize
         total += 0 if optimizer.state.get(one) else states * size * 4
+    stepping = 0.0
     if any(one.is_cuda for one in weights):  # the optimizer computes with copies of all weights at once
-        total += sum(_local(one).numel() * 4 for one in weights)
+        stepping = sum(_local(one).numel() * 4.0 for one in weights)
     head = cast("nn.Linear", core_of(cast("LogprobModel", scorer).model).get_output_embeddings()).weight
-    return total + (_local(head).numel() * 4 if head.requires_grad else 0)
+    return total + (_local(head).numel() * 4 if head.requires_grad else 0), stepping

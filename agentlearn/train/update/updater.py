@@ -151,11 +151,13 @@ class Updater:
             self._reference = LogprobModel(
                 reference.to(device_of(model)), temperature=arguments.temperature, logits_mib=arguments.logits_mib
             )
+        fixed, stepping = self._fixed_bytes()
         self.memory = MemoryPlan.of(
             memory,
             arguments,
             at_hand=self._memory_at_hand(),
-            fixed=self._fixed_bytes(),
+            fixed=fixed,
+            stepping=stepping,
             gpu=device_of(model).type == "cuda",
         )
         """How many tokens are computed at once. A resumed run keeps the number it was started with."""
@@ -453,11 +455,13 @@ class Updater:
         """The least memory at hand in any process."""
         return int(self._over_processes([memory_at_hand(device_of(self.model))], "min")[0])
 
-    def _fixed_bytes(self) -> float:
-        """The most that an update allocates in any process whatever its rows. Shards may differ in size."""
+    def _fixed_bytes(self) -> tuple[float, float]:
+        """The most that an update allocates in any process whatever its rows, and that the optimiser's step needs
+        beside it. Shards may differ in size."""
         trained = [one for one in self._scorer.parameters() if one.requires_grad]
         own = fixed_bytes(trained, self.optimizer, self._processes.unwrap(self._scorer), self.arguments)
-        return float(self._over_processes([own], "max")[0])
+        fixed, stepping = self._over_processes(own, "max").tolist()
+        return fixed, stepping
 
     def _agreed(self, memory: RowMemory | None) -> tuple[bool, RowMemory | None]:
         """Whether rows are packed, and what they need, as the processes know it that have read the weights.
@@ -480,11 +484,13 @@ class Updater:
         longest = max(map(forward_length, rows), default=0)
         if self.memory.rows is None or not longest:
             return
-        fixed = self._fixed_bytes()
+        fixed, stepping = self._fixed_bytes()
         if device_of(self.model).type == "cpu":
             self.memory.set_allocator(fixed)
         at_hand = self._memory_at_hand()
-        self.memory.rows.refuse_too_little(self.arguments, tokens=longest, at_hand=at_hand, fixed=fixed)
+        self.memory.rows.refuse_too_little(
+            self.arguments, tokens=longest, at_hand=at_hand, fixed=fixed, stepping=stepping
+        )
 
 
 def _rate_factor(arguments: GradientArguments, step: int, total: int | None) -> float:

@@ -241,6 +241,8 @@ class LoadedModel:
     """Name of its folder, or its hub id."""
     reference: "nn.Module | None" = None
     """Frozen copy that a divergence is measured against; None when no copy is needed."""
+    bf16: bool = False
+    """Whether it is trained with products in bf16, and so sampled from with the same, also where weights are fp32."""
 
 
 def is_adapter(path: Path) -> bool:

@@ -7,6 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import dataclasses  # noqa: E402
+import gc  # noqa: E402
+import weakref  # noqa: E402
 from contextlib import nullcontext  # noqa: E402
 from pathlib import Path  # noqa: E402
 
@@ -74,6 +76,26 @@ def test_measuring_gives_the_same_each_time_and_changes_nothing() -> None:
     assert torch.equal(torch.get_rng_state(), chance)
     assert (model.training, model.model.layers[0].training) == (False, True)
     assert all(one.grad is None for one in model.parameters())
+
+
+def test_measuring_keeps_nothing() -> None:
+    """Saved tensors that lead to their graph, which holds them, would keep the model for ever."""
+    model = tiny_lm()
+    weight = weakref.ref(model.model.layers[0].mlp.up_proj.weight)
+    measured(model)
+    del model
+    gc.collect()
+    assert weight() is None
+
+
+def test_rows_and_the_copies_of_an_optimizer_step_are_not_needed_together() -> None:
+    rows = RowMemory(constant=0.0, per_token=MIB, per_token_squared=0.0)
+    for stepping, fits in ((0, True), (16 * MIB, True), (25 * MIB, False)):
+        if fits:
+            rows.refuse_too_little(told(), tokens=16, at_hand=116 * MIB, fixed=100 * MIB, stepping=stepping)
+            continue
+        with pytest.raises(ConfigError, match=r"needs 125\.0 MiB of memory \(109\.0 MiB for gradients .*, 16\.0 MiB"):
+            rows.refuse_too_little(told(), tokens=16, at_hand=116 * MIB, fixed=100 * MIB, stepping=stepping)
 
 
 def test_the_least_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
