@@ -41,6 +41,8 @@ SAID = {"the number was not looked up": LOOK_UP, "it named the old depot": DEPOT
 """What the model that writes lessons makes of a comment."""
 TENANTS = {"acme": "ACME-PRIORITY", "beta": "BETA-EXPRESS"}
 """A word that only this tenant's users and lessons have."""
+SEEN = 0.3 * 0.8
+"""What the harmful lesson takes from the mean of the feedback, of which one in ten is wrong."""
 DAYS, DRIFT, MISTAKE, LATEST = 30, 15, 8, 3
 
 
@@ -147,18 +149,24 @@ class Desk:
     running: str = ""
     """The lesson of the latest canary."""
     promised: int | None = None
-    """Episodes in which the harmful canary is found with 90 % probability, said when it was started."""
+    """Episodes until the harmful canary is found with 90 % probability, said when it was started, for both versions."""
+
+    @property
+    def most_read(self) -> float | None:
+        """Episodes that read the harmful canary until then, with those of the days in which feedback is on its way."""
+        return None if self.promised is None else self.promised / 2 + LATEST * self.per_day / 2
 
     def decides(self, day: int) -> None:
         """What the simulated person does: a canary for the newest version with a new lesson; a tenant's is approved.
 
-        What is not new is put off.
+        What is not new, or was rolled back, is put off.
         """
         inbox = Inbox(self.home / "libraries", self.home, who="the person")
         history = inbox.libraries.history("support")
         for item in inbox.items():
             words = {lesson.lesson for lesson in item.lessons}
-            old = words <= self.allowed
+            back = {lesson for _, what, lesson in self.events if what == "roll_back"}
+            old = words <= self.allowed or bool(words & back)
             if old or (self.tenant is None and history.exists and history.canary is not None):
                 if old:
                     inbox.later(item)
@@ -172,7 +180,7 @@ class Desk:
                     version = reader.library(str(item.version))
                 if REFUND in words:
                     self.promised = canary_risk(
-                        inbox.libraries, self.home, "support", share=0.5, effect=0.3, margin=0.02
+                        inbox.libraries, self.home, "support", share=0.5, effect=SEEN, margin=0.02
                     ).found_after[1]
                 history.start_canary(version, share=0.5, margin=0.02, who="the person")
                 self.running = " ".join(sorted(words))
@@ -214,7 +222,7 @@ def measure(chosen: argparse.Namespace) -> Found:
             rows.append(Row(name=f"seed {seed}", figures=figures_of(desks)))
             print(rows[-1], file=sys.stderr, flush=True)
             failures += [f"seed {seed}: {one}" for one in wrong_in(desks)]
-            over += desks[0].promised is None or desks[0].exposures[REFUND] > desks[0].promised / 2
+            over += desks[0].exposures[REFUND] > (desks[0].most_read or 0.0)
     targets = (
         Target(what="wrong: unapproved, crossed or failed", figure=len(failures), bound="at_most", limit=0),
         Target(what="seeds with more harm than promised with 90 %", figure=over, bound="at_most", limit=1),
@@ -251,8 +259,8 @@ def figures_of(desks: list[Desk]) -> dict[str, float | None]:
     right = {
         f"right_{name}": fmean(one for day in part for one in desks[0].rewards[day]) for name, part in parts.items()
     }
-    promised = None if desks[0].promised is None else desks[0].promised / 2
-    return {**days, "read_harmful": desks[0].exposures[REFUND], "promised_with_90_percent": promised, **right}
+    read = {"read_harmful": desks[0].exposures[REFUND], "promised_with_90_percent": desks[0].most_read}
+    return {**days, **read, **right}
 
 
 def wrong_in(desks: list[Desk]) -> Iterator[str]:
