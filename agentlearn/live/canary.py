@@ -178,7 +178,7 @@ def judge_canary(
     blocks = _blocks(canary, strata, lambda one: one.reward)
     effects = [one.effect for one in blocks]
     needed = canary_threshold(known[:-1], "end_canary"), canary_threshold(known[:-1], "promote")
-    outcome, worse, no_worse = decide(effects, canary.margin, *needed)
+    outcome, worse, no_worse = canary_outcome(effects, canary.margin, *needed)
     interval = anytime(effects) if effects else None
     harmful = tuple(sorted({one.lesson for one in evidence if one.label == "harmful"}))
     found = CanaryDecision(
@@ -231,7 +231,7 @@ def canary_threshold(earlier: Sequence[Canary], kind: str) -> float:
     return log_threshold(number * (number + 1), found + 1, ALPHA)
 
 
-def decide(
+def canary_outcome(
     effects: Sequence[float], margin: float, needed_worse: float, needed_no_worse: float
 ) -> tuple[CanaryOutcome, float, float]:
     """Decide by the blocks alone, and return the logarithms of the two e-values: worse, and not worse by the margin.

@@ -1,6 +1,8 @@
 """Canaries: which episodes read one, what the rule decides from their feedback, and that a decision is made once."""
 
 import asyncio
+import json
+import shlex
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,18 +17,22 @@ from hypothesis import strategies as st
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
+from agentlearn.cli.app import run
 from agentlearn.errors import ConfigError, LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
 from agentlearn.library.history import History
 from agentlearn.library.history.canary import Canary, canaries
+from agentlearn.library.history.change_log import account_name
 from agentlearn.library.lessons import lessons
+from agentlearn.library.policy import Policy, VotingRule
 from agentlearn.library.shown import hidden_in_episode, in_canary, shown_in
 from agentlearn.live.canary import canary_threshold, judge_canary, step_canary
 from agentlearn.recorder import Recorder
 from agentlearn.store import ServedEpisode
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+from tests.unit.live.test_inbox import inbox, made
 
 OLD = library_of(["Ask for the order number first."], kind="add")
 NEW = library_of(["Ask for the order number first.", "Be brief."], kind="add")
@@ -139,7 +145,7 @@ def test_a_lesson_that_only_the_canary_shows_and_that_does_harm_ends_it(
         hidden = hidden_in_episode([BRIEF], share=0.5, episode=f"talk-{number}")
         return float(bool(hidden)) if canary else float(number % 2)
 
-    serve(tmp_path, range(160), reward, hide="1/2")
+    serve(tmp_path, range(110), reward, hide="1/2")
     decision = step_canary(libraries, tmp_path, "desk")
     assert decision.outcome == "roll_back"
     assert decision.harmful == (BRIEF,)
@@ -385,3 +391,111 @@ def test_how_an_application_takes_part_is_checked(tmp_path: Path, libraries: Lib
     with pytest.raises(ConfigError, match="there is no episode"):
         lessons("desk", store=tmp_path, canary=True)
     assert libraries.load("desk") == OLD
+
+
+# A person, and the command
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., str]:
+    """Run `agentlearn library canary` and return what it prints; on stderr where it fails."""
+
+    def run_it(*arguments: str, status: int = 0) -> str:
+        capsys.readouterr()
+        assert run(["library", "canary", *arguments, "--store", str(tmp_path)]) == status
+        captured = capsys.readouterr()
+        return captured.out if status == 0 else captured.err
+
+    return run_it
+
+
+def test_a_version_that_waits_can_be_a_canary_and_its_promotion_closes_what_waits(
+    said: Callable[..., str], tmp_path: Path
+) -> None:
+    left = made("When unsure, ask.")
+    of = inbox(tmp_path, versions=[left])
+    printed = said(f"math@{left.version[:12]}", "--share", "1/4", "--note", "try it")
+    assert "1/4 of episodes, margin 0.02" in printed
+    history = of.libraries.history("math")
+    change = history.changes[-1]
+    assert (change.kind, change.version, change.who, change.note) == ("canary", left.version, account_name(), "try it")
+    assert len(of.items()) == 1, "it goes on waiting"
+    history.end_canary(promote=True)
+    assert of.items() == ()
+    history.rollback(str(change.before))
+    assert of.items() == (), "it was decided on"
+
+
+def test_a_version_that_waits_for_votes_cannot_be_a_canary(tmp_path: Path) -> None:
+    left = made("When unsure, ask.")
+    history = inbox(tmp_path, versions=[left]).libraries.history("math")
+    policy = history.folder / "sharing" / "policy.json"
+    policy.parent.mkdir()
+    policy.write_text(Policy(space="team", rule=VotingRule(kind="votes")).model_dump_json())
+    with pytest.raises(LibraryError, match="'team' votes on lessons of 'math'"):
+        history.start_canary(left, share=0.1, margin=0.02)
+    assert history.canary is None
+    assert left.version not in history.versions()
+
+
+def test_the_command_starts_shows_decides_ends_and_undoes(
+    said: Callable[..., str], libraries: LibraryStore, tmp_path: Path
+) -> None:
+    libraries.publish("desk", NEW)
+    libraries.publish("desk", OLD)
+    new = f"desk@{NEW.version[:12]}"
+    assert "desk has no canary" in said("desk")
+    assert "end it:" in said(new, "--share", "1/2")
+    assert json.loads(said("desk", "--json"))["share"] == 0.5
+    serve(tmp_path, range(60), lambda canary, _: float(canary))
+    assert "decide it:" in said("desk")
+    assert libraries.load("desk") == OLD, "to look decides nothing"
+    printed = said("desk", "--decide")
+    assert "promote: it is better" in printed
+    undo = printed.splitlines()[-1].partition("undo it: ")[2]
+    assert run(shlex.split(undo)[1:]) == 0
+    assert libraries.load("desk") == OLD
+    said(new, "--share", "1/10")
+    assert "was ended on" in said("desk", "--stop")
+
+
+def test_the_cost_is_told_beforehand_from_what_was_recorded(
+    said: Callable[..., str], libraries: LibraryStore, tmp_path: Path
+) -> None:
+    with Recorder("desk", tmp_path) as recorder:
+        for number in range(20):
+            recorder.record_sync(CHAT, experiences=OLD, episode=f"talk-{number}", model="m")
+            if number < 10:
+                recorder.feedback_sync(episode=f"talk-{number}", reward=float(number < 6))
+    libraries.publish("desk", NEW)
+    libraries.publish("desk", OLD)
+    how = (f"desk@{NEW.version[:12]}", "--share", "1/2", "--effect", "0.6", "--margin", "0.4", "--dry-run")
+    assert "mean reward 0.60, feedback on 50% (20 recorded episodes of desk)" in said(*how)
+    risk = json.loads(said(*how, "--json"))
+    assert (risk["level"], risk["feedback"], risk["recorded"], risk["per_day"]) == (0.6, 0.5, 20, None)
+    soon, late = risk["found_after"]
+    assert 20 < soon <= late < 1_000
+    assert risk["lost"] == pytest.approx([soon * 0.5 * 0.6, late * 0.5 * 0.6])
+    assert libraries.history("desk").canary is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["desk@main"], "to start a canary"),
+        (["desk", "--share", "1/10"], "to start a canary"),
+        (["desk", "--stop", "--decide"], "to start a canary"),
+        (["desk", "--dry-run"], "to start a canary"),
+        (["desk@main", "--share", "2/3"], "share of episodes that read the canary, from 0 to 1/2"),
+        (["desk@main", "--share", "0"], "end it with --stop"),
+        (["desk", "--margin", "0"], "--margin is 0.0; give a difference in reward above 0"),
+        (["desk", "--stop"], "has no canary now"),
+        (["shop"], "library 'shop' is not in the library store"),
+    ],
+)
+def test_a_wrong_command_is_one_sentence(
+    said: Callable[..., str], libraries: LibraryStore, arguments: list[str], sentence: str
+) -> None:
+    before = libraries.history("desk").changes
+    assert sentence in said(*arguments, status=2)
+    assert libraries.history("desk").changes == before
