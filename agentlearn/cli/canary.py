@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,34 +83,33 @@ def library_canary(
     with notifying(notify if decide else None, store) as alarms:
         decision = step_canary(libraries, store, name, who=None, dry_run=not decide)
         alarms.extend(decision.alarms)
-    print_result(decision, _lines(store, decision, libraries.history(name).changes[-1].before or ""), json=json)
+    print_result(decision, _lines(store, decision), json=json)
 
 
-def _lines(store: Path, found: "CanaryDecision", before: str) -> Iterator[str]:
-    """The state of a canary. before: the version that the last change replaced."""
+def _lines(store: Path, found: "CanaryDecision") -> Iterator[str]:
+    """The state of a canary, or what was decided."""
     yield found.sentence
     yield from (f"changed:   {one.sentence}" for one in found.alarms)
-    if found.change is not None and found.outcome == "promote":
-        yield f"undo it: {command_words('library', 'rollback', f'{found.library}@{before[:_ID]}', store=store)}"
-    if found.version is None or found.since is None:
+    if (canary := found.canary) is None:
         return
-    again = f"{found.library}@{found.version[:_ID]}"
-    if found.change is not None:
-        start = command_words("library", "canary", again, "--share", str(_fraction(found.share)), store=store)
-        yield from [] if found.outcome == "promote" else [f"undo it: {start}"]
-        return
-    who = f" by {found.who}" if found.who else ""
-    share = f"{_fraction(found.share)} of episodes, margin {found.margin:g}"
-    yield f"  since        {found.since:%Y-%m-%d %H:%M}{who}, {share}"
-    yield f"  compared     with {found.baseline or '':.12}, in {found.blocks:,} blocks of neighbouring episodes"
-    lacking = f"{found.without_feedback:,} episodes with it and {found.without_feedback_baseline:,} without it"
-    worse, no_worse = f"{found.log_e_worse:.1f} of {found.needed_worse:.1f}", f"{found.log_e_no_worse:.1f}"
-    yield f"  no feedback  {lacking}"
-    yield f"  evidence     that it is worse: {worse} (logarithms of e-values)"
-    yield f"               that it is not, by the margin: {no_worse} of {found.needed_no_worse:.1f}"
-    if found.outcome != "collect":
-        yield f"decide it: {command_words('library', 'canary', found.library, '--decide', store=store)}"
-    yield f"end it:    {command_words('library', 'canary', found.library, '--stop', store=store)}"
+    command, known = partial(command_words, "library", store=store), found.figures
+    again, share = f"{found.library}@{canary.version[:_ID]}", str(_fraction(canary.share))
+    if found.outcome == "promote" and found.change is not None:
+        yield f"undo it: {command('rollback', f'{found.library}@{canary.baseline[:_ID]}')}"
+    elif found.change is not None:
+        yield f"undo it: {command('canary', again, '--share', share)}"
+    else:
+        who = f" by {canary.who}" if canary.who else ""
+        lacking = f"{known.without_feedback:,} episodes with it and {known.without_feedback_baseline:,} without it"
+        worse, no_worse = f"{known.log_e_worse:.1f} of {known.needed_worse:.1f}", f"{known.log_e_no_worse:.1f}"
+        yield f"  since        {canary.since:%Y-%m-%d %H:%M}{who}, {share} of episodes, margin {canary.margin:g}"
+        yield f"  compared     with {canary.baseline[:_ID]}, in {known.blocks:,} blocks of neighbouring episodes"
+        yield f"  no feedback  {lacking}"
+        yield f"  evidence     that it is worse: {worse} (logarithms of e-values)"
+        yield f"               that it is not, by the margin: {no_worse} of {known.needed_no_worse:.1f}"
+        if found.outcome != "collect":
+            yield f"decide it: {command('canary', found.library, '--decide')}"
+        yield f"end it:    {command('canary', found.library, '--stop')}"
 
 
 def _fraction(share: float) -> Fraction:

@@ -6,13 +6,6 @@ from agentlearn.live.inbox import Inbox, ReviewDecision
 from agentlearn.live.waiting import ClosedItem, Item, WaitingItems, WaitingLesson
 
 __all__ = [
-    "CanaryDecision",
-    "ClosedItem",
-    "Inbox",
-    "Item",
-    "LabelChange",
-    "ReviewDecision",
-    "WaitingItems",
-    "WaitingLesson",
+    "CanaryDecision", "ClosedItem", "Inbox", "Item", "LabelChange", "ReviewDecision", "WaitingItems", "WaitingLesson",
     "step_canary",
-]
+]  # fmt: skip

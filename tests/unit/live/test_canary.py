@@ -123,11 +123,11 @@ def test_feedback_decides_and_the_figures_are_in_the_history(
     decision = step_canary(libraries.directory, tmp_path, "desk", who="ben")
     assert decision.outcome == outcome, decision
     assert words in decision.sentence
-    assert decision.episodes + decision.episodes_baseline == 60
+    assert decision.figures.episodes + decision.figures.episodes_baseline == 60
     change = history.changes[-1]
     assert change == decision.change
     assert (change.kind, change.who, change.note, change.figures) == (
-        kind, "ben", decision.sentence, decision.figures,
+        kind, "ben", decision.sentence, decision.figures.model_dump(),
     )  # fmt: skip
     assert history.resolve() == (NEW.version if better else OLD.version)
     again = step_canary(libraries, tmp_path, "desk")
@@ -166,13 +166,13 @@ def test_an_episode_counts_only_where_it_read_the_version_that_was_drawn_for_it(
     drawn = [served(number, reward=1.0) for number in range(200)]
     others = [served(number, reads=number % 3 == 0, reward=0.0, run_name="other") for number in range(200)]
     decision = judge_canary("desk", [CANARY], drawn)
-    assert decision.episodes + decision.episodes_baseline == 200
-    assert (decision.points, decision.outcome) == (0.0, "collect")
+    assert decision.figures.episodes + decision.figures.episodes_baseline == 200
+    assert (decision.figures.points, decision.outcome) == (0.0, "collect")
     mixed = judge_canary("desk", [CANARY], [*drawn, *others])
     fit = [one for one in others if one == served(int(one.episode[5:]), reward=0.0, run_name="other")]
-    assert mixed.episodes + mixed.episodes_baseline == 200 + len(fit)
+    assert mixed.figures.episodes + mixed.figures.episodes_baseline == 200 + len(fit)
     unnamed = [served(n, reads=n % 2 == 0, reward=1.0, episode="") for n in range(10)]
-    assert judge_canary("desk", [CANARY], unnamed).blocks == 5, "each rollout without an episode is one"
+    assert judge_canary("desk", [CANARY], unnamed).figures.blocks == 5, "each rollout without an episode is one"
 
 
 def test_episodes_before_a_share_grew_count_as_they_were_drawn_then() -> None:
@@ -181,7 +181,7 @@ def test_episodes_before_a_share_grew_count_as_they_were_drawn_then() -> None:
     before = [served(number, reads=drawn, reward=1.0) for number, drawn in enumerate(small)]
     after = [served(number, reward=1.0) for number in range(100, 200)]
     decision = judge_canary("desk", [grown], [*before, *after])
-    assert decision.episodes + decision.episodes_baseline == 200
+    assert decision.figures.episodes + decision.figures.episodes_baseline == 200
 
 
 def test_a_canary_that_changes_how_often_feedback_is_given_is_not_promoted() -> None:
@@ -190,7 +190,7 @@ def test_a_canary_that_changes_how_often_feedback_is_given_is_not_promoted() -> 
         return served(number, reward=float(drawn) if not drawn or number % 10 < 10 * of_canary else None)
 
     rare = judge_canary("desk", [CANARY], [given(number, 0.3) for number in range(400)])
-    assert (rare.outcome, rare.log_e_no_worse > rare.needed_no_worse) == ("collect", True)
+    assert (rare.outcome, rare.figures.log_e_no_worse > rare.figures.needed_no_worse) == ("collect", True)
     assert "of its episodes have feedback, and 100% of the others" in rare.withheld
     assert judge_canary("desk", [CANARY], [given(number, 1.0) for number in range(400)]).outcome == "promote"
 
@@ -446,7 +446,7 @@ def test_the_command_starts_shows_decides_ends_and_undoes(
     new = f"desk@{NEW.version[:12]}"
     assert "desk has no canary" in said("desk")
     assert "end it:" in said(new, "--share", "1/2")
-    assert json.loads(said("desk", "--json"))["share"] == 0.5
+    assert json.loads(said("desk", "--json"))["canary"]["shares"][0][1] == 0.5
     serve(tmp_path, range(60), lambda canary, _: float(canary))
     assert "decide it:" in said("desk")
     assert libraries.load("desk") == OLD, "to look decides nothing"
