@@ -26,8 +26,9 @@ def library_canary(
     *,
     share: Annotated[str | None, Parameter(help="Share of episodes that read the version, such as 1/10.")] = None,
     margin: Annotated[
-        float, Parameter(help="By how much the mean reward may be lower, at most, for it to be promoted.")
-    ] = 0.02,
+        float | None,
+        Parameter(help="By how much the mean reward may be lower, at most, for it to be promoted. [default: 0.02]"),
+    ] = None,
     stop: Annotated[bool, Parameter(negative="", show_default=False, help="End the canary.")] = False,
     decide: Annotated[
         bool, Parameter(negative="", show_default=False, help="Promote it or roll it back, if its feedback allows it.")
@@ -51,6 +52,7 @@ def library_canary(
     """
     from agentlearn.cli.review import notifying
     from agentlearn.library import LibraryStore
+    from agentlearn.library.history.canary import DEFAULT_MARGIN
     from agentlearn.library.shown import share_of
     from agentlearn.live.canary import canary_risk, step_canary
     from agentlearn.views.lesson_origins import find_library
@@ -63,7 +65,7 @@ def library_canary(
             code="bad_canary",
         )
     for option, value in (("--margin", margin), ("--effect", effect)):
-        if not 0 < value <= 1:
+        if value is not None and not 0 < value <= 1:
             raise ConfigError(
                 f"{option} is {value!r}; give a difference in reward above 0, such as 0.05", code="bad_canary"
             )
@@ -74,7 +76,7 @@ def library_canary(
             raise ConfigError("a canary with the share 0 is none; end it with --stop", code="bad_share")
         library = find_library(store, reference).library
         if dry_run:
-            risk = canary_risk(libraries, store, name, share=part, effect=effect, margin=margin)
+            risk = canary_risk(libraries, store, name, share=part, effect=effect, margin=margin or DEFAULT_MARGIN)
             print_result(risk, _risk_lines(name, risk), json=json)
             return
         libraries.history(name).start_canary(library, share=part, margin=margin, note=note)
@@ -97,7 +99,7 @@ def _lines(store: Path, found: "CanaryDecision") -> Iterator[str]:
     if found.outcome == "promote" and found.change is not None:
         yield f"undo it: {command('rollback', f'{found.library}@{canary.baseline[:_ID]}')}"
     elif found.change is not None:
-        yield f"undo it: {command('canary', again, '--share', share)}"
+        yield f"undo it: {command('canary', again, '--share', share, '--margin', f'{canary.margin:g}')}"
     else:
         who = f" by {canary.who}" if canary.who else ""
         lacking = f"{known.without_feedback:,} episodes with it and {known.without_feedback_baseline:,} without it"

@@ -34,7 +34,6 @@ from agentlearn.types.value import Value
 
 ALPHA = 0.1
 """Share of wrong decisions of each kind, on average, at most."""
-DEFAULT_MARGIN = 0.02
 _WINDOW = 200
 """Latest blocks whose mean must agree with a decision, so that old evidence does not hide a change."""
 _ID = 12

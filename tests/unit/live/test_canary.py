@@ -455,7 +455,8 @@ def test_the_command_starts_shows_decides_ends_and_undoes(
     undo = printed.splitlines()[-1].partition("undo it: ")[2]
     assert run(shlex.split(undo)[1:]) == 0
     assert libraries.load("desk") == OLD
-    said(new, "--share", "1/10")
+    said(new, "--share", "1/10", "--margin", "0.1")
+    assert "1/5 of episodes, margin 0.1" in said(new, "--share", "1/5"), "the margin stays"
     assert "was ended on" in said("desk", "--stop")
 
 
