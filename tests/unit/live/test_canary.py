@@ -22,8 +22,8 @@ from agentlearn.errors import ConfigError, LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
 from agentlearn.library.history import History
-from agentlearn.library.history.canary import Canary, canaries
-from agentlearn.library.history.change_log import account_name
+from agentlearn.library.history.canary import Canary, canaries, running_canary
+from agentlearn.library.history.change_log import NO_LINE, Change, ChangeKind, LibraryState, account_name
 from agentlearn.library.lessons import lessons
 from agentlearn.library.policy import Policy, VotingRule
 from agentlearn.library.shown import hidden_in_episode, in_canary, shown_in
@@ -203,6 +203,28 @@ def test_every_canary_of_a_library_shares_one_budget() -> None:
 
 
 # Starting, ending and undoing
+
+KINDS: list[tuple[ChangeKind, str]] = [
+    ("canary", "a"), ("canary", "b"), ("end_canary", "a"), ("promote", "a"), ("promote", "b"), ("publish", "c"),
+    ("rollback", "d"), ("pin", "c"), ("unpin", "c"), ("tag", "a"), ("edit", "d"),
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(KINDS), max_size=20))
+def test_whatever_the_history_says_one_canary_runs_at_most_beside_what_the_name_means(
+    kinds: list[tuple[ChangeKind, str]],
+) -> None:
+    changes = [Change(number=0, at=SINCE, kind="publish", branch="main", version=OLD.version, previous=NO_LINE)]
+    for number, (kind, version) in enumerate(kinds, start=1):
+        made = {"kind": kind, "version": version * 32, "share": 0.1 if kind == "canary" else None, "branch": "main"}
+        at = SINCE + timedelta(minutes=number)
+        changes.append(Change.model_validate({**made, "number": number, "at": at, "previous": NO_LINE}))
+    known, state = canaries(changes), LibraryState.of(changes)
+    assert all(one.ended is not None for one in known[:-1])
+    assert len({one.started for one in known}) == len(known)
+    assert all(one.ended.number > one.started for one in known if one.ended is not None)
+    if (running := running_canary(changes)) is not None:
+        assert (running, running.baseline) == (known[-1], state.current)
 
 
 def test_a_canary_is_started_changed_ended_and_started_again(libraries: LibraryStore) -> None:
