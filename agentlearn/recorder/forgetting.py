@@ -14,7 +14,15 @@ from agentlearn.library.history.three_way import HeldLesson
 from agentlearn.library.retrieval import EMBEDDINGS_FILE
 from agentlearn.store.database import Database
 from agentlearn.store.erasure import Erasure, copied_store
-from agentlearn.store.erasure_intent import INTENT, RECEIPTS, Erased, ErasureReceipt, LessonChoice, RestingLesson
+from agentlearn.store.erasure_intent import (
+    INTENT,
+    RECEIPTS,
+    Erased,
+    ErasureReceipt,
+    LessonChoice,
+    RestingLesson,
+    receipts_of,
+)
 from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.parquet import SNAPSHOTS
 from agentlearn.store.reader import LocalSource, StoreReader
@@ -127,7 +135,12 @@ def _found(
         for one in held
     }
     files, changed = _files(directory, erasure.receipt, lessons=bool(resting))
-    unreached = (*(f"{str(one)!r}, which was moved, or changed since it was written" for one in changed), *_UNREACHED)
+    archives = dict.fromkeys(one.archive for one in receipts_of(directory) if one.archive)
+    unreached = (
+        *(f"{str(one)!r}, which was moved, or changed since it was written" for one in changed),
+        *(f"the archive {one!r}: take it in with `store merge`, erase again, and delete it" for one in archives),
+        *_UNREACHED,
+    )
     found = {
         "store": str(directory),
         "files": tuple(map(str, files)),
