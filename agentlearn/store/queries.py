@@ -157,6 +157,13 @@ class Query(StrEnum):
                sum(seconds) AS seconds, sum(attempts - 1)::BIGINT AS retried
         FROM ({FIRST_CALLS}) WHERE kind = 'model' GROUP BY stage ORDER BY stage
     """
+    # Of the calls that began first, which did not wait for others to end.
+    CALL_SECONDS = f"""
+        SELECT stage, avg(seconds) AS seconds FROM (
+          SELECT stage, seconds, row_number() OVER (PARTITION BY stage ORDER BY recorded_at - 1e6 * seconds) AS place
+          FROM ({FIRST_CALLS}) WHERE kind = 'model' AND attempts = 1
+        ) WHERE place <= $2 GROUP BY stage
+    """
     SUMMARIES = f"FROM ({_SUMMARIES}) ORDER BY rollout, id"
     PROPOSALS = f"FROM ({_PROPOSALS}) ORDER BY min(seq) OVER (PARTITION BY phase), batch, stage, ordinal, id"
 
