@@ -18,11 +18,11 @@ from typing import Any
 
 import duckdb
 
-from agentlearn.errors import ConfigError, StoreError
+from agentlearn.errors import StoreError
 from agentlearn.files import own, own_folder, sync, write_whole
 from agentlearn.store.codec import error_line, escape, sql_string
 from agentlearn.store.database import DATABASE, DATABASE_LOG, Database
-from agentlearn.store.erasure_intent import COPY, INTENT, Erased, ErasureReceipt, RestingLesson, receipts_of
+from agentlearn.store.erasure_intent import COPY, INTENT, Erased, ErasureReceipt, RestingLesson
 from agentlearn.store.journal_file import JOURNAL
 from agentlearn.store.store_files import WATERMARK, StoreLock, Watermark
 from agentlearn.types.task import SESSION
@@ -228,7 +228,7 @@ class Removal:
 
 
 class Erasure(Removal):
-    """What an erasure of an open store would remove. Raises ConfigError when nothing matches."""
+    """What an erasure of an open store would remove."""
 
     def __init__(self, database: Database, asked: Erased) -> None:
         super().__init__(database, GONE, WITHOUT)
@@ -249,14 +249,6 @@ class Erasure(Removal):
             journal=self.taken,
             lessons=tuple(RestingLesson(id=one) for one in self.ids("FROM lesson ORDER BY id")),
         )
-        if not self.receipt.rollouts and not self.receipt.feedback:
-            archives = dict.fromkeys(one.archive for one in receipts_of(database.directory) if one.archive)
-            elsewhere = f"; these archives were not searched: {', '.join(map(repr, archives))}" if archives else ""
-            raise ConfigError(
-                f"the store {str(database.directory)!r} holds no record {self.receipt.words}; `agentlearn runs list`"
-                f" shows the runs, and `agentlearn view` the recorded rollouts{elsewhere}",
-                code="nothing_to_forget",
-            )
 
     def commit(self, receipt: ErasureReceipt) -> None:
         """Copy what stays, and write the intent, see `Removal.commit`."""
