@@ -174,7 +174,7 @@ def store_merge(
 def store_archive(
     *,
     before: Annotated[
-        datetime, Parameter(help="Runs whose last event, and live records whose beginning is before this date (UTC).")
+        datetime, Parameter(help="Runs that were done, and live records that began before this date (UTC).")
     ],
     to: Annotated[Path, Parameter(help="Folder for archives. Each gets a folder of its own in it.")],
     keep: Annotated[
@@ -189,7 +189,7 @@ def store_archive(
     before = before if before.tzinfo is not None else before.replace(tzinfo=UTC)
     done = archive_store(store, before, to, keep=keep)
     if done is None:
-        print_result({"archive": None}, [f"{store}: nothing ended before {before:%Y-%m-%d}"], json=json)
+        print_result({"archive": None}, [f"{store}: nothing to archive from before {before:%Y-%m-%d}"], json=json)
         return
     rows = ", ".join(f"{table} {count:,}" for table, count in done.removed.items())
     lines = [

@@ -91,7 +91,7 @@ def _libraries(source: Path, target: Path) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def archive_store(store: Path | str, before: datetime, to: Path | str, *, keep: bool = False) -> ErasureReceipt | None:
-    """Write the runs that ended and the live records that began before a time to an archive, and take them out.
+    """Write the runs that were done and the live records that began before a time to an archive, and take them out.
 
     to: a folder, which may hold other archives. Each gets a folder of its own there. keep: leave them in the store.
     Returns the receipt, which names the archive; None when there was nothing to archive. What was written is read again

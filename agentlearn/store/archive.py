@@ -53,7 +53,8 @@ _PLAN = (
         SELECT DISTINCT rollout AS id FROM made""",
     f"""CREATE TEMP TABLE gone AS
         SELECT t.id FROM trajectory t JOIN (
-          SELECT run FROM run_event WHERE kind <> 'live' GROUP BY run HAVING epoch_us(max(happened_at)) < $1
+          SELECT run FROM run_event WHERE kind <> 'live' GROUP BY run
+          HAVING epoch_us(max(happened_at)) < $1 AND arg_max(state, happened_at) = 'done'
         ) USING (run) WHERE t.id NOT IN (FROM kept)
         UNION SELECT id FROM trajectory
         WHERE phase = '{LIVE}' AND epoch_us(started_at) < $1 AND id NOT IN (FROM kept)""",
@@ -159,7 +160,7 @@ def archives_in(folder: Path) -> tuple[Path, ...]:
 
 
 def archive_rows(database: Database, before: datetime, to: Path, *, keep: bool) -> ErasureReceipt | None:
-    """Write the runs that ended and the live records that began before a time as an archive, and check it.
+    """Write the runs that are done and the live records that began before a time as an archive, and check it.
 
     Without `keep`, it leaves the store when that is opened next. The database must have every entry of the journal.
     Returns None when there is nothing to archive. Raises ConfigError, StoreError.

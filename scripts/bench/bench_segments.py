@@ -1,7 +1,7 @@
 """Recorders of several processes, each with a journal of its own, merged into one store; then into it again.
 
 Each process stands for a machine: it has no file in common with the others. Rates are rollouts per second of wall time,
-memory is the peak of one process in MB. `merged` counts from the first journal to the last, with both copies and all
+memory is the peak of one process in MB, CPU that of the process in seconds. `merged` counts from the first journal to the last, with both copies and all
 checks; `again` is the same command on a store that has everything.
 
     just bench segments --total 100000 --processes 8
@@ -54,18 +54,25 @@ def _entry(n: int) -> bytes:
     return encode_entry(LiveEntry(trajectory=live, messages=messages.decode(), task=task))
 
 
-def merge(folders: list[Path], target: Path) -> tuple[float, float, float]:
-    """Merge, in its own process. Returns the seconds, and the memory before and at its peak in MB."""
-    before_mb, begun_s = _peak_mb(), time.perf_counter()
-    merge_stores(folders, target)
-    return time.perf_counter() - begun_s, before_mb, _peak_mb()
+Step = dict[str, float]
+"""Figures of a step in a process of its own: seconds of wall and of CPU, and its memory in MB."""
 
 
-def archive(store: Path, to: Path) -> tuple[float, float, float]:
-    """Archive everything, in its own process. Returns what `merge` does."""
-    before_mb, begun_s = _peak_mb(), time.perf_counter()
-    archive_store(store, datetime(2100, 1, 1, tzinfo=UTC), to)
-    return time.perf_counter() - begun_s, before_mb, _peak_mb()
+def merge(folders: list[Path], target: Path) -> Step:
+    """Merge the journals. For a process."""
+    return _measured(lambda: merge_stores(folders, target))
+
+
+def archive(store: Path, to: Path) -> Step:
+    """Archive everything. For a process."""
+    return _measured(lambda: archive_store(store, datetime(2100, 1, 1, tzinfo=UTC), to))
+
+
+def _measured(work: Callable[[], object]) -> Step:
+    before_mb, begun_s, begun_cpu_s = _peak_mb(), time.perf_counter(), time.process_time()
+    work()
+    cpu_s, wall_s = time.process_time() - begun_cpu_s, time.perf_counter() - begun_s
+    return {"wall_s": wall_s, "cpu_s": cpu_s, "peak_mb": _peak_mb(), "over_imports_mb": _peak_mb() - before_mb}
 
 
 def measure(chosen: argparse.Namespace) -> Found:
@@ -78,7 +85,7 @@ def measure(chosen: argparse.Namespace) -> Found:
         list(writers.map(write_segment, folders, range(0, share * processes, share), [share] * processes))
         wrote_s = time.perf_counter() - began_s
         size_mb = sum(file.stat().st_size for file in Path(place).rglob("*") if file.is_file()) / 2**20
-        rows = [_row("written", share * processes, wrote_s, {"mb": size_mb})]
+        rows = [_row("written", share * processes, {"wall_s": wrote_s, "mb": size_mb})]
         target = Path(place, "target")
         rows += [_apart(name, share * processes, merge, folders, target) for name in ("merged", "again")]
         failures = tuple(one.words for one in check_store(target).findings)
@@ -89,15 +96,14 @@ def measure(chosen: argparse.Namespace) -> Found:
     return Found(rows=(*rows, sizes), failures=failures)
 
 
-def _apart(name: str, total: int, work: Callable[..., tuple[float, float, float]], *arguments: object) -> Row:
+def _apart(name: str, total: int, work: Callable[..., Step], *arguments: object) -> Row:
     """Run one step in a process of its own, so that its peak of memory is its own."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        seconds, before_mb, peak_mb = pool.submit(work, *arguments).result()
-    return _row(name, total, seconds, {"peak_mb": peak_mb, "over_imports_mb": peak_mb - before_mb})
+        return _row(name, total, pool.submit(work, *arguments).result())
 
 
-def _row(name: str, total: int, seconds: float, more: dict[str, float]) -> Row:
-    return Row(name=name, figures={"rollouts": total, "wall_s": seconds, "per_s": total / seconds, **more})
+def _row(name: str, total: int, figures: Step) -> Row:
+    return Row(name=name, figures={"rollouts": total, "per_s": total / figures["wall_s"], **figures})
 
 
 def _peak_mb() -> float:

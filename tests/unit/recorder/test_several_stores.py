@@ -26,7 +26,7 @@ from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.journal_file import JOURNAL
 from agentlearn.store.store_files import WATERMARK
 from agentlearn.types.experience import Experience, Library, Origin
-from agentlearn.types.ids import ExperienceId, RolloutId, content_hash
+from agentlearn.types.ids import ExperienceId, RolloutId, RunId, content_hash
 from tests.unit.recorder.test_forget import ANA, BOB, digests, fill, tables
 from tests.unit.store import nouns
 
@@ -166,8 +166,11 @@ def test_a_library_of_the_same_name_stays_and_the_command_says_what_to_do(
 
 
 async def evaluated(store: Path) -> None:
-    """A run that measured, with a call of each rollout."""
+    """A run that measured, with a call of each rollout; and one that was interrupted and can go on."""
     async with open_store(store) as opened:
+        other = RunId(content_hash("interrupted")[:26])
+        await opened.save_run(nouns.run_event(run=other, kind="eval", state="interrupted"))
+        await opened.save_trajectory(nouns.trajectory(run=other, phase="eval"), b"[]")
         await opened.save_tasks([nouns.TASK])
         await opened.save_run(nouns.run_event(kind="eval", state="done", report="{}"))
         for g in range(3):
