@@ -1,8 +1,8 @@
 """Recorders of several processes, each with a journal of its own, merged into one store; then into it again.
 
 Each process stands for a machine: it has no file in common with the others. Rates are rollouts per second of wall time,
-memory is the peak of one process in MB, CPU that of the process in seconds. `merged` counts from the first journal to the last, with both copies and all
-checks; `again` is the same command on a store that has everything.
+memory is the peak of one process in MB, CPU that of the process in seconds. `merged` counts from the first journal to
+the last, with both copies and all checks; `again` is the same command on a store that has everything.
 
     just bench segments --total 100000 --processes 8
 """
