@@ -205,6 +205,8 @@ def test_an_archive_holds_what_leaves_the_store_and_gives_it_back(filled: Path, 
         assert there.live("support")
     assert archive_store(store, LATER, to) is None
     assert [one for one in forget(store, user="ana", dry_run=True).unreached if done.archive in one]
+    with pytest.raises(ConfigError, match=f"not searched: '{done.archive}'"):
+        forget(store, user="nobody", dry_run=True)
     assert merge_stores([to], store)[0].added["trajectory"] == 5  # a demonstration is made again
     assert rows(store) == before
 
