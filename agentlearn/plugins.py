@@ -129,6 +129,8 @@ _STORE = {
     "check": "Check the whole store without changing it.",
     "repair": "Repair a damaged store and list what is lost.",
     "forget": "Erase a conversation, a user's records or old ones, with what was made of them.",
+    "merge": "Take in the records of other stores, of other machines, and of archives.",
+    "archive": "Move old runs and old live records to Parquet.",
     "snapshot": "Write the tables as Parquet for notebooks.",
     "export": "Write rollouts for other programs.",
     "import": "Import rollouts of other programs.",

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption, StoreOption
-from agentlearn.cli.output import print_result
+from agentlearn.cli.output import print_json, print_result
 from agentlearn.config import DEFAULT_STORE
+from agentlearn.config.command_words import command_words
 from agentlearn.errors import ConfigError, StoreDamaged
 from agentlearn.printing import ask_line, print_line
 from agentlearn.store.erasure_intent import LessonChoice
@@ -137,6 +138,66 @@ def _lesson_lines(found: "ErasureReceipt", held: "Sequence[HeldLesson]") -> "Ite
     for one in found.lessons:
         where = f"shown by {', '.join(one.shown)}" if one.shown else "shown by no library"
         yield f"  {one.id[:12]}  {where}: {words.get(one.id, 'never published; park erases it')}"
+
+
+def store_merge(
+    *sources: Annotated[
+        Path, Parameter(help="Directories of stores, of recorders on other machines, or of archives. None is changed.")
+    ],
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Take in what other stores hold. Doing it twice changes nothing; what was erased here does not come back."""
+    from agentlearn.recorder.several_stores import Merged, merge_stores
+
+    if not sources:
+        raise ConfigError("say which stores to take in: agentlearn store merge DIR", code="no_source")
+
+    def tell(one: Merged) -> None:
+        rows = ", ".join(f"{table} {count:,}" for table, count in one.added.items())
+        print_line(f"{one.source}: {rows or 'nothing that this store lacks'}", to_stderr=json)
+        if one.libraries:
+            print_line(f"  libraries that came along: {', '.join(one.libraries)}", to_stderr=json)
+        for name in one.differing:
+            there = command_words("library", "export", name, "--out", f"{name}.json", store=Path(one.source))
+            print_line(
+                f"  library {name!r} has other lessons here and stays; to take some of there: {there}, then"
+                f" {command_words('library', 'import', f'{name}.json', '--name', name, store=store)}",
+                to_stderr=json,
+            )
+
+    merged = merge_stores(sources, store, told=tell)
+    if json:
+        print_json({"merged": [one.model_dump(mode="json") for one in merged]})
+
+
+def store_archive(
+    *,
+    before: Annotated[
+        datetime, Parameter(help="Runs that were done, and live records that began before this date (UTC).")
+    ],
+    to: Annotated[Path, Parameter(help="Folder for archives. Each gets a folder of its own in it.")],
+    keep: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Leave what is archived in the store as well.")
+    ] = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Write old runs and old live records as Parquet, check what was written, and take it out of the store."""
+    from agentlearn.recorder.several_stores import archive_store
+
+    before = before if before.tzinfo is not None else before.replace(tzinfo=UTC)
+    done = archive_store(store, before, to, keep=keep)
+    if done is None:
+        print_result({"archive": None}, [f"{store}: nothing to archive from before {before:%Y-%m-%d}"], json=json)
+        return
+    rows = ", ".join(f"{table} {count:,}" for table, count in done.removed.items())
+    lines = [
+        f"archive: {done.archive}  {len(done.runs):,} run{'s' * (len(done.runs) != 1)}",
+        f"out of the store: {rows or 'nothing'}",
+        f"show it with: {command_words('runs', 'list', store=to)}",
+    ]
+    print_result(done, lines, json=json)
 
 
 def store_snapshot(

@@ -19,6 +19,9 @@ from agentlearn.types.ids import TaskId, derive_seed
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Treatment
 
+VALIDATION_ROUND = 20
+"""Rollouts of one version in one round of the comparison of versions, after which some may drop out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Allocation:

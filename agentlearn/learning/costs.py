@@ -17,10 +17,19 @@ from agentlearn.config import LearnSettings, RunSettings, is_lab
 from agentlearn.domain.base import Domain, RolloutShape, is_domain, load_domain
 from agentlearn.domain.custom.judge import JUDGE
 from agentlearn.errors import ConfigError, StoreError
-from agentlearn.learning.batch import Allocation
+from agentlearn.learning.batch import VALIDATION_ROUND, Allocation
 from agentlearn.learning.open_run import USUAL_TASKS, TaskCounts, TaskSets
+from agentlearn.learning.wall_time import (
+    ASSUMED_TOKENS_PER_S,
+    ASSUMED_WAIT_S,
+    Phase,
+    Wave,
+    call_seconds,
+    wall_seconds,
+)
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.models.endpoint import is_paid, is_simulated
+from agentlearn.models.outage import duration_words
 from agentlearn.models.price import price_of
 from agentlearn.models.services import address_of
 from agentlearn.store import RunRow, StageTotals, StoreReader, read_store
@@ -199,6 +208,10 @@ class _Sizes(Value):
     """Where the sizes come from, as words in brackets."""
     measured: bool
     """Whether they were measured, with this model or with a model that ships. Else they are assumptions."""
+    own_s: float = 0.0
+    """Mean seconds of a rollout outside its calls, as measured."""
+    call_s: Mapping[str, float] = {}
+    """Mean seconds of one call by stage, as measured; without one that is missing it is assumed by its tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +341,40 @@ def _of_size(settings: LearnSettings, train: int, test: int, size: _Sizes) -> Co
     return CostEstimate(rollouts=learning + validating + 2 * measuring, stages=tuple(stages), basis=size.basis)
 
 
+def _wall_seconds(settings: LearnSettings, train: int, test: int, size: _Sizes) -> float | None:
+    """Return how long a run takes; None for a model in this process of which no run is known."""
+    if not size.call_s and is_simulated(settings.model):
+        return None
+    allocation, course = Allocation.of(settings), _Course(settings, train, size.right)
+    calls = size.rollout.calls
+    call_s = call_seconds(size.call_s, "rollout", size.rollout.tokens_out / calls)
+    stage_s = {
+        stage: call_seconds(size.call_s, stage, one.tokens_out)
+        for stage, one in (("summarise", size.summarise), ("compare", size.compare), ("consolidate", size.consolidate))
+    }
+    teaching = size.mixed + (size.wrong if settings.all_wrong == "teach" else 0.0)
+    further = allocation.expected_size(1 - size.mixed - size.right) - allocation.first_wave
+    phases = list[Phase]()
+    for groups in course.epochs:
+        batches = max(1, math.ceil(groups / settings.batch_size))
+        tasks = groups / batches
+        teach = tasks * teaching if settings.group_size > 1 else 0.0
+        waves = [
+            Wave(tasks * allocation.first_wave, calls, call_s, size.own_s),
+            Wave(tasks * further, calls, call_s, size.own_s),
+            Wave(teach * allocation.first_wave, 1, stage_s["summarise"]),
+            Wave(teach, 1, stage_s["compare"]),
+        ]
+        consolidated = [Wave(1, 1, stage_s["consolidate"])] if teach else []
+        phases += [Phase(part, times=batches) for part in (waves, consolidated) if part]
+    if validating := course.most_validation():
+        versions = min(settings.finalists, course.batches) + 1
+        rounds = math.ceil(validating / versions / VALIDATION_ROUND)
+        phases.append(Phase([Wave(validating / rounds, calls, call_s, size.own_s)], times=rounds * size.validated))
+    phases.append(Phase([Wave(2 * test * settings.eval_rollouts, calls, call_s, size.own_s)]))
+    return wall_seconds(phases, concurrency=settings.concurrency, workers=settings.workers)
+
+
 def refuse_unpriced(models: Sequence[str], max_cost_usd: float | None) -> None:
     """Raise ConfigError when there is a limit in dollars and the price of one of the models is unknown."""
     for model in dict.fromkeys(models) if max_cost_usd is not None else ():
@@ -441,11 +488,13 @@ def measured_size(settings: LearnSettings, *, tasks: int) -> _Sizes | None:
 def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: LearnSettings, tasks: int) -> _Sizes:
     """Return the sizes that an earlier run had, for a run with these settings on that many tasks."""
     totals = {one.stage: one for one in reader.stage_totals(row.run) if one.calls}
+    rollouts = reader.trajectories(row.run)
     groups = {
         (one.phase, one.batch, one.task)
-        for one in reader.trajectories(row.run)
+        for one in rollouts
         if one.outcome != "failed" and one.phase.startswith("epoch")
     }
+    calling_s = totals["rollout"].seconds if "rollout" in totals else 0.0
     report: dict[str, Any] = json.loads(row.report or "{}")
     kinds: dict[str, int] = report.get("groups") or {}
     taught: dict[str, int] = report.get("taught") or {}
@@ -472,6 +521,8 @@ def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: Lear
             "right": kinds.get("all_right", 0) / visited if visited else _RIGHT,
             "validated": min(1.0, made / most) if made and most else 1.0,
             "library": library,
+            "own_s": max(0.0, sum(one.seconds for one in rollouts) - calling_s) / len(rollouts),
+            "call_s": reader.call_seconds(row.run, then.settings.concurrency),
             "measured": True,
             "basis": f"as run {row.run[:8]} had: {answers}",
         }
@@ -528,6 +579,9 @@ class RunPlan(Value):
     saved: str = ""
     """What the estimate assumes of groups that stop early and of tasks that are skipped; empty without such."""
     estimate: CostEstimate
+    wall_s: float | None = None
+    """How long the run takes, in seconds; None for a model in this process of which no run is known."""
+    wall_basis: str = ""
 
     def lines(self) -> tuple[tuple[str, str], ...]:
         """Return the plan as pairs of label and text."""
@@ -548,6 +602,7 @@ class RunPlan(Value):
             *((one.stage, one.words()) for one in self.estimate.stages),
             ("learning", f"{_short(tokens_in)} tokens in and {_short(tokens_out)} out, without measuring"),
             ("total", self.estimate.sentence()),
+            *(() if self.wall_s is None else (("time", f"about {duration_words(self.wall_s)} ({self.wall_basis})"),)),
         )
 
 
@@ -586,7 +641,16 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
         eval_rollouts=settings.eval_rollouts,
         saved="; ".join(saved),
         estimate=estimate(settings, train=train, test=test, size=size),
+        wall_s=_wall_seconds(settings, train, test if settings.evaluate else 0, size),
+        wall_basis=f"{settings.concurrency} calls at once; {_time_of_calls(size)}",
     )
+
+
+def _time_of_calls(size: _Sizes) -> str:
+    """What an estimate of the wall time rests on."""
+    if (seconds := size.call_s.get("rollout")) is not None:
+        return f"{seconds:.1f} s for a call of a rollout, as in that run"
+    return f"assumed: {ASSUMED_WAIT_S:.0f} s for a call, and {ASSUMED_TOKENS_PER_S:.0f} tokens a second"
 
 
 class PilotReport(Value):

@@ -202,8 +202,10 @@ class Outage:
 
 
 def duration_words(seconds: float) -> str:
-    """Return a duration in words: `40 s`, `2.5 min`."""
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
+    """Return a duration in words: `40 s`, `2.5 min`, `2.5 h`."""
+    if seconds < 6_000:
+        return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 LATER = frozenset({408, 409, 425, 429})

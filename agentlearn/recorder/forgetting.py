@@ -14,7 +14,15 @@ from agentlearn.library.history.three_way import HeldLesson
 from agentlearn.library.retrieval import EMBEDDINGS_FILE
 from agentlearn.store.database import Database
 from agentlearn.store.erasure import Erasure, copied_store
-from agentlearn.store.erasure_intent import INTENT, RECEIPTS, Erased, ErasureReceipt, LessonChoice, RestingLesson
+from agentlearn.store.erasure_intent import (
+    INTENT,
+    RECEIPTS,
+    Erased,
+    ErasureReceipt,
+    LessonChoice,
+    RestingLesson,
+    receipts_of,
+)
 from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.parquet import SNAPSHOTS
 from agentlearn.store.reader import LocalSource, StoreReader
@@ -116,6 +124,15 @@ def _found(
             raise ConfigError(f"rollout {asked.rollout!r} is ambiguous; give more of the id", code="unknown_rollout")
         asked = asked.model_copy(update={"rollout": "".join(starting) or asked.rollout})
     erasure = Erasure(database, asked)
+    archives = [repr(one) for one in dict.fromkeys(one.archive for one in receipts_of(directory)) if one]
+    if not erasure.receipt.rollouts and not erasure.receipt.feedback:
+        erasure.close()
+        elsewhere = f"; these archives were not searched: {', '.join(archives)}" if archives else ""
+        raise ConfigError(
+            f"the store {str(directory)!r} holds no record {erasure.receipt.words}; `agentlearn runs list` shows the"
+            f" runs, and `agentlearn view` the recorded rollouts{elsewhere}",
+            code="nothing_to_forget",
+        )
     held = libraries.lessons_from([one.id for one in erasure.receipt.lessons])
     shown = _shown(libraries)
     resting = {one.id: one for one in erasure.receipt.lessons} | {
@@ -127,7 +144,11 @@ def _found(
         for one in held
     }
     files, changed = _files(directory, erasure.receipt, lessons=bool(resting))
-    unreached = (*(f"{str(one)!r}, which was moved, or changed since it was written" for one in changed), *_UNREACHED)
+    unreached = (
+        *(f"{str(one)!r}, which was moved, or changed since it was written" for one in changed),
+        *(f"the archive {one}: take it in with `store merge`, erase again, and delete it" for one in archives),
+        *_UNREACHED,
+    )
     found = {
         "store": str(directory),
         "files": tuple(map(str, files)),

@@ -54,7 +54,7 @@ class JournalState(NamedTuple):
     last: int
     """Number of the last entry that was ever appended, as far as it can be read."""
     entries: dict[int, bytes]
-    """The intact entries, by number."""
+    """The intact entries, by number; without their contents where only the numbers were asked for."""
     problem: str | None
     """What is wrong with the file itself; None for an intact one."""
 
@@ -63,7 +63,7 @@ class JournalState(NamedTuple):
         return max(up_to - after, 0) - sum(after < number <= up_to for number in self.entries)
 
     @classmethod
-    def _read(cls, path: Path, expected_last: int) -> "JournalState":
+    def _read(cls, path: Path, expected_last: int, *, contents: bool) -> "JournalState":
         state = ABSENT._replace(exists=True, problem=None)
         try:
             with closing(connect(path)) as connection:
@@ -78,16 +78,20 @@ class JournalState(NamedTuple):
                     problems += [] if found == "ok" else [str(found).splitlines()[0]]
                 except (sqlite3.Error, UnicodeDecodeError) as error:
                     problems.append(error_line(error))
+                entries, count = dict[int, bytes](), 0
                 try:
-                    rows = entry_rows_of(connection, 0, _FARTHEST)
+                    for row in entry_rows_of(connection, 0, _FARTHEST):
+                        count += 1
+                        entries |= {at: one if contents else b"" for at, one in intact_entries([row]).items()}
                 except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
                     problems.append(error_line(error))
-                    rows, last = list[tuple[object, ...]](), max(state.last, expected_last)
+                    entries, count, last = dict[int, bytes](), 0, max(state.last, expected_last)
                     for number in range(max(last - _SEARCHED, 0) + 1, last + 1):  # what can still be read
                         with suppress(sqlite3.Error, OverflowError, UnicodeDecodeError):
-                            rows += entry_rows_of(connection, number, number)
-                entries = intact_entries(rows)
-                if damaged := len(rows) - len(entries):
+                            rows = list(entry_rows_of(connection, number, number))
+                            count += len(rows)
+                            entries |= intact_entries(rows)
+                if damaged := count - len(entries):
                     problems.append(f"{damaged} of its entries do not match their checksum")
                 problem = f"{JOURNAL} is damaged: {problems[0]}" if problems else None
                 return state._replace(entries=entries, problem=problem)
@@ -95,8 +99,11 @@ class JournalState(NamedTuple):
             return state._replace(problem=f"{JOURNAL} cannot be read: {error_line(error)}")
 
     @classmethod
-    def read(cls, directory: Path, *, expected_last: int = 0) -> "JournalState":
-        """The state of a store's journal. expected_last: the last acknowledged entry. Raises OSError."""
+    def read(cls, directory: Path, *, expected_last: int = 0, contents: bool = True) -> "JournalState":
+        """The state of a store's journal. expected_last: the last acknowledged entry. Raises OSError.
+
+        contents: keep what is in the entries, which takes as much memory as they have bytes.
+        """
         if not (directory / JOURNAL).exists():
             return ABSENT
         with tempfile.TemporaryDirectory(prefix="agentlearn-journal-") as folder:
@@ -105,7 +112,7 @@ class JournalState(NamedTuple):
                     shutil.copyfile(directory / name, Path(folder, name))
             if (Path(folder, JOURNAL)).stat().st_size == 0:  # SQLite would delete what its log still has
                 return ABSENT._replace(exists=True, problem=f"{JOURNAL} is empty")
-            return cls._read(Path(folder, JOURNAL), expected_last)
+            return cls._read(Path(folder, JOURNAL), expected_last, contents=contents)
 
 
 ABSENT = JournalState(exists=False, identity=None, last=0, entries={}, problem=f"{JOURNAL} is missing")
@@ -389,12 +396,14 @@ class Database:
         """Raise StoreDamaged when anything that was acknowledged is missing."""
         mark = self._acknowledged
         if mark is None:  # the store is new, or its making was interrupted
-            if JournalState.read(self.directory).last or (database.identity is not None and database.last):
+            if JournalState.read(self.directory, contents=False).last or (
+                database.identity is not None and database.last
+            ):
                 raise self._damaged(f"{str(self.directory / WATERMARK)!r} is missing")
             return
         found = [*database_contradictions(mark, database)]
         if not found and not self._opened:  # it is opened once only
-            journal = JournalState.read(self.directory, expected_last=mark.journal)
+            journal = JournalState.read(self.directory, expected_last=mark.journal, contents=False)
             found = [*journal_contradictions(mark, database.taken, journal)]
         if found:
             raise self._damaged(found[0].words)

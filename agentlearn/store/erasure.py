@@ -6,8 +6,9 @@ other processes append to the journal meanwhile stay.
 """
 # ruff: noqa: S608 - conditions and names of tables are constants of ours or come from our own schema
 
+import secrets
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -17,7 +18,7 @@ from typing import Any
 
 import duckdb
 
-from agentlearn.errors import ConfigError, StoreError
+from agentlearn.errors import StoreError
 from agentlearn.files import own, own_folder, sync, write_whole
 from agentlearn.store.codec import error_line, escape, sql_string
 from agentlearn.store.database import DATABASE, DATABASE_LOG, Database
@@ -71,7 +72,7 @@ _PLAN = (
     "CREATE TEMP TABLE dropped (id VARCHAR)",
 )
 _OF_ROLLOUT = "rollout IN (FROM gone)"
-_GONE = {
+GONE = {
     "trajectory": "id IN (FROM gone)",
     "trajectory_body": _OF_ROLLOUT,
     "step": _OF_ROLLOUT,
@@ -94,7 +95,7 @@ def _without(items: str, gone: str, key: str = "one") -> str:
 
 
 _WITHHELD = _without("json_extract(withheld, '$[*]')", "dropped", "(one->>'$.experience.id')")
-_WITHOUT = {
+WITHOUT = {
     "proposal": f"""* REPLACE (CASE WHEN run IN (FROM touched) THEN '' ELSE raw END AS raw,
         {_without("evidence", "gone")} AS evidence)""",
     "library_version": f"""* REPLACE ({_without("experiences", "dropped")} AS experiences,
@@ -111,44 +112,63 @@ _WITHOUT = {
 _ONE_ROW = frozenset({"schema_version", "store_identity"})
 
 
-class Erasure:
-    """What an erasure of an open store would remove. Raises ConfigError when nothing matches.
+def plan_erased(connection: duckdb.DuckDBPyConnection, receipts: Sequence[ErasureReceipt]) -> None:
+    """Plan in another store the erasures that these receipts tell of. `GONE` and `WITHOUT` then hold for its tables.
 
-    The store must have every journal entry in its database, see `GroupCommit.flush`.
+    The tables of that store must be those that the connection finds without a prefix. Raises duckdb.Error.
+    """
+    listed = {
+        "rollouts": [one for done in receipts for one in done.rollouts],
+        "feedback": [one for done in receipts for one in done.feedback],
+        "tasks": [one for done in receipts for one in done.tasks],
+        "runs": [one for done in receipts for one in done.runs],
+        "lessons": [one.id for done in receipts for one in done.lessons if done.choice == "park" and not one.versions],
+    }
+    for statement, what in (
+        ("CREATE TEMP TABLE gone AS SELECT unnest($1::VARCHAR[]) AS id", "rollouts"),
+        (
+            """CREATE TEMP TABLE said AS SELECT unnest($1::VARCHAR[]) AS id
+                UNION SELECT id FROM feedback WHERE rollout IN (FROM gone)""",
+            "feedback",
+        ),
+        *((statement, "") for statement in _PLAN[2:]),
+        (
+            """INSERT INTO gone_task SELECT id FROM (SELECT unnest($1::VARCHAR[]) AS id)
+                WHERE id NOT IN (SELECT task FROM trajectory WHERE id NOT IN (FROM gone))""",
+            "tasks",
+        ),
+        ("INSERT INTO touched SELECT unnest($1::VARCHAR[])", "runs"),
+        ("INSERT INTO dropped SELECT unnest($1::VARCHAR[])", "lessons"),
+    ):
+        connection.execute(statement, [listed[what]] if what else None)
+
+
+class Removal:
+    """What is taken out of an open store, by copying what stays to a new database file.
+
+    gone: for each table, the condition of the rows that go, on temporary tables of `cursor`. without: how the rows of a
+    table that stay are copied. The store must have every journal entry in its database, see `GroupCommit.flush`.
     """
 
-    def __init__(self, database: Database, asked: Erased) -> None:
-        self._database, self._cursor = database, database.cursor()
-        before = None if asked.before is None else round(asked.before.timestamp() * 1_000_000)
-        self._run(_PLAN, [escape(one) or None for one in (asked.rollout, asked.episode, asked.user)] + [before])
-        (taken,) = self._cursor.execute("SELECT coalesce(max(journal), 0) FROM commit_log").fetchone() or (0,)
-        self.receipt = ErasureReceipt(
-            store=str(database.directory),
-            at=datetime.now(UTC),
-            by=next(iter(asked.model_dump(exclude_defaults=True))),
-            removed={
-                table: count
-                for table, gone in _GONE.items()
-                if (count := self._ids(f"SELECT count(*) FROM {table} WHERE {gone}")[0])
-            },
-            rollouts=self._ids("SELECT DISTINCT id FROM gone ORDER BY id"),
-            tasks=self._ids("FROM gone_task ORDER BY id"),
-            feedback=self._ids("FROM said ORDER BY id"),
-            runs=self._ids("FROM touched ORDER BY run"),
-            journal=taken,
-            lessons=tuple(RestingLesson(id=one) for one in self._ids("FROM lesson ORDER BY id")),
-        )
-        if not self.receipt.rollouts and not self.receipt.feedback:
-            raise ConfigError(
-                f"the store {str(database.directory)!r} holds no record {self.receipt.words}; `agentlearn runs list`"
-                " shows the runs, and `agentlearn view` the recorded rollouts",
-                code="nothing_to_forget",
-            )
+    def __init__(self, database: Database, gone: Mapping[str, str], without: Mapping[str, str]) -> None:
+        self._database, self.cursor = database, database.cursor()
+        self._gone, self._without = gone, without
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of rows that go, by table."""
+        found = {table: self.ids(f"SELECT count(*) FROM {table} WHERE {gone}")[0] for table, gone in self._gone.items()}
+        return {table: count for table, count in found.items() if count}
+
+    @property
+    def taken(self) -> int:
+        """Number of the last journal entry that is in the database."""
+        return int(self.ids("SELECT coalesce(max(journal), 0) FROM commit_log")[0])
 
     def commit(self, receipt: ErasureReceipt) -> None:
-        """Copy what stays, and write the intent. The erasure is done when the store is opened next.
+        """Copy what stays, and write the intent. The removal is done when the store is opened next.
 
-        receipt: this erasure's, with its files. Nothing may be written to the store from here on. Raises StoreError.
+        receipt: this removal's, with its files. Nothing may be written to the store from here on. Raises StoreError.
         """
         directory, draft = self._database.directory, self._database.staging / COPY
         try:
@@ -156,8 +176,6 @@ class Erasure:
             room = shutil.disk_usage(directory).free - (directory / DATABASE).stat().st_size
             if self._database.log_bytes or room < 0:
                 raise OSError("the disk has no room for a second copy of the database")  # noqa: TRY301
-            dropped = [one.id for one in receipt.lessons if receipt.choice == "park" and not one.versions]
-            self._cursor.execute("INSERT INTO dropped SELECT unnest(?::VARCHAR[])", [dropped])
             own_folder(draft.parent, directory)
             self._copy(draft)
             sync(draft)
@@ -173,11 +191,20 @@ class Erasure:
 
     def close(self) -> None:
         """Close the connection."""
-        self._cursor.close()
+        self.cursor.close()
+
+    def draft_folder(self) -> Path:
+        """A new folder in which the connection may write files. Raises OSError."""
+        folder = self._database.staging / secrets.token_hex(8)
+        return own_folder(folder, self._database.directory)
+
+    def ids(self, query: str) -> tuple[Any, ...]:
+        """The first column of a query's rows."""
+        return tuple(one for (one,) in self.cursor.execute(query).fetchall())
 
     def _copy(self, draft: Path) -> None:
-        cursor, log = self._cursor, "commit_log"
-        tables = self._ids(
+        cursor, log = self.cursor, "commit_log"
+        tables = self.ids(
             f"SELECT table_name FROM duckdb_tables() WHERE database_name = 'store' AND table_name <> '{log}'"
         )
         cursor.execute(f"ATTACH {sql_string(draft)} AS fresh (ROW_GROUP_SIZE 2048)")
@@ -185,9 +212,9 @@ class Erasure:
             cursor.execute("USE fresh")
             cursor.execute(files("agentlearn.store").joinpath("schema.sql").read_text(encoding="utf-8"))
             for table in tables:
-                stays = f"({_GONE[table]}) IS NOT TRUE" if table in _GONE else "true"
+                stays = f"({self._gone[table]}) IS NOT TRUE" if table in self._gone else "true"
                 cursor.execute(
-                    f"INSERT INTO {table} SELECT {_WITHOUT.get(table, '*')} FROM store.{table} WHERE {stays}"
+                    f"INSERT INTO {table} SELECT {self._without.get(table, '*')} FROM store.{table} WHERE {stays}"
                 )
             counted = " UNION ALL ".join(f"SELECT seq FROM {one}" for one in tables if one not in _ONE_ROW)
             cursor.execute(
@@ -199,24 +226,46 @@ class Erasure:
             cursor.execute("USE store")
             cursor.execute("DETACH fresh")
 
-    def _run(self, statements: tuple[str, ...], parameters: list[str | int | None]) -> None:
-        for statement in statements:
-            used = {f"{place}": one for place, one in enumerate(parameters, start=1) if f"${place}" in statement}
-            self._cursor.execute(statement, used or None)
 
-    def _ids(self, query: str) -> tuple[Any, ...]:
-        return tuple(one for (one,) in self._cursor.execute(query).fetchall())
+class Erasure(Removal):
+    """What an erasure of an open store would remove."""
+
+    def __init__(self, database: Database, asked: Erased) -> None:
+        super().__init__(database, GONE, WITHOUT)
+        before = None if asked.before is None else round(asked.before.timestamp() * 1_000_000)
+        parameters = [escape(one) or None for one in (asked.rollout, asked.episode, asked.user)] + [before]
+        for statement in _PLAN:
+            used = {f"{place}": one for place, one in enumerate(parameters, start=1) if f"${place}" in statement}
+            self.cursor.execute(statement, used or None)
+        self.receipt = ErasureReceipt(
+            store=str(database.directory),
+            at=datetime.now(UTC),
+            by=next(iter(asked.model_dump(exclude_defaults=True))),
+            removed=self.counts,
+            rollouts=self.ids("SELECT DISTINCT id FROM gone ORDER BY id"),
+            tasks=self.ids("FROM gone_task ORDER BY id"),
+            feedback=self.ids("FROM said ORDER BY id"),
+            runs=self.ids("FROM touched ORDER BY run"),
+            journal=self.taken,
+            lessons=tuple(RestingLesson(id=one) for one in self.ids("FROM lesson ORDER BY id")),
+        )
+
+    def commit(self, receipt: ErasureReceipt) -> None:
+        """Copy what stays, and write the intent, see `Removal.commit`."""
+        dropped = [one.id for one in receipt.lessons if receipt.choice == "park" and not one.versions]
+        self.cursor.execute("INSERT INTO dropped SELECT unnest(?::VARCHAR[])", [dropped])
+        super().commit(receipt)
 
 
 @contextmanager
-def copied_store(directory: Path) -> Generator[Path]:
+def copied_store(directory: Path, near: Path | None = None) -> Generator[Path]:
     """A copy of a store's database and journal until the block ends; no byte of the store changes.
 
-    Raises StoreLocked, StoreError.
+    near: the folder for the copy; None: that of temporary files. Raises StoreLocked, StoreError.
     """
     lock = StoreLock(directory, named=False)
     try:
-        with TemporaryDirectory(prefix="agentlearn-store-") as folder:
+        with TemporaryDirectory(prefix="agentlearn-store-", dir=near) as folder:
             try:
                 with closing(Watermark(directory / WATERMARK)) as mark, mark.locked():
                     for name in (DATABASE, DATABASE_LOG, JOURNAL, f"{JOURNAL}-wal", WATERMARK):

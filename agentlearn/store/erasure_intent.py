@@ -58,7 +58,7 @@ class ErasureReceipt(Value):
     store: str
     at: datetime
     by: str
-    """What was named: `rollout`, `episode`, `user` or `before`."""
+    """What was named: `rollout`, `episode`, `user` or `before`; `archive` for what was moved to an archive."""
     removed: dict[str, int]
     """Number of rows by table. Those of `journal` are replies of models and results of tools."""
     rollouts: tuple[RolloutId, ...]
@@ -74,6 +74,8 @@ class ErasureReceipt(Value):
     choice: LessonChoice = "list"
     unreached: tuple[str, ...] = ()
     """Where copies can be that an erasure does not reach, one sentence each."""
+    archive: str = ""
+    """Folder of the archive that holds what was removed; empty for an erasure."""
     file: str = ""
     """Where the receipt is kept; empty for a trial."""
 
@@ -81,6 +83,20 @@ class ErasureReceipt(Value):
     def words(self) -> str:
         """What was named, as the end of a phrase."""
         return "from before this time" if self.by == "before" else f"of this {self.by}"
+
+
+def receipts_of(directory: Path) -> tuple[ErasureReceipt, ...]:
+    """The receipts that a store keeps, the oldest first. Raises StoreDamaged for one that cannot be read."""
+    found = list[ErasureReceipt]()
+    for file in (directory / RECEIPTS).glob("*.json"):
+        try:
+            found.append(ErasureReceipt.model_validate_json(own(file, directory).read_bytes()))
+        except (ValueError, OSError) as error:
+            raise StoreDamaged(
+                f"the receipt {str(file)!r} cannot be read ({error_line(error)}); restore it from a backup: it says"
+                " what was erased and must not come back"
+            ) from error
+    return tuple(sorted(found, key=lambda one: one.at))
 
 
 def finish_erasure(directory: Path) -> None:

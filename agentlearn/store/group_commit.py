@@ -1,9 +1,9 @@
 """Commit rows of several writers in one transaction, with retries. Blocking; for one thread at a time."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -308,6 +308,25 @@ class GroupCommit:
                 return None
         return failure
 
+    def add(self, insert: Callable[[duckdb.DuckDBPyConnection, int], int]) -> None:
+        """Commit what `insert` adds, all or nothing, after everything in the journal. Raises StoreError, duckdb.Error.
+
+        insert: gets the connection, which is in a transaction, and the number of the commit; returns how many rows it
+        inserted. It may leave another database as the default one.
+        """
+        self.flush()
+        self._seq += 1
+        connection = self._connected()
+        self._known_rollouts.forget()
+        try:
+            with self._committing(connection, self._taken) as counted:
+                counted.append(insert(connection, self._seq))
+                connection.execute("USE store")
+                counted.append(self._store(connection, _new_demonstrations(connection)))
+        finally:
+            connection.execute("USE store")
+        self._database.acknowledge(self._seq, self._taken)
+
     def checkpoint(self) -> None:
         """Move DuckDB's log into the database file. Raises StoreError; nothing is lost then."""
         try:
@@ -335,12 +354,23 @@ class GroupCommit:
         return self._connection
 
     def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[RowGroup], taken: int) -> None:
+        with self._committing(connection, taken) as counted:
+            counted.append(self._store(connection, units))
+            if any(one.table in {"feedback", "live"} for unit in units for one in unit):
+                counted.append(self._store(connection, _new_demonstrations(connection)))
+
+    @contextmanager
+    def _committing(self, connection: duckdb.DuckDBPyConnection, taken: int) -> Generator[list[int]]:
+        """One transaction. The block appends the numbers of rows that it stores to the list that it gets."""
+        counted = list[int]()
         connection.begin()
         try:
-            n_rows = self._store(connection, units)
-            if any(one.table in {"feedback", "live"} for unit in units for one in unit):
-                n_rows += self._store(connection, _new_demonstrations(connection))
-            log_row: dict[str, object] = {"committed_at": datetime.now(UTC), "n_rows": n_rows, "journal": taken}
+            yield counted
+            log_row: dict[str, object] = {
+                "committed_at": datetime.now(UTC),
+                "n_rows": sum(counted),
+                "journal": taken,
+            }
             self._append(connection, "commit_log", [log_row])
             connection.commit()
         except BaseException:

@@ -11,7 +11,7 @@ import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -88,7 +88,7 @@ class JournalFile:
         """The entries with these numbers, in order."""
         self._refuse_in_fork()
         with self._errors():
-            rows = entry_rows_of(self._open(), first, last)
+            rows = list(entry_rows_of(self._open(), first, last))
         intact = intact_entries(rows)
         if sorted(intact) != list(range(first, last + 1)):
             raise self._damaged(f"lacks {last + 1 - first - len(intact)} of its entries {first} to {last}")
@@ -248,10 +248,10 @@ def last_of(connection: sqlite3.Connection) -> int:
     return found[0]
 
 
-def entry_rows_of(connection: sqlite3.Connection, first: int, last: int) -> list[tuple[object, ...]]:
-    """Number, checksum and content of the entries with these numbers, intact or not."""
+def entry_rows_of(connection: sqlite3.Connection, first: int, last: int) -> Iterator[tuple[object, ...]]:
+    """Number, checksum and content of the entries with these numbers, intact or not. They are read one by one."""
     query = "SELECT seq, checksum, content FROM entry WHERE seq BETWEEN ? AND ? ORDER BY seq"
-    return connection.execute(query, (first, last)).fetchall()
+    return connection.execute(query, (first, last))
 
 
 def intact_entries(rows: Sequence[tuple[object, ...]]) -> dict[int, bytes]:

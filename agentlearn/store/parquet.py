@@ -135,7 +135,7 @@ _HEADS = """
 """
 _TEXTS = "SELECT c.rank, b.messages FROM trajectory_body b JOIN chosen c ON c.id = b.rollout"
 
-_COPY = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 2048, PRESERVE_ORDER false"
+COPY_OPTIONS = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 2048, PRESERVE_ORDER false"
 """DuckDB holds only a few groups of rows in memory, because it need not wait for those that come before."""
 
 
@@ -197,7 +197,7 @@ def draft_tables(database: Database, selection: Selection | None, *, texts: bool
                     raise nothing_selected()  # noqa: TRY301
             for table, query in queries.items():
                 file = folder / f"{table}.parquet"
-                copied = cursor.execute(f"COPY ({query}) TO {sql_string(file)} ({_COPY})").fetchone()
+                copied = cursor.execute(f"COPY ({query}) TO {sql_string(file)} ({COPY_OPTIONS})").fetchone()
                 restrict(file)
                 drafts.append(_TableDraft(table=table, rows=0 if copied is None else int(copied[0])))
     except BaseException as error:

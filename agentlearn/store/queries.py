@@ -13,18 +13,18 @@ from agentlearn.types.trajectory import AGENT_BOUNDARY, DEMONSTRATION, LIVE, Rol
 
 
 # What feedback says about each rollout of live traffic. A reward given to the rollout itself counts before one given to
-# its episode, and of several the last one. A comment counts where the reward came without words.
+# its episode, and of several the one that was given last. A comment counts where the reward came without words.
 _JUDGED_LIVE = """
-    SELECT rollout, last(reward ORDER BY direct, seq, place) FILTER (reward IS NOT NULL) AS reward,
+    SELECT rollout, last(reward ORDER BY direct, given_at, seq, place) FILTER (reward IS NOT NULL) AS reward,
            coalesce(
-             nullif(last(reason ORDER BY direct, seq, place) FILTER (reward IS NOT NULL), ''),
-             last(reason ORDER BY direct, seq, place) FILTER (reward IS NULL AND reason <> '')
+             nullif(last(reason ORDER BY direct, given_at, seq, place) FILTER (reward IS NOT NULL), ''),
+             last(reason ORDER BY direct, given_at, seq, place) FILTER (reward IS NULL AND reason <> '')
            ) AS reason
     FROM (
-      SELECT l.rollout, f.reward, f.reason, true AS direct, f.seq, f.rowid AS place
+      SELECT l.rollout, f.reward, f.reason, true AS direct, f.given_at, f.seq, f.rowid AS place
       FROM live l JOIN feedback f ON f.rollout = l.rollout
       UNION ALL
-      SELECT l.rollout, f.reward, f.reason, false, f.seq, f.rowid
+      SELECT l.rollout, f.reward, f.reason, false, f.given_at, f.seq, f.rowid
       FROM live l JOIN feedback f ON f.rollout IS NULL AND f.name = l.name AND f.episode = l.episode
       WHERE l.episode <> ''
     ) GROUP BY rollout
@@ -73,7 +73,7 @@ _WHOLE = f"""
     FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
 """
 # The proposals that made the experiences $1, those they rest on and those merged into them, each with the experience.
-_MAKERS = """
+MAKERS = """
     WITH RECURSIVE maker AS (
       SELECT experience AS lesson, run, phase, batch, id, rests_on, evidence FROM proposal
       WHERE list_contains($1::VARCHAR[], experience)
@@ -87,6 +87,7 @@ _MAKERS = """
       WHERE list_contains(m.rests_on, p.id) OR list_contains(p.folded_into, m.id)
     ), made AS (SELECT lesson, unnest(evidence) AS rollout FROM maker)
 """
+"""The start of a query: `made` are the rollouts that each of the experiences $1 was learned from."""
 # The rollouts that a `Selection` picks; its fields are the parameters.
 _SELECTED = f"""
     FROM ({COUNTED}) t JOIN task k ON k.id = t.task
@@ -156,6 +157,13 @@ class Query(StrEnum):
                sum(seconds) AS seconds, sum(attempts - 1)::BIGINT AS retried
         FROM ({FIRST_CALLS}) WHERE kind = 'model' GROUP BY stage ORDER BY stage
     """
+    # Of the calls that began first, which did not wait for others to end.
+    CALL_SECONDS = f"""
+        SELECT stage, avg(seconds) AS seconds FROM (
+          SELECT stage, seconds, row_number() OVER (PARTITION BY stage ORDER BY recorded_at - 1e6 * seconds) AS place
+          FROM ({FIRST_CALLS}) WHERE kind = 'model' AND attempts = 1
+        ) WHERE place <= $2 GROUP BY stage
+    """
     SUMMARIES = f"FROM ({_SUMMARIES}) ORDER BY rollout, id"
     PROPOSALS = f"FROM ({_PROPOSALS}) ORDER BY min(seq) OVER (PARTITION BY phase), batch, stage, ordinal, id"
 
@@ -177,7 +185,7 @@ class Query(StrEnum):
     """
     # Lessons that wait or waited for a person, those of the newest run first.
     QUARANTINED = f"FROM ({_ALL_PROPOSALS}) WHERE ended = 'quarantined' ORDER BY seq DESC, stage, ordinal, id"
-    DECISIONS = "SELECT * EXCLUDE (decided_at), epoch_us(decided_at) AS at FROM decision ORDER BY seq"
+    DECISIONS = "SELECT * EXCLUDE (decided_at), epoch_us(decided_at) AS at FROM decision ORDER BY decided_at, seq"
 
     COUNT_CALLS = f"SELECT count(*) AS n FROM ({FIRST_CALLS})"
     COUNT_SUMMARIES = f"SELECT count(*) AS n FROM ({_SUMMARIES})"
@@ -199,8 +207,8 @@ class Query(StrEnum):
         ORDER BY v.version, u.run
     """
     EXPERIENCES = "FROM experience WHERE list_contains($1::VARCHAR[], id)"
-    MADE_FROM = f"{_MAKERS} SELECT DISTINCT rollout FROM made ORDER BY rollout"
-    LEARNED_ON = f"""{_MAKERS}
+    MADE_FROM = f"{MAKERS} SELECT DISTINCT rollout FROM made ORDER BY rollout"
+    LEARNED_ON = f"""{MAKERS}
         SELECT DISTINCT made.lesson, t.task FROM made JOIN trajectory t ON t.id = made.rollout
         ORDER BY made.lesson, t.task
     """
@@ -270,7 +278,7 @@ class Query(StrEnum):
         SELECT f.* REPLACE (epoch_us(f.given_at) AS given_at) FROM feedback f
         WHERE f.rollout = $1 OR (f.rollout IS NULL AND (f.name, f.episode) IN
           (SELECT (name, episode) FROM live WHERE rollout = $1 AND episode <> ''))
-        ORDER BY f.seq, f.rowid
+        ORDER BY f.given_at, f.seq, f.rowid
     """
     EPISODES = "SELECT DISTINCT episode FROM live WHERE name = $1"
     EPISODE = "SELECT episode FROM live WHERE rollout = $1"

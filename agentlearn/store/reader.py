@@ -426,6 +426,10 @@ class StoreReader:
         """Model calls, tokens and cost of each stage of the run, sorted by stage."""
         return [StageTotals(**one) for one in self._query(Query.STAGES, run)]
 
+    def call_seconds(self, run: RunId, first: int) -> dict[str, float]:
+        """Mean seconds of a model call by stage of the run: of the `first` calls, which waited for no others."""
+        return {one["stage"]: one["seconds"] for one in self._query(Query.CALL_SECONDS, run, first)}
+
     def metrics(self, run: RunId) -> dict[int, dict[str, float]]:
         """Metrics of the run's updates: value by update (from 1) and by name."""
         found: dict[int, dict[str, float]] = {}

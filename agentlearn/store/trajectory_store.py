@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from agentlearn.errors import StoreError, StoreLocked
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallRecord
+from agentlearn.store.archive import ArchiveSource, archives_in
 from agentlearn.store.codec import (
     LiveRunEntry,
     RolloutEntry,
@@ -311,6 +312,8 @@ async def open_store(directory: Path | str, *, create: bool = True) -> AsyncGene
 def read_store(directory: Path | str) -> Generator[StoreReader]:
     """Open the store in `directory` for reading. If another process of this user has it open, that process answers.
 
+    A folder of archives (`agentlearn store archive`) is read as one store.
+
     A process that wants to write waits while the block runs, so keep it short. Raises the errors of `open_store` with
     `create=False`; StoreLocked when the other process does not answer.
     """
@@ -319,6 +322,8 @@ def read_store(directory: Path | str) -> Generator[StoreReader]:
 
 
 def _source(directory: Path, stack: ExitStack) -> QuerySource:
+    if archives_in(directory):
+        return stack.enter_context(closing(ArchiveSource(directory)))
     give_up = time.monotonic() + HANDOVER_S
     while True:
         try:

@@ -17,6 +17,7 @@ from typing import Literal
 
 from agentlearn.config import LearnSettings
 from agentlearn.config.command_words import command_words
+from agentlearn.learning.batch import VALIDATION_ROUND
 from agentlearn.learning.batch_runner import BatchRunner, by_majority, typical
 from agentlearn.learning.evaluate import ArmNames, Scores, held_out, score_of
 from agentlearn.learning.lessons.candidates import Candidates, Standing
@@ -28,8 +29,6 @@ from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 
 _PHASE = "validation"
-ROUND = 20
-"""Rollouts of one version in one round."""
 _ARMS: ArmNames = ("the library at the start", "the selected version")
 _WITHOUT_AND_WITH: ArmNames = ("the version without it", "the version with it")
 _Members = Mapping[str, Sequence[Trajectory]]
@@ -148,7 +147,7 @@ class Validation:
         order = list(self.tasks)
         Random(derive_seed(_PHASE, self.settings.seed)).shuffle(order)
         work = [(task, g) for g in range(self.settings.validation_rollouts) for task in order]
-        return [work[at : at + ROUND] for at in range(0, len(work), ROUND)]
+        return [work[at : at + VALIDATION_ROUND] for at in range(0, len(work), VALIDATION_ROUND)]
 
     def _observe(self) -> bool:
         """Give the rollouts to the candidates as they are judged now, and return whether there was one.
