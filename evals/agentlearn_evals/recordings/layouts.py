@@ -4,13 +4,14 @@ A file is written `PATH`, or `PATH#PART` where a file holds several attempts; wh
 """
 
 import json
+import math
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from agentlearn.answers.reply import boxed, final_answer_in, single_choice
 from agentlearn.data.files import file_rows
@@ -21,7 +22,7 @@ from agentlearn_math.verify import judge_exactly
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RecordedResult:
     """The result of one attempt at one task."""
 
     task: str
@@ -45,32 +46,27 @@ class RowColumns(Value):
     """Values, by column, of rows whose score says nothing, such as a judge that could not be reached."""
 
 
+_ADVICE = "check out the commit that the page names (--clone-commands prints how)"
 _BEFORE_REFLECTIONS = "You have attempted to answer"
 """What follows the question in the prompt of a later trial, in reflexion's logs."""
-Layout = Literal["answers", "rows", "trials", "predictions", "phases"]
+RecordingLayout = Literal["answers", "rows", "trials", "predictions", "phases"]
 
 
-def results(layout: Layout, file: Path, part: str, columns: RowColumns | None) -> tuple[Result, ...]:
+def recorded_results(
+    layout: RecordingLayout, file: Path, part: str, columns: RowColumns | None
+) -> tuple[RecordedResult, ...]:
     """Return the results in one file, in its order. Raises DataError."""
     if not file.is_file():
-        raise DataError(
-            f"{str(file)!r} is missing; clone the repository, and check out the commit that the list of sources names",
-            code="recording_missing",
-        )
+        raise DataError(f"{str(file)!r} is missing; {_ADVICE}", code="recording_missing")
     try:
         found = tuple(_rows(file, part, columns) if columns else _READERS[layout](file, part))
     except (KeyError, TypeError, ValueError, IndexError, sqlite3.Error) as error:
         what = f"{type(error).__name__}: {error}"
-        raise DataError(
-            f"{str(file)!r} is not laid out as {layout!r} ({what}); check out the commit that the list of sources names",
-            code="recording_layout",
-        ) from error
+        words = f"{str(file)!r} is not laid out as {layout!r} ({what}); {_ADVICE}"
+        raise DataError(words, code="recording_layout") from error
     if not found:
-        raise DataError(
-            f"{str(file)!r} holds no result{f' of part {part!r}' if part else ''}; check out the commit that the list of"
-            " sources names",
-            code="recording_empty",
-        )
+        of = f" of part {part!r}" if part else ""
+        raise DataError(f"{str(file)!r} holds no result{of}; {_ADVICE}", code="recording_empty")
     return found
 
 
@@ -79,7 +75,7 @@ def _documents(file: Path) -> Iterator[dict[str, Any]]:
         yield from (json.loads(line) for line in lines if line.strip())
 
 
-def _answers(file: Path, part: str) -> Iterator[Result]:
+def _answers(file: Path, part: str) -> Iterator[RecordedResult]:
     """JSON lines of dynamic-cheatsheet with `raw_input`, `target` and the model's `final_output`.
 
     A question that was asked again counts with its last row. part: `number` or `choice`, how an answer is judged.
@@ -91,36 +87,44 @@ def _answers(file: Path, part: str) -> Iterator[Result]:
         if part == "choice":
             letter = single_choice(answer or "")
             score = float(letter is not None and letter == single_choice(target))
-            yield Result(task, score, "" if letter else "no_answer", text)
+            yield RecordedResult(task, score, "" if letter else "no_answer", text)
             continue
         verdict = judge_exactly(answer and (boxed(answer) or answer), target)
         if verdict is None or verdict.reward is None:
-            yield Result(task, None, "not_comparable", text)
+            yield RecordedResult(task, None, "not_comparable", text)
         else:
-            yield Result(task, verdict.reward, "no_answer" if verdict.status == "no_answer" else "", text)
+            yield RecordedResult(task, verdict.reward, "no_answer" if verdict.status == "no_answer" else "", text)
 
 
-def _rows(file: Path, part: str, columns: RowColumns) -> Iterator[Result]:
+def _rows(file: Path, part: str, columns: RowColumns) -> Iterator[RecordedResult]:
     """Rows of CSV or JSON. part: `COLUMN=VALUE,COLUMN=VALUE`, the rows that count; empty: all."""
     wanted = dict(one.split("=", 1) for one in part.split(",")) if part else {}
-    fields = (row.fields for row in file_rows(file))
-    if columns.within:
-        fields = (inner for row in fields for inner in row[columns.within])  # type: ignore[union-attr]
-    for row in fields:
+    for row in _tables(file, columns.within):
         if any(str(row[name]) != value for name, value in wanted.items()):
             continue
         lost = any(str(row.get(name)) in values for name, values in columns.unjudged.items())
         name = next((name for name in columns.score if name in row), columns.score[0])
         score = None if lost else _number(row[name])
-        yield Result(str(row[columns.task]), score, "not_judged" if score is None else "")
+        yield RecordedResult(str(row[columns.task]), score, "not_judged" if score is None else "")
+
+
+def _tables(file: Path, within: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a file as they stand, or those in a list of its only object."""
+    for row in file_rows(file):
+        if row.fault:
+            raise ValueError(row.fault)
+        yield from cast("list[dict[str, Any]]", row.fields[within]) if within else (row.fields,)
 
 
 def _number(cell: object) -> float:
-    """Return a score. Raises ValueError for what is neither a number nor true or false."""
-    return float({"true": 1, "false": 0}.get(str(cell).casefold(), str(cell)))
+    """Return a score. Raises ValueError for what is neither a finite number nor true or false."""
+    found = float({"true": 1, "false": 0}.get(str(cell).casefold(), str(cell)))
+    if not math.isfinite(found):
+        raise ValueError(f"the score {cell!r} is not finite")
+    return found
 
 
-def _trials(file: Path, part: str) -> Iterator[Result]:
+def _trials(file: Path, part: str) -> Iterator[RecordedResult]:
     """Text logs of reflexion's HotpotQA runs: sections of right, wrong and halted agents per trial. part: the trial."""
     found: dict[str, float] = {}
     trial = section = question = ""
@@ -137,19 +141,19 @@ def _trials(file: Path, part: str) -> Iterator[Result]:
                 # ones, so the first counts.
                 found.setdefault(question, float(section == "CORRECT"))
                 question = ""
-    yield from (Result(content_hash("task", one)[:12], score, problem=one) for one, score in found.items())
+    yield from (RecordedResult(content_hash("task", one)[:12], score, problem=one) for one, score in found.items())
 
 
-def _predictions(file: Path, part: str) -> Iterator[Result]:
+def _predictions(file: Path, part: str) -> Iterator[RecordedResult]:
     """One object of textgrad: question, `predictions` in their order, and the right `answer`. part: an index."""
     for question, entry in json.loads(file.read_text(encoding="utf-8")).items():
         said = final_answer_in(entry["predictions"][int(part)])
         letter = single_choice(said or "")
         task = f"{file.stem}/{content_hash('task', question)[:12]}"
-        yield Result(task, float(letter == entry["answer"]), "" if letter else "no_answer", question)
+        yield RecordedResult(task, float(letter == entry["answer"]), "" if letter else "no_answer", question)
 
 
-def _phases(file: Path, part: str) -> Iterator[Result]:
+def _phases(file: Path, part: str) -> Iterator[RecordedResult]:
     """SQLite of OpenSpace: what its own analysis said of each run. part: the phase, at the end of a run's id."""
     with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as opened:
         rows: Iterable[tuple[str, int]] = opened.execute(
@@ -158,10 +162,10 @@ def _phases(file: Path, part: str) -> Iterator[Result]:
         for run, done in rows:
             task, _, phase = run.partition("_")
             if phase == part:
-                yield Result(task, float(done))
+                yield RecordedResult(task, float(done))
 
 
-_READERS: Mapping[Layout, Callable[[Path, str], Iterator[Result]]] = {
+_READERS: Mapping[RecordingLayout, Callable[[Path, str], Iterator[RecordedResult]]] = {
     "answers": _answers,
     "trials": _trials,
     "predictions": _predictions,

@@ -19,14 +19,14 @@ from agentlearn.measure.contrasts import Rules, estimate_contrasts, verdicts_ove
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import tabulate
 from agentlearn.types.value import Value
-from agentlearn_evals.recordings.layouts import Layout, RowColumns, results
+from agentlearn_evals.recordings.layouts import RecordingLayout, RowColumns, recorded_results
 
 RULES = Rules(correction="holm")
 """As `agentlearn compare` decides, with Holm's correction over all questions of the page."""
-Family = Literal["Memory for mathematics", "Agents with tools", "Reflection over trials", "Skills"]
+RecordingFamily = Literal["Memory for mathematics", "Agents with tools", "Reflection over trials", "Skills"]
 
 
-class Source(Value):
+class RecordingSource(Value):
     """A public repository."""
 
     repository: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
@@ -52,7 +52,7 @@ class Source(Value):
         )
 
 
-class Question(Value):
+class RecordedQuestion(Value):
     """A question that is asked of a recording."""
 
     pair: tuple[str, str]
@@ -66,23 +66,23 @@ class Recording(Value):
     """What somebody recorded of a real model on one set of tasks."""
 
     title: str
-    family: Family
+    family: RecordingFamily
     source: str
     about: str
     """Models, tasks, who judged, and how many runs there are."""
     limits: str
     """What the recording cannot show."""
-    layout: Layout
+    layout: RecordingLayout
     columns: RowColumns | None = None
     arms: dict[str, tuple[str, ...]]
     """Files of each arm, as `PATH` or `PATH#PART`; several are rollouts of the same tasks."""
-    questions: tuple[Question, ...] = Field(min_length=1)
+    questions: tuple[RecordedQuestion, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         unknown = {name for one in self.questions for name in one.pair} - self.arms.keys()
         if unknown:
-            raise ValueError(f"{self.title}: no arm is called {sorted(unknown)[0]!r}")
+            raise ValueError(f"{self.title}: no arm is called {min(unknown)!r}")
         if (self.layout == "rows") != (self.columns is not None):
             raise ValueError(f"{self.title}: the layout 'rows', and no other, has columns")
         return self
@@ -91,16 +91,16 @@ class Recording(Value):
 class Recordings(Value):
     """Everything that the page is made of."""
 
-    sources: dict[str, Source]
+    sources: dict[str, RecordingSource]
     recordings: tuple[Recording, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnsweredQuestion:
     """The answer to a question, with the rollouts that it rests on."""
 
     recording: Recording
-    question: Question
+    question: RecordedQuestion
     contrast: Contrast
     observations: tuple[Observation, ...]
 
@@ -111,7 +111,7 @@ def load_recordings() -> Recordings:
     return Recordings.model_validate(tomllib.loads(text))
 
 
-def answer_questions(listed: Recordings, clones: Path) -> tuple[Answer, ...]:
+def answer_questions(listed: Recordings, clones: Path) -> tuple[AnsweredQuestion, ...]:
     """Return the answers to all questions, in order, corrected for their number.
 
     clones: folder that holds a clone of each source. Raises DataError for a file that is missing or laid out otherwise.
@@ -121,13 +121,12 @@ def answer_questions(listed: Recordings, clones: Path) -> tuple[Answer, ...]:
         tuple(_observations(one, question.pair, clones / listed.sources[one.source].folder)) for one, question in asked
     ]
     tables = [
-        tabulate(seen, question.pair, allow_missing=True)
-        for seen, (_, question) in zip(rollouts, asked, strict=True)
+        tabulate(seen, question.pair, allow_missing=True) for seen, (_, question) in zip(rollouts, asked, strict=True)
     ]
     drafts = [(draft, table) for table in tables for draft in estimate_contrasts(table, RULES)]
     judged = verdicts_over_tables(drafts, RULES)
     return tuple(
-        Answer(one, question, contrast, seen)
+        AnsweredQuestion(one, question, contrast, seen)
         for (one, question), contrast, seen in zip(asked, judged, rollouts, strict=True)
     )
 
@@ -140,7 +139,7 @@ def _observations(recording: Recording, arms: tuple[str, str], clone: Path) -> I
     for arm in arms:
         for g, name in enumerate(recording.arms[arm]):
             path, _, part = name.partition("#")
-            for one in results(recording.layout, clone / path, part, recording.columns):
+            for one in recorded_results(recording.layout, clone / path, part, recording.columns):
                 yield Observation(
                     arm=arm,
                     task=one.task,
