@@ -470,7 +470,9 @@ def _numbers(contrast: Contrast, table: ScoreTable) -> str:
         bounds = f"{without}, and the range of the scores is not known"
         if contrast.worst is not None:
             low, high = signed_difference(contrast.worst.low), signed_difference(contrast.worst.high)
-            bounds = f"{without}, and with {'them it' if lost != 1 else 'it the difference'} is between {low} and {high}"
+            bounds = (
+                f"{without}, and with {'them it' if lost != 1 else 'it the difference'} is between {low} and {high}"
+            )
     difference = signed_difference(contrast.mean)
     return f"{scores}{difference}{interval}, {_size(contrast, table)}{clusters}{rough}{carried}{bounds}"
 
