@@ -175,7 +175,7 @@ def test_what_a_judge_could_not_judge_is_undecided(tmp_path: Path) -> None:
     file.write_text("name,won,cases\na,True,4\nb,False,0\nc,0.5,4\n")
     assert scores("rows", file, columns=ROWS) == [1.0, None, 0.5]
     file = tmp_path / "answers.jsonl"
-    outputs = ["<answer>080</answer>", "<answer>no idea at all</answer>", ""]
+    outputs = ["<answer>080</answer>", "<answer>twenty one</answer>", ""]
     rows = [{"raw_input": str(at), "target": "80", "final_output": said} for at, said in enumerate(outputs)]
     file.write_text("\n".join(map(json.dumps, rows)))
     found = recorded_results("answers", file, "number", None)
