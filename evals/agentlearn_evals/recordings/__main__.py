@@ -12,6 +12,7 @@ from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.files import write_whole
 from agentlearn.printing import print_line
 from agentlearn_evals.formats import write_observations
+from agentlearn_evals.recordings.methods import try_methods
 from agentlearn_evals.recordings.page import PAGE, clone_notes, evidence_page, row_file
 from agentlearn_evals.recordings.recorded import answer_questions, load_recordings
 
@@ -36,7 +37,8 @@ def main(arguments: Sequence[str]) -> int:
         for note in clone_notes(listed, chosen.clones):
             print_line(f"note: {note}", to_stderr=True)
         answers = answer_questions(listed, chosen.clones)
-        _write(chosen.out, evidence_page(listed, answers, {}).encode())
+        page = evidence_page(listed, answers, try_methods(listed, answers, chosen.clones))
+        _write(chosen.out, page.encode())
         for number, one in enumerate(answers, start=1) if chosen.rows else ():
             _write(chosen.rows / row_file(number), b"")
             write_observations(one.observations, chosen.rows / row_file(number))

@@ -17,6 +17,7 @@ from agentlearn.answers.reply import boxed, final_answer_in, single_choice
 from agentlearn.data.files import file_rows
 from agentlearn.errors import DataError
 from agentlearn.types.ids import content_hash
+from agentlearn.types.trajectory import Verdict
 from agentlearn.types.value import Value
 from agentlearn_math.verify import judge_exactly
 
@@ -89,11 +90,17 @@ def _answers(file: Path, part: str) -> Iterator[RecordedResult]:
             score = float(letter is not None and letter == single_choice(target))
             yield RecordedResult(task, score, "" if letter else "no_answer", text)
             continue
-        verdict = judge_exactly(answer and (boxed(answer) or answer), target)
-        if verdict is None or verdict.reward is None:
+        verdict = judged_answer(answer, target)
+        if verdict.reward is None:
             yield RecordedResult(task, None, "not_comparable", text)
         else:
             yield RecordedResult(task, verdict.reward, "no_answer" if verdict.status == "no_answer" else "", text)
+
+
+def judged_answer(answer: str | None, target: str) -> Verdict:
+    """Return our verifier's verdict on a final answer; undecided also when it would take algebra."""
+    found = judge_exactly(answer and (boxed(answer) or answer), target)
+    return found or Verdict(status="undecided", reward=None, reason="it needs algebra")
 
 
 def _rows(file: Path, part: str, columns: RowColumns) -> Iterator[RecordedResult]:

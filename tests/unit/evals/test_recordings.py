@@ -16,8 +16,15 @@ from agentlearn.errors import DataError
 from agentlearn_evals.log_comparison import compare_logs
 from agentlearn_evals.recordings.__main__ import main
 from agentlearn_evals.recordings.layouts import RecordingLayout, RowColumns, recorded_results
+from agentlearn_evals.recordings.methods import try_methods
 from agentlearn_evals.recordings.page import row_file
-from agentlearn_evals.recordings.recorded import Recording, Recordings, answer_questions, load_recordings
+from agentlearn_evals.recordings.recorded import (
+    AnsweredQuestion,
+    Recording,
+    Recordings,
+    answer_questions,
+    load_recordings,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "evidence_from_recordings.md"
 TASKS = 24
@@ -111,6 +118,38 @@ def made_up_clones(listed: Recordings, folder: Path) -> None:
         writers[layouts[file].layout]()
 
 
+def write_further_clones(folder: Path) -> None:
+    """Write the files that our own methods are tried on: two lessons, of which one helps by 0.5 in 40 marginals."""
+    logs, memories = folder / "training-free-grpo-shapley/logs", folder / "ReMe/docs/library/paper_data/task"
+    results = {"n_experiences": 2, "mean_at_1": 0.25}
+    compared = {"baseline_mean_at_1": 0.5, "positive_psi": ["G0"], "negative_psi": ["G1"], "eval_size": 9, "n_seeds": 3,
+                "results": {"positive_psi": results, "top_k_psi": results}}  # fmt: skip
+    lessons = [{"all_marginals": [0.5, 0.5, 0.5, 0.5] * 10}, {"all_marginals": [0.1, -0.1] * 20}]
+    judged = {
+        "individual_scores": [{}, {}],
+        "raw_response": 'Hm.</think>\n```json\n{"individual_scores": [{}, {}]}\n```',
+    }
+    operations = "\n".join(json.dumps({"operation": "ADD", "content": f"When lost, draw {n}."}) for n in range(3))
+    memory = [{"when_to_use": f"When {word} come up.", "content": f"Check case {at} twice before you answer.",
+               "metadata": {"task_query": f"How many {word} are there?"}} for at, word in enumerate(WORDS)]  # fmt: skip
+    files: dict[Path, str] = {
+        logs / "shapley/shapley_progress.json": json.dumps({"ranked_experiences": lessons}),
+        logs / "shapley/comparison_results.json": json.dumps(compared),
+        logs / "llm_judge/judge_1.json": json.dumps(judged),
+        logs / "prompts/batch_update.json": json.dumps({"user_prompt": f"<Operations>\n{operations}\n</Operations>"}),
+        memories / "made_up.jsonl": "\n".join(map(json.dumps, memory)),
+        folder / "ace-appworld/experiments/playbooks/x_trained_playbook.txt":
+            "## NOTES\n[a-00001] helpful=1 harmful=0 :: When lost, draw a picture of the problem first.\n",
+        folder / "SkillOpt/ckpt/made_up/gpt_skill.md": "# Counting\n\n- When counting a range, include its ends.\n",
+    }  # fmt: skip
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+WORDS = [f"{first}{second}" for first in ("apple", "brick", "cloud", "drum", "eagle") for second in "abcdefghij" * 2]
+
+
 def made_up_score(recording: Recording, arm: str) -> float:
     names = recording.arms[arm]
     return sum(is_right(name, task) for name in names for task in range(TASKS)) / (TASKS * len(names))
@@ -120,11 +159,18 @@ def made_up_score(recording: Recording, arm: str) -> float:
 def clones(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clones")
     made_up_clones(load_recordings(), folder)
+    write_further_clones(folder)
     return folder
 
 
-def test_every_listed_file_is_read_and_all_questions_are_corrected_together(clones: Path) -> None:
-    answers = answer_questions(load_recordings(), clones)
+@pytest.fixture(scope="module")
+def answers(clones: Path) -> tuple[AnsweredQuestion, ...]:
+    return answer_questions(load_recordings(), clones)
+
+
+def test_every_listed_file_is_read_and_all_questions_are_corrected_together(
+    answers: tuple[AnsweredQuestion, ...],
+) -> None:
     for one in answers:
         baseline, arm = one.question.pair
         assert one.contrast.baseline_score == pytest.approx(made_up_score(one.recording, baseline)), one.question
@@ -134,9 +180,11 @@ def test_every_listed_file_is_read_and_all_questions_are_corrected_together(clon
     assert {one.contrast.verdict for one in answers} > {"cannot_tell"}, "some made-up arms differ much"
 
 
-def test_the_page_and_its_rows_say_what_compare_says(clones: Path, tmp_path: Path) -> None:
+def test_the_page_and_its_rows_say_what_compare_says(
+    clones: Path, answers: tuple[AnsweredQuestion, ...], tmp_path: Path
+) -> None:
     assert main([str(clones), "--out", str(tmp_path / "page.md"), "--rows", str(tmp_path / "rows")]) == 0
-    answers, page = answer_questions(load_recordings(), clones), (tmp_path / "page.md").read_text(encoding="utf-8")
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
     for number in (3, 13, len(answers)):
         one = answers[number - 1]
         files = [str(tmp_path / "rows" / row_file(number))]
@@ -148,6 +196,26 @@ def test_the_page_and_its_rows_say_what_compare_says(clones: Path, tmp_path: Pat
         f"| {number} | {one.question.ask} | {one.contrast.tasks} |" in page
         for number, one in enumerate(answers, start=1)
     )
+
+
+def test_our_methods_are_tried_on_the_clones(clones: Path, answers: tuple[AnsweredQuestion, ...]) -> None:
+    said = try_methods(load_recordings(), answers, clones)
+    assert "2 lessons, 80 marginals" in said["marginals"]
+    assert "labels 1 lessons proven and 0 harmful" in said["marginals"], "a large effect is found"
+    assert "gives another verdict on 0" in said["verifier"]
+    assert "2 of 2 judgements are read" in said["parser"]
+    assert "3 are read and 3 can be used" in said["parser"]
+    assert said["retrieval"].endswith("| all | | 50 | 1.00 | 1.00 | 0.16 |")
+    assert "x_trained_playbook.txt | ace | 1 | none" in said["imports"]
+    assert "made_up/gpt_skill.md | skill | 1 | none" in said["imports"]
+    assert said["growth"].count("answers)") == 2
+
+
+def test_a_file_for_our_methods_that_is_laid_out_otherwise_is_refused(tmp_path: Path) -> None:
+    write_further_clones(tmp_path)
+    (tmp_path / "training-free-grpo-shapley/logs/shapley/comparison_results.json").write_text("{}")
+    with pytest.raises(DataError, match=r"'marginals' cannot be used \(KeyError: 'baseline_mean_at_1'\)"):
+        try_methods(load_recordings(), (), tmp_path)
 
 
 def test_the_page_in_docs_has_the_words_of_the_list() -> None:
