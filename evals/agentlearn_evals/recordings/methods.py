@@ -127,8 +127,8 @@ def _parser(clone: Path) -> str:
     outcomes = [parse_item(one, stage="consolidate", labels={}).outcome for one in operations]
     usable = sum(not isinstance(one, Rejected) for one in outcomes)
     return (
-        f"In {len(files)} replies of DeepSeek-R1 32B with its thoughts, {ours} of {theirs} judgements are read (under the"
-        " key that our prompts name). Of the operations that it proposed, listed as JSON objects one after another,"
+        f"In {len(files)} replies of DeepSeek-R1 32B with its thoughts, {ours} of {theirs} judgements are read, with"
+        " the key that our prompts name. Of the operations that it proposed, listed as JSON objects one after another,"
         f" {len(operations)} are read and {usable} can be used."
     )
 
