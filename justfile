@@ -120,6 +120,11 @@ bench *ARGS: setup-dev
 real *ARGS: setup-dev
     .venv/bin/python -m scripts.bench.real "$@"
 
+# Write docs/evidence_from_recordings.md again from clones of other people's results: `just recordings CLONES`
+[group("check")]
+recordings *ARGS: setup-dev
+    .venv/bin/python -m agentlearn_evals.recordings --out docs/evidence_from_recordings.md "$@"
+
 # Plant faults in the files that pyproject.toml names, or in one of them, and list those that no test notices (mutmut)
 [group("check")]
 [no-exit-message]

@@ -24,7 +24,7 @@ ALL_SLOW = re.compile(r"^pytestmark = .*\bmark\.slow\b", re.MULTILINE)
 
 def clean_environment() -> None:
     """Take out of the environment whatever could make a test behave otherwise on another machine, or spend money."""
-    for name in os.environ.keys() - {"AGENTLEARN_CASSETTES"}:
+    for name in os.environ.keys() - {"AGENTLEARN_CASSETTES", "AGENTLEARN_RECORDINGS"}:
         if name.upper().startswith(FOREIGN_PREFIXES) or name.upper().endswith(FOREIGN_SUFFIXES):
             del os.environ[name]
     for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "LINES"):

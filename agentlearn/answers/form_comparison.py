@@ -218,8 +218,9 @@ class FormComparator:
         )
 
     def _words_and_other(self, form: Words, other: Form, is_answer: bool) -> Match:
-        """Different, unless the words may name a number."""
-        may_be_number = " " in form.text or any(word in form.text.casefold() for word in _OF_NUMBERS)
+        """Different, unless the words may name a number. An answer of several may also describe 0 or a formula."""
+        several = " " in form.text and not (is_answer and isinstance(other, Number) and other.value)
+        may_be_number = several or any(word in form.text.casefold() for word in _OF_NUMBERS)
         return (Match.unclear if may_be_number else Match.different)("only one of them is in words")
 
     def _based(self, answer: Based, gold: Based) -> Match:

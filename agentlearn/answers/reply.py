@@ -48,9 +48,10 @@ _DENIED = re.compile(
 )
 """Letters that the answer rules out."""
 _FIRST_SENTENCE = re.compile(
-    r"[(\[]?([A-J])([.:)\]]|[.:]?$)[)\].:]?\s+(?=[^\W\d_]{2})(?![a-z])(.*)", re.DOTALL | re.MULTILINE
+    r"[(\[]?([A-J])([.:)\]]|[.:]?$)[)\].:]?\s+(?=[^\W\d_]{2}|[^\W\d_]\s?[=<>≈≤≥])(?![a-z])(.*)",
+    re.DOTALL | re.MULTILINE,
 )
-"""A letter that is a sentence or a line of its own, and what follows it."""
+"""A letter that is a sentence or a line of its own, and what follows it: words, or the start of a formula."""
 _NEXT_OF_A_LIST = r"(?<![^\W_])[(\[]?[A-Ja-j]{mark}"
 _DRESSING = re.compile(r"[*_`$]|\\(?:boxed|text|textbf|mathrm|mathbf)\b")
 

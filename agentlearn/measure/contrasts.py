@@ -194,20 +194,28 @@ def estimate_contrasts(table: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
 
 def with_verdicts(drafts: Sequence[Contrast], table: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
     """Return the contrasts with verdicts, and with p-values corrected for the number of arms and for earlier looks."""
+    return verdicts_over_tables([(draft, table) for draft in drafts], rules)
+
+
+def verdicts_over_tables(drafts: Sequence[tuple[Contrast, ScoreTable]], rules: Rules) -> tuple[Contrast, ...]:
+    """Return contrasts of several tables with verdicts, corrected for the number of all of them and for earlier looks.
+
+    drafts: each with the table that it was estimated from.
+    """
 
     def corrected(ps: Iterable[float | None]) -> list[float | None]:
-        return rules.corrected(list(ps), [one.look for one in drafts])
+        return rules.corrected(list(ps), [one.look for one, _ in drafts])
 
     judged: list[Contrast] = []
-    for draft, p, p_mean, p_margin, margin_mean, p_worst, p_worst_margin in zip(
+    for (draft, table), p, p_mean, p_margin, margin_mean, p_worst, p_worst_margin in zip(
         drafts,
-        corrected(one.p for one in drafts),
-        corrected(one.p_mean for one in drafts),
-        corrected(one.margin and one.margin.p for one in drafts),
-        corrected(one.margin and one.margin.p_mean for one in drafts),
+        corrected(one.p for one, _ in drafts),
+        corrected(one.p_mean for one, _ in drafts),
+        corrected(one.margin and one.margin.p for one, _ in drafts),
+        corrected(one.margin and one.margin.p_mean for one, _ in drafts),
         # A contrast without gaps needs no worst case, but its own p counts.
-        corrected(one.p if one.worst is None or one.worst.p is None else one.worst.p for one in drafts),
-        corrected(one.worst and one.worst.p_margin for one in drafts),
+        corrected(one.p if one.worst is None or one.worst.p is None else one.worst.p for one, _ in drafts),
+        corrected(one.worst and one.worst.p_margin for one, _ in drafts),
         strict=True,
     ):
         margin, worst = draft.margin, draft.worst
@@ -456,13 +464,15 @@ def _numbers(contrast: Contrast, table: ScoreTable) -> str:
         clusters = f", all of {contrast.only_cluster!r} and therefore about such tasks only"
     rough = "; the interval may be too narrow" if contrast.caution and contrast.low is not None else ""
     carried = f"; {contrast.carried}" if contrast.carried else ""
-    bounds = ""
-    if contrast.undecided.total and not contrast.left_open:  # otherwise the sentence says it already
-        bounds = f"; {contrast.undecided.total:,} rollouts have no score, and the range of the scores is not known"
+    bounds, lost = "", contrast.undecided.total
+    if lost and not contrast.left_open:  # otherwise the sentence says it already
+        without = f"; {lost:,} rollout{'s have' if lost != 1 else ' has'} no score"
+        bounds = f"{without}, and the range of the scores is not known"
         if contrast.worst is not None:
             low, high = signed_difference(contrast.worst.low), signed_difference(contrast.worst.high)
-            lost = f"; {contrast.undecided.total:,} rollouts have no score"
-            bounds = f"{lost}, and with them it is between {low} and {high}"
+            bounds = (
+                f"{without}, and with {'them it' if lost != 1 else 'it the difference'} is between {low} and {high}"
+            )
     difference = signed_difference(contrast.mean)
     return f"{scores}{difference}{interval}, {_size(contrast, table)}{clusters}{rough}{carried}{bounds}"
 

@@ -126,15 +126,32 @@ def _from_text(text: str, key: ListKey) -> _Salvaged:
         if start < 0:
             continue
         try:
-            value, _ = json.JSONDecoder().raw_decode(candidate[start:])
+            value, end = json.JSONDecoder().raw_decode(candidate[start:])
         except ValueError:
             with suppress(ValueError):  # JSON that ends too early may have complete values
                 found = salvage(from_json(candidate[start:], allow_partial=True), key)
                 return _Salvaged(tuple(item for item in found.items if item), ("cut_json",))
             continue
+        if isinstance(value, dict) and _ITEM_KEYS & value.keys() and key not in value:
+            further = _further_objects(candidate[start + end :])
+            if further.items or further.faults:
+                return _Salvaged((value, *further.items), further.faults or ("wrong_key",))
         if isinstance(value, dict | list):
             return salvage(value, key)
     return _Salvaged((), ("prose",))
+
+
+def _further_objects(text: str) -> _Salvaged:
+    """Return the objects that the text starts with, one after the other; the fault says when the last is cut off."""
+    items: list[object] = []
+    while (text := text.lstrip(" \t\r\n,")).startswith("{"):
+        try:
+            value, end = json.JSONDecoder().raw_decode(text)
+        except ValueError:
+            return _Salvaged(tuple(items), ("cut_json",))
+        items.append(value)
+        text = text[end:]
+    return _Salvaged(tuple(items))
 
 
 MAX_RAW_CHARACTERS = 4_000

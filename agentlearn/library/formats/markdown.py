@@ -24,7 +24,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby, takewhile
+from itertools import chain, groupby, takewhile
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +80,7 @@ _AGENTS_FILE = "AGENTS.md"
 _MARK = re.compile(rb"^<!-- agentlearn:(begin|end) ([\w.-]+)(?: ([0-9a-f]{16}))? -->[ \t]*\r?$", re.MULTILINE)
 _LIKE_A_MARK = re.compile(rb"(?<!\\)<!--[ \t]*agentlearn:(?:begin|end)\b")
 _BLOCK_NAME = re.compile(r"(?!.*--)[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
+_BAR = re.compile(r"(?<!\\)\|")
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -137,7 +138,7 @@ def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[Foun
 
     return [
         FoundLesson(f"{place}line {one.line}", words, tags_of(one.heading))
-        for one in items
+        for one in chain.from_iterable(one.rows() for one in items)
         if (words := one.words(markdown, references)) and not (one.end == "paragraph_close" and words.endswith(":"))
     ]
 
@@ -153,6 +154,16 @@ class _Item:
     """The type of the token that ends it."""
     paragraphs: list[str] = field(default_factory=list[str])
     """The source of its own paragraphs; the first one may begin with a check box."""
+
+    def rows(self) -> "Iterator[_Item]":
+        """Yield the rows of a table that lost its head, which CommonMark reads as a paragraph; otherwise the item."""
+        lines = self.paragraphs[0].splitlines() if self.end == "paragraph_close" and self.paragraphs else []
+        rows = [_BAR.split(line.strip()) for line in lines]
+        if not rows or not all(len(row) > 3 and not row[0] and not row[-1] for row in rows):
+            yield self
+            return
+        for number, row in enumerate(rows):
+            yield _Item(self.line + number, self.heading, "tr_close", [one.strip() for one in row[1:-1]])
 
     def words(self, markdown: "MarkdownIt", references: dict[str, Any]) -> str:
         found: list[str] = []

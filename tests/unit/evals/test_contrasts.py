@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agentlearn.measure.contrast import Contrast
-from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, verdicts_over_tables, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn.stats import holm
@@ -333,6 +333,17 @@ def test_a_few_undecided_rollouts_do_not_withhold_a_large_difference() -> None:
     found = verdicts(table)["b"]
     assert found.verdict == "better"
     assert "6 rollouts have no score, and with them it is between +0." in found.sentence
+    one = verdicts(changed(lambda one: one.task == "t3" and one.arm == "a" and one.g == 1, chances=(0.3, 0.8)))["b"]
+    assert "1 rollout has no score, and with it the difference is between +0." in one.sentence
+
+
+def test_verdicts_of_several_tables_are_corrected_for_all_of_their_contrasts() -> None:
+    table = changed(lambda _: False, chances=(0.3, 0.8))
+    drafts = [(draft, table) for draft in estimate_contrasts(table, Rules())]
+    alone, together = with_verdicts([drafts[0][0]], table, Rules()), verdicts_over_tables(drafts * 3, Rules())
+    assert alone[0].p is not None
+    assert [one.p_adjusted for one in together] == pytest.approx([3 * alone[0].p] * 3)
+    assert alone[0].p_adjusted == pytest.approx(alone[0].p)
 
 
 def test_undecided_rollouts_with_scores_of_an_unknown_range_withhold_the_verdict() -> None:

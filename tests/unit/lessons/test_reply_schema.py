@@ -30,6 +30,12 @@ def test_good_items_survive(subtests: pytest.Subtests) -> None:
         ({"proposals": json.dumps([ADD])}, (ADD,), ("wrong_key",)),
         ('{"proposals": [' + json.dumps(ADD) + ', {"op": "del', (ADD,), ("cut_json",)),
         ('{"proposals": [{"op": "add", "less', ({"op": "add"},), ("cut_json",)),
+        # Objects one after the other, as a public recording lists the operations of DeepSeek-R1 32B.
+        (f"{json.dumps(ADD, indent=2)}\n{json.dumps(DELETE, indent=2)}", (ADD, DELETE), ("wrong_key",)),
+        (f"These:\n{json.dumps(ADD)},\n{json.dumps(DELETE)}\nI am done {{}}.", (ADD, DELETE), ("wrong_key",)),
+        (f'{json.dumps(ADD)}\n{{"op": "del', (ADD,), ("cut_json",)),
+        (json.dumps({"proposals": [ADD]}) + json.dumps(DELETE), (ADD,), ()),
+        (f"{json.dumps(ADD)} is what {json.dumps(DELETE)} is not.", (ADD,), ("object_not_array",)),
     ]:
         with subtests.test(repr((reply, items, faults))):
             found = salvage(reply, "proposals")

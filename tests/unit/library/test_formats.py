@@ -253,6 +253,20 @@ def test_the_paragraphs_and_tables_of_a_skill_of_others_are_read() -> None:
         assert {one.tags for one in read} == {("reading",)}
 
 
+def test_the_rows_of_a_table_without_a_head_are_read_one_by_one() -> None:
+    """As in a published skill of SkillOpt: CommonMark reads them as one paragraph, which was too long for a lesson."""
+    text = (
+        "# Moves\n\nHeat it first.\n\n| Heat | Find *X* \\| Y -> heat it |\n| Cool | Find X -> cool it |\n\n| no row\n"
+    )
+    read = library_format("skill").read(SourceFiles.of_text(text, "moves.md")).lessons
+    rows = [
+        ("line 3", "Heat it first."),
+        ("line 5", "Heat | Find X | Y -> heat it"),
+        ("line 6", "Cool | Find X -> cool it"),
+    ]
+    assert [(one.place.rpartition("moves.md ")[2], one.text) for one in read] == [*rows, ("line 8", "| no row")]
+
+
 def test_a_shorter_skill_replaces_a_longer_one(tmp_path: Path) -> None:
     rows = [(f"When counting things of kind {number}, check both ends.", ()) for number in range(130)]
     folder = write_form(library_with(rows), tmp_path / "math", "skill")
