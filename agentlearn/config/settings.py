@@ -30,6 +30,7 @@ from agentlearn.config.options import (
     StoreOptions,
     TaskOptions,
     Temperature,
+    UserOptions,
     WorkerOptions,
 )
 from agentlearn.errors import ConfigError
@@ -101,6 +102,7 @@ class LearnSettings(
     SelectionOptions,
     EvidenceOptions,
     StoredRolloutOptions,
+    UserOptions,
     WorkerOptions,
 ):
     """Settings of `learn`."""
@@ -121,7 +123,7 @@ class LearnSettings(
     @property
     def endpoints(self) -> tuple[str, ...]:
         """Names of the endpoints that the settings name."""
-        return tuple(dict.fromkeys((self.model, self.reflector_name)))
+        return tuple(dict.fromkeys(filter(None, (self.model, self.reflector_name, self.user_model))))
 
     @property
     def reflector_name(self) -> str:

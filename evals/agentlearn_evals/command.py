@@ -156,7 +156,7 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     alone = isinstance(settings, EvalSettings)
 
     if not dry_run:
-        require_extras((*settings.models, settings.judge or ""), otel=settings.otel)
+        require_extras((*settings.models, settings.judge or "", settings.user_model or ""), otel=settings.otel)
     plan = plan_comparison(settings, imports_reward=not dry_run, fewest=1 if alone else 2)
     with before_calls(plan) as before:
         expected = before.forecast()
