@@ -8,18 +8,19 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import BufferedReader
 from pathlib import Path
 
 from pydantic import ConfigDict, Field, FiniteFloat, ValidationError
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.data.files import line_rows, read_bytes, text_lines
 from agentlearn.data.row import SourceRow
+from agentlearn.domain.base import Domain, is_domain, load_domain, optional_members
 from agentlearn.errors import DataError
 from agentlearn.formats.openai_chat import ChatMessage, from_chat
 from agentlearn.rollout.recorded_run import recorded_run, started_event
@@ -30,7 +31,7 @@ from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, TaskId, new_run_id, rollout_id
 from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import IMPORTED, Trajectory, Treatment, Verdict
+from agentlearn.types.trajectory import IMPORTED, Failure, Trajectory, Treatment, Verdict
 from agentlearn.types.value import Value
 
 FOREIGN = "foreign"
@@ -91,9 +92,23 @@ class _Reading:
         for row, line, messages in _lines(log, name):
             answer = None if line.answer is None else storable(str(line.answer))
             task = Task.of(self.domain, line.asked, answer, source=row.where)
-            yield _Read(task, self.members[task.id], line, messages)
-            self.members[task.id] += 1
-            self.rewarded += line.reward is not None
+            last = line.messages[-1]
+            answer = last.text if last.role == "assistant" and not last.tool_calls else ""
+            yield self.add(task, messages, line.reward, line.model or "", answer)
+
+    def add(
+        self,
+        task: Task,
+        messages: Sequence[ModelMessage],
+        reward: float | None,
+        model: str,
+        answer: str,
+        failed: str = "",
+    ) -> "_Read":
+        """Return the next rollout of a task. answer: what the agent said last. failed: why nothing could be judged."""
+        self.members[task.id] += 1
+        self.rewarded += reward is not None
+        return _Read(task, self.members[task.id] - 1, messages, reward, model, answer, failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +117,21 @@ class _Read:
 
     task: Task
     g: int
-    line: _Line
-    messages: list[ModelMessage]
+    messages: Sequence[ModelMessage]
+    reward: float | None
+    model: str
+    answer: str
+    failed: str
 
     def rollout(self, run: RunId, at: datetime) -> tuple[Trajectory, bytes]:
         """Return the rollout as the store keeps it."""
-        last = self.line.messages[-1]
-        spoken = split_thoughts(last.text if last.role == "assistant" and not last.tool_calls else "")
+        spoken = split_thoughts(self.answer)
         answer = "" if spoken.unfinished else spoken.said.strip()
-        model = storable(self.line.model) if self.line.model else FOREIGN
-        reward = self.line.reward
+        model = storable(self.model) if self.model else FOREIGN
+        reward = self.reward
+        failure = None
+        if self.failed:
+            failure = Failure(code="recorded_error", message=storable(self.failed), boundary="endpoint")
         verdict = Verdict(status="undecided", reason="imported without a reward")
         if reward is not None:
             status = "correct" if reward >= 1 else "incorrect" if reward <= 0 else "partial"
@@ -126,18 +146,23 @@ class _Read:
             treatment=Treatment(model=model, library=EMPTY_LIBRARY.version, arm=FOREIGN),
             steps=steps_of(self.messages),
             answer=answer or None,
-            verdict=verdict,
+            failure=failure,
+            verdict=None if failure else verdict,
             started_at=at,
         )
-        return trajectory, ModelMessagesTypeAdapter.dump_json(self.messages)
+        return trajectory, ModelMessagesTypeAdapter.dump_json([*self.messages])
 
 
 def import_file(file: Path, domain: str, store: Path) -> Imported:
     """Store the rollouts of a JSONL file as a run of kind `import`. Nothing is stored when a line is bad.
 
-    The lines of one task become the rollouts g = 0, 1, … of one group. Memory does not grow with the texts. Raises
-    DataError with the line; StoreError.
+    The lines of one task become the rollouts g = 0, 1, … of one group. Memory does not grow with the texts. Of an
+    installed domain that knows records of another program, the file or folder may be such a record. Raises DataError
+    with the line; StoreError.
     """
+    known = load_domain(domain) if is_domain(domain) else None
+    if known is not None and "recordings" in optional_members(known, Domain):
+        return _import_recordings(file, known, store)
     if not _DOMAIN.fullmatch(domain):
         raise DataError(
             f"{domain!r} is not a valid domain name; use lower-case letters, digits, '.', '_' and '-'",
@@ -158,6 +183,40 @@ def import_file(file: Path, domain: str, store: Path) -> Imported:
         asyncio.run(_save(store, event, log))
     tasks = len(checked.members)
     return Imported(run=event.run, domain=domain, rollouts=rollouts, tasks=tasks, rewarded=checked.rewarded)
+
+
+def _import_recordings(file: Path, domain: Domain, store: Path) -> Imported:
+    """Store what the domain reads in a file or folder. Its tasks are the domain's own."""
+    reading, read = _Reading(domain.name), list[_Read]()
+    for one in domain.recordings(file):
+        last = one.messages[-1] if one.messages else None
+        said = last.text if isinstance(last, ModelResponse) and not last.tool_calls else ""
+        read.append(reading.add(one.task, one.messages, one.reward, one.model, said or "", one.failed))
+    if not read:
+        raise DataError(f"{file.name} contains no rollout of {domain.name!r}; name another file", code="no_rollout")
+    event = started_event(
+        new_run_id(),
+        "import",
+        domain=domain.name,
+        model=FOREIGN,
+        simulated=False,
+        seed=0,
+        settings=json.dumps({"file": file.name}),
+    )
+
+    async def save() -> None:
+        async with open_store(store) as opened, recorded_run(opened, event):
+            for start in range(0, len(read), _BATCH_ROLLOUTS):
+                await _save_batch(opened, event, read[start : start + _BATCH_ROLLOUTS])
+
+    asyncio.run(save())
+    return Imported(
+        run=event.run,
+        domain=domain.name,
+        rollouts=len(read),
+        tasks=len(reading.members),
+        rewarded=reading.rewarded,
+    )
 
 
 async def _save(store: Path, event: RunEvent, log: BufferedReader) -> None:

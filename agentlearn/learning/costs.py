@@ -62,7 +62,7 @@ HELD_OUT = "held out"
 """Suffix of the names of stages that measure and do not learn."""
 _VALIDATION = "validation"
 """The stage that compares versions of the library on validation tasks. Versions that are behind drop out of it."""
-_PER_ROLLOUT = ("rollout", "judge")
+_PER_ROLLOUT = ("rollout", "judge", "user")
 """Stages with calls for every rollout; the others have calls only for mixed groups."""
 
 
@@ -102,7 +102,8 @@ class CostEstimate(Value):
     """`rollout`, `summarise`, `compare` and `consolidate` are learning, and so is `validation`, which chooses among
     versions; `held out` is measuring before and after.
 
-    With the reward `judge` there are also `judge` and `judge held out`, with one question per rollout.
+    With the reward `judge` there are also `judge` and `judge held out`, with one question per rollout; where a model
+    plays the users of tasks, `user` and `user held out`.
     """
     basis: str = "a rough estimate"
     """What the estimate rests on."""
@@ -193,6 +194,8 @@ class _Sizes(Value):
     """Tokens of lessons in a prompt at the end of the run."""
     judged: bool = False
     """Whether a model judges most answers."""
+    user: RolloutSize | None = None
+    """The calls that play the user of one rollout; None: no model plays one."""
     problem_tokens: int = 0
     """Mean length of a problem, if it is known."""
     basis: str
@@ -325,6 +328,10 @@ def _of_size(settings: LearnSettings, train: int, test: int, size: _Sizes) -> Co
         question = RolloutSize(tokens_in=_QUESTION_TO_JUDGE, tokens_out=_JUDGEMENT)
         stages.append(question.times(learning + validating, reflector, "judge"))
         stages.append(question.times(2 * measuring, reflector, f"judge {HELD_OUT}"))
+    if size.user is not None:
+        player = settings.user_model or reflector
+        stages.append(size.user.times(learning + validating, player, "user"))
+        stages.append(size.user.times(2 * measuring, player, f"user {HELD_OUT}"))
     return CostEstimate(rollouts=learning + validating + 2 * measuring, stages=tuple(stages), basis=size.basis)
 
 
@@ -406,6 +413,7 @@ def _assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 
         wrong=1 - _MIXED - _RIGHT if answer is None else 0.0,
         library=library,
         judged=usual.judged,
+        user=None if usual.user is None else RolloutSize.of(usual.user),
         problem_tokens=problem_tokens,
         basis=basis,
         measured=shipped,
@@ -643,8 +651,9 @@ class PilotReport(Value):
         lessons = max(0, _Course(settings, train).average_library() - library)
         scaled: list[StageEstimate] = []
         for one in stages:
-            model = settings.model if one.stage == "rollout" else settings.reflector_name
-            more = 0 if one.stage == "judge" else lessons  # every other stage reads the library
+            others = {"rollout": settings.model, "user": settings.user_model or settings.reflector_name}
+            model = others.get(one.stage, settings.reflector_name)
+            more = 0 if one.stage in ("judge", "user") else lessons  # every other stage reads the library
             if one.stage in _PER_ROLLOUT or mixed + taught_wrong:
                 calls = more_batches if one.stage == "consolidate" else learning
                 scaled.append(_scaled(one.stage, one, model, times=learning, calls=calls, lessons=more))

@@ -103,6 +103,12 @@ class Forecast(Value):
     """Endpoint that judges answers; empty when no model judges them. The price does not include its calls."""
     judge_paid: bool = False
     """Whether its calls may cost money."""
+    user: StageEstimate | None = None
+    """Cost of the calls that play the users of new rollouts; None: no model plays one, or nothing is known of it."""
+    user_model: str = ""
+    """Endpoint that plays the users of tasks; empty when no model does."""
+    user_paid: bool = False
+    """Whether its calls may cost money."""
 
     @property
     def rollouts(self) -> int:
@@ -113,12 +119,14 @@ class Forecast(Value):
     def cost_usd(self) -> float | None:
         """Estimated cost of the new rollouts; None when a price is unknown."""
         costs = [arm.new.cost_usd for arm in self.arms if arm.rollouts]
+        costs += [self.user.cost_usd] if self.user is not None and self.rollouts else []
         return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
 
     def paid(self) -> Sequence[str]:
         """Return the labels of the arms that may cost money, and of the judge if it may."""
         judging = [f"{self.judge}, the judge"] if self.judge_paid and self.rollouts else []
-        return [arm.label for arm in self.arms if arm.rollouts and arm.paid] + judging
+        playing = [f"{self.user_model}, the user of tasks"] if self.user_paid and self.rollouts else []
+        return [arm.label for arm in self.arms if arm.rollouts and arm.paid] + judging + playing
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the forecast as (label, text) lines."""
@@ -132,9 +140,13 @@ class Forecast(Value):
         bases = dict.fromkeys(arm.basis for arm in self.arms if arm.rollouts and arm.basis)
         rest = "; ".join(bases) or "a rough estimate"
         judging = f", without the calls to the judge {self.judge}" if self.judge_paid else ""
+        unknown = self.user_paid and self.user is None
+        judging += f", without the calls of {self.user_model}, which plays the users" if unknown else ""
+        user = [] if self.user is None else [("user", f"{self.user_model}, {self.user.words()}")]
         return [
             ("tasks", f"{self.tasks} of {', '.join(self.domains)} · {self.k} rollouts per task and arm"),
             *arms,
+            *user,
             *([("compared", pairs)] if pairs else []),
             ("total", f"{self.rollouts:,} rollouts, {price} ({rest}{judging})"),
         ]
@@ -207,6 +219,7 @@ class BeforeCalls:
         """Return what the plan would make, reuse and cost."""
         plan, reader = self.plan, self.reader
         reusable = [{} if reader is None else plan.reusable(reader, one) for one in plan.task_sets]
+        arms = tuple(self._arm_forecast(arm, [len(one.get(arm.name, ())) for one in reusable]) for arm in plan.arms)
         return Forecast(
             domains=tuple(task_set.domain.name for task_set in plan.task_sets),
             tasks=plan.tasks,
@@ -214,7 +227,26 @@ class BeforeCalls:
             judge=plan.judge,
             judge_paid=bool(plan.judge) and is_paid(plan.judge, plan.given.models.get(plan.judge)),
             pairs=plan.pairs if plan.settings.pairs else (),
-            arms=tuple(self._arm_forecast(arm, [len(one.get(arm.name, ())) for one in reusable]) for arm in plan.arms),
+            arms=arms,
+            user=self._user_forecast(sum(arm.rollouts for arm in arms)),
+            user_model=plan.user,
+            user_paid=bool(plan.user) and is_paid(plan.user, plan.given.models.get(plan.user)),
+        )
+
+    def _user_forecast(self, rollouts: int) -> StageEstimate | None:
+        """Forecast the calls that play users in that many rollouts, as the domains say how long conversations are."""
+        shapes = [one.domain.rollout_shape().user for one in self.plan.task_sets if one.has_users]
+        if not shapes or None in shapes or len(shapes) < len(self.plan.task_sets):
+            return None
+        sizes = [RolloutSize.of(shape) for shape in shapes if shape is not None]
+        parts = [size.times(rollouts / len(sizes), self.plan.user, "user") for size in sizes]
+        costs = [one.cost_usd for one in parts if one.cost_usd is not None]
+        return StageEstimate(
+            stage="user",
+            calls=sum(one.calls for one in parts),
+            tokens_in=sum(one.tokens_in for one in parts),
+            tokens_out=sum(one.tokens_out for one in parts),
+            cost_usd=sum(costs) if len(costs) == len(parts) else None,
         )
 
     def _arm_forecast(self, arm: Arm, reusable: Sequence[int]) -> _ArmForecast:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentlearn_evals.comparison import Comparison
 
 _Failing = Literal["worse", "not_better"]
-_FOR_LOGS = ("baseline", "pairs", "score_range", "margin", "correction", "planned_looks", "seed", "store")
+_FOR_LOGS = ("baseline", "pairs", "score_range", "margin", "correction", "planned_looks", "seed", "store", "domains")
 """Settings that also apply to logs: what `compare_logs` takes."""
 _OPTIONS: dict[str, str | tuple[str, ...]] = {
     "methods": "--method",
