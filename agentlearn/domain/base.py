@@ -214,6 +214,8 @@ class RolloutShape(Value):
     """Whether a model judges most answers."""
     user: "RolloutShape | None" = None
     """Size of the calls of the model that plays the user in one rollout; None: no model plays one."""
+    question_to_judge: int = 900
+    """Tokens of one question to the model that judges."""
     shipped: Mapping[str, "RolloutShape"] = {}
     """Measured sizes with the models that ship, by the start of their names: `lab:`, `sim:`."""
 
@@ -258,6 +260,11 @@ class TaskUser(Protocol):
     @property
     def over(self) -> bool:
         """Whether the conversation has ended, also by something that a tool did. The agent is then not asked again."""
+        ...
+
+    @property
+    def farewell(self) -> str:
+        """What the user said at the end, for the record; the agent is not asked to answer it. Empty for nothing."""
         ...
 
     async def begin(self, question: str) -> str:

@@ -56,8 +56,8 @@ _FEW_MIXED, _MANY_MIXED = 0.25, 0.75
 """Share of groups whose rewards differ, at the two ends of that range."""
 FEWEST_ROLLOUTS = 10
 """An earlier run with fewer rollouts is too small to go by."""
-_QUESTION_TO_JUDGE, _JUDGEMENT = 900, 90
-"""Assumed tokens of one question to a judge (rubric, task, expected answer, answer) and of its verdict."""
+_JUDGEMENT = 90
+"""Assumed tokens of a judge's verdict."""
 HELD_OUT = "held out"
 """Suffix of the names of stages that measure and do not learn."""
 _VALIDATION = "validation"
@@ -192,8 +192,8 @@ class _Sizes(Value):
     """Share of the largest number of rollouts on validation tasks that is made."""
     library: float
     """Tokens of lessons in a prompt at the end of the run."""
-    judged: bool = False
-    """Whether a model judges most answers."""
+    judge: RolloutSize | None = None
+    """One question to the model that judges; None: no model judges most answers."""
     user: RolloutSize | None = None
     """The calls that play the user of one rollout; None: no model plays one."""
     problem_tokens: int = 0
@@ -324,8 +324,7 @@ def _of_size(settings: LearnSettings, train: int, test: int, size: _Sizes) -> Co
         # half of these rollouts are measured before there are lessons
         size.rollout.times(2 * measuring, model, HELD_OUT, library=size.library / 2),
     ]
-    if size.judged:
-        question = RolloutSize(tokens_in=_QUESTION_TO_JUDGE, tokens_out=_JUDGEMENT)
+    if (question := size.judge) is not None:
         stages.append(question.times(learning + validating, reflector, "judge"))
         stages.append(question.times(2 * measuring, reflector, f"judge {HELD_OUT}"))
     if size.user is not None:
@@ -412,12 +411,17 @@ def _assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 
         mixed=_MIXED if answer is None else _FEW_MIXED if terse else _MANY_MIXED,
         wrong=1 - _MIXED - _RIGHT if answer is None else 0.0,
         library=library,
-        judged=usual.judged,
+        judge=judged_size(usual),
         user=None if usual.user is None else RolloutSize.of(usual.user),
         problem_tokens=problem_tokens,
         basis=basis,
         measured=shipped,
     )
+
+
+def judged_size(shape: RolloutShape) -> RolloutSize | None:
+    """Return the size of the question to a judge about one rollout; None where no model judges most answers."""
+    return RolloutSize(tokens_in=shape.question_to_judge, tokens_out=_JUDGEMENT) if shape.judged else None
 
 
 def usual_shape(settings: RunSettings) -> RolloutShape:

@@ -65,6 +65,7 @@ class Dialogue:
     """How often the user has replied."""
     over: bool = False
     """Whether the user has no more to say."""
+    farewell: str = ""
     _played: PlayedUser | None = None
 
     async def begin(self, question: str) -> str:

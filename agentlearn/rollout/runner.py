@@ -438,6 +438,7 @@ class Rollouts:
             output = None if run.result is None else run.result.output
             reply = await dialogue.reply(self._answer(output).text)
             if reply is None:
+                said += [ModelRequest.user_text_prompt(dialogue.farewell)] if dialogue.farewell else []
                 return output
             next_message = reply
 

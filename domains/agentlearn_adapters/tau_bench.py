@@ -77,6 +77,7 @@ class _Customer:
     episode: _Episode
     played: PlayedUser
     greeting: str
+    farewell: str = ""
 
     @property
     def over(self) -> bool:
@@ -90,6 +91,7 @@ class _Customer:
             return None
         text = await self.played.says(split_thoughts(said).said)
         self.episode.over = _STOP in text
+        self.farewell = text if self.over else ""
         return None if self.over else text
 
 

@@ -164,7 +164,7 @@ def test_what_the_user_said_is_recorded_and_its_model_is_told_what_the_benchmark
         return playing(USER)(messages, info)
 
     got = rollouts(of, [task], playing(with_talk(task)), user=user)[0].trajectory
-    assert [one.text for one in got.steps if isinstance(one, UserTurn)] == list(USER[:2])
+    assert [one.text for one in got.steps if isinstance(one, UserTurn)] == list(USER)
     assert task.user
     assert all(task.user.goal in one for one in seen)
     assert "What is it about?" in seen[1]
