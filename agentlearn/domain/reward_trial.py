@@ -48,7 +48,9 @@ async def try_reward(domain: Domain, tasks: Sequence[Task], *, limit_s: float = 
             return ()
         trial = _RewardTrial(domain, judged.reward, judged.threshold)
         return await trial.run(chosen, until=time.monotonic() + limit_s)
-    if type(domain).running is Domain.running:  # a verifier that has to be started first is not tried
+    # a verifier that has to be started first is not tried, nor one that does not judge by the answer
+    by_answer = any(domain.answer_key(task.answer or "") is not None for task in chosen)
+    if type(domain).running is Domain.running and by_answer:
         return await _verifier_notes(domain, chosen, until=time.monotonic() + limit_s)
     return ()
 
