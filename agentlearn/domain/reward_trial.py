@@ -48,9 +48,7 @@ async def try_reward(domain: Domain, tasks: Sequence[Task], *, limit_s: float = 
             return ()
         trial = _RewardTrial(domain, judged.reward, judged.threshold)
         return await trial.run(chosen, until=time.monotonic() + limit_s)
-    # a verifier that has to be started first is not tried, nor one that does not judge by the answer
-    by_answer = any(domain.answer_key(task.answer or "") is not None for task in chosen)
-    if type(domain).running is Domain.running and by_answer:
+    if type(domain).running is Domain.running:  # a verifier that has to be started first is not tried
         return await _verifier_notes(domain, chosen, until=time.monotonic() + limit_s)
     return ()
 

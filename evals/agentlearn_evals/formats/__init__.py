@@ -45,7 +45,17 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None, domain
         raise DataError("no log was given; name at least one file", code="no_log")
     parsed = [path if isinstance(path, LogFile) else LogFile.parse(str(path)) for path in paths]
     logs = [log if log.arm else log.model_copy(update={"arm": arm or ""}) for log in parsed]
-    results = [_read_log(log, domain) for log in logs]
+    records = [domain is not None and (log.path.is_dir() or Content.is_array(log.path)) for log in logs]
+    if domain is not None and not any(records):
+        raise ConfigError(
+            f"none of the logs is a record that the domain {domain.name!r} reads: a folder, or a JSON array; leave"
+            " --domain out",
+            code="contradiction",
+        )
+    results = [
+        _recordings(log, domain) if domain is not None and record else _read_log(log)
+        for log, record in zip(logs, records, strict=True)
+    ]
     hashes: list[str] = []
     for log in logs:
         files = sorted(log.path.rglob("*.json")) if log.path.is_dir() else [log.path]
@@ -82,9 +92,7 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None, domain
     )
 
 
-def _read_log(log: LogFile, domain: Domain | None) -> ParsedLog:
-    if domain is not None and (log.path.is_dir() or Content.is_array(log.path)):
-        return _recordings(log, domain)
+def _read_log(log: LogFile) -> ParsedLog:
     content = Content.read(log.path)
     for log_format in _FORMATS:
         if log_format.matches(content):
