@@ -60,20 +60,9 @@ ADVANCED = frozenset((
 _NEVER = frozenset({"api_key", "private_addresses", "given"})
 """Settings that are not options: other users can read the arguments of a process; and what a run notes for itself."""
 
+_CLONES = {"STATE_BENCH", "TAU_BENCH"}
 _OTHER_VARIABLES = frozenset(
-    {
-        "API_KEY",
-        "CHROMIUM",
-        "LOG",
-        "MODELS",
-        "NO_KEY",
-        "NOTIFY",
-        "STATE_BENCH",
-        "STORE",
-        "TAU_BENCH",
-        "VLLM_ARGS",
-        "WALKERS",
-    }
+    {"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "NOTIFY", "STORE", "VLLM_ARGS", "WALKERS"} | _CLONES
 )
 """Variables that are not the default of an option, without the prefix."""
 _OTHER_TYPES = {LOGIN: Path}

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
 
-from pydantic_ai import Agent, FunctionToolset, ModelRetry, RunContext, Tool
+from pydantic_ai import Agent, ModelRetry, RunContext
 from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import (
     ModelMessage,
@@ -34,15 +34,14 @@ from pydantic_ai.models import Model
 
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.data.files import read_bytes
-from agentlearn.domain.base import Answer, JudgeModel, Recording, RolloutContext, RolloutShape
-from agentlearn.errors import ConfigError, DataError, ToolError, VerifierError
+from agentlearn.domain.base import JudgeModel, Recording, RolloutContext, RolloutShape
+from agentlearn.errors import DataError, ToolError, VerifierError
 from agentlearn.rollout.dialogue import PlayedUser
 from agentlearn.rollout.transcript import steps_of
-from agentlearn.types.author import Author
 from agentlearn.types.task import Split, Task, User
-from agentlearn.types.trajectory import ModelTurn, PromptRef, Step, Trajectory, UserTurn, Verdict
-from agentlearn_adapters.cloned import import_clone
-from agentlearn_adapters.foreign_domain import ForeignDomain, unknown, verdict_of
+from agentlearn.types.trajectory import PromptRef, Step, Trajectory, Verdict
+from agentlearn_adapters.customers import CustomerDomain, acts_in, import_clone, toolset
+from agentlearn_adapters.foreign_domain import unknown, verdict_of
 
 VARIABLE = "AGENTLEARN_STATE_BENCH"
 """Environment variable that names the folder of a clone."""
@@ -67,14 +66,14 @@ class _World:
     instructions: str
     calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
-    def call(self, name: str, arguments: dict[str, Any]) -> Any:
+    def call(self, name: str, arguments: dict[str, Any]) -> str:
         """Return what a tool gives. An error that it raises, for which STATE-Bench has no rule, is a result too."""
         try:
             result = self.env.tool_handlers[name](arguments)
         except Exception as error:  # noqa: BLE001  arguments of a model may break a tool anywhere
             result = {"error": f"{type(error).__name__}: {error}"}
         self.calls.append({"name": name, "arguments": arguments, "result": result})
-        return result
+        return json.dumps(result, ensure_ascii=False, default=str)
 
     def turn(self, said: str) -> dict[str, Any]:
         """Return the agent's turn that ends with these words, and begin the next."""
@@ -133,10 +132,9 @@ class _Customer:
         return None if self.over else text
 
 
-class StateBenchDomain(ForeignDomain):
+class StateBenchDomain(CustomerDomain):
     """The tasks of one domain of STATE-Bench."""
 
-    runs_itself = False
     uses_judge = True
     reasons_by = "model"
 
@@ -185,20 +183,10 @@ class StateBenchDomain(ForeignDomain):
             user=User(goal="\n".join([sim.user_sim_context, *sim.known_info, *sim.task_rules]), turns=1_000),
         )
 
-    def question(self, task: Task) -> str:
-        """Return the user's first message. Raises ConfigError for a problem that is no task of STATE-Bench."""
-        if "id" not in task.fields:
-            raise ConfigError(
-                f"{self.name!r} has its own customers and cannot solve {task.problem!r}; leave the problem out, or use"
-                " the lessons in your own agent with Experiences",
-                code="no_customer",
-            )
-        return task.problem
-
-    def agent(self) -> Agent[_World, str]:
-        """Return the agent, with the tools of the domain, which are called one after the other."""
-        toolset = FunctionToolset[_World]([_tool(one) for one in _config(self.domain).tool_schemas])
-        agent = Agent(name="state-bench", deps_type=_World, toolsets=[toolset])
+    def agent(self) -> Agent[Any, str]:
+        """Return the agent, with the tools of the domain."""
+        tools = toolset(_config(self.domain).tool_schemas)
+        agent = Agent[Any, str](name="state-bench", deps_type=_World, toolsets=[tools])
 
         @agent.instructions
         def instructions(context: RunContext[_World]) -> str:
@@ -276,18 +264,6 @@ class StateBenchDomain(ForeignDomain):
             raise VerifierError(f"the judge did not decide every requirement: {error}", code="no_verdict") from error
         return found
 
-    def answer_of(self, output: str) -> Answer:
-        """Return the agent's last message."""
-        return Answer(text=output, answer=output or None)
-
-    def answer_key(self, answer: str) -> str | None:
-        """Return None: the reward depends on the database, so last messages do not vote."""
-        return None
-
-    def author_of(self, tool: str, place: str) -> Author:
-        """Return the person who made the clone: its tools show the clone's databases."""
-        return Author(kind="person")
-
     @cached_property
     def _by_id(self) -> dict[str, Task]:
         return {task.fields["id"]: task for task in self.all_tasks()}
@@ -344,19 +320,14 @@ def _repeated(world: _World, steps: Sequence[Step]) -> tuple[_Said, Any]:
     """Return the conversation of a record as STATE-Bench keeps it, and what it changes in this environment."""
     before = world.env.get_full_snapshot()
     said: _Said = [{"role": "user", "content": world.task.opening_message}]
-    for step in steps:
-        if isinstance(step, UserTurn):
-            said.append({"role": "user", "content": step.text})
-        elif isinstance(step, ModelTurn):
-            for call in step.tool_calls:
-                try:
-                    arguments = json.loads(call.arguments or "{}")
-                except ValueError:
-                    continue  # such a call was refused, and the model was asked again
-                if call.tool in world.env.tool_handlers and isinstance(arguments, dict):
-                    world.call(call.tool, arguments)
-            if not step.tool_calls and step.text:
-                said.append(world.turn(step.text))
+    for what, given in acts_in(steps):
+        who, _, name = what.partition(" ")
+        if who == "user":
+            said.append({"role": "user", "content": given})
+        elif who == "agent":
+            said.append(world.turn(given))
+        elif name in world.env.tool_handlers:
+            world.call(name, given)
     return said, _package().schemas.StateDiff.compute(before, world.env.get_full_snapshot())
 
 
@@ -376,15 +347,6 @@ def _messages(conversation: _Said) -> list[ModelMessage]:
                 messages += [ModelResponse(parts=asked), ModelRequest(parts=given)]
             messages.append(ModelResponse(parts=[TextPart(one["content"] or "")]))
     return messages
-
-
-def _tool(schema: dict[str, Any]) -> Tool[_World]:
-    async def call(context: RunContext[_World], **arguments: Any) -> str:
-        return json.dumps(context.deps.call(schema["name"], arguments), ensure_ascii=False, default=str)
-
-    return Tool.from_schema(
-        call, schema["name"], schema["description"], schema["parameters"], takes_ctx=True, sequential=True
-    )
 
 
 def _definition(domain: str, task_id: str) -> tuple[Any, str]:

@@ -19,21 +19,20 @@ from types import SimpleNamespace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_ai import Agent, FunctionToolset, RunContext, Tool
+from pydantic_ai import Agent
 from pydantic_ai.models import Model
 
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.data.files import read_bytes
-from agentlearn.domain.base import Answer, Recording, RolloutContext, RolloutShape
-from agentlearn.errors import ConfigError, DataError, ToolError
+from agentlearn.domain.base import Recording, RolloutContext, RolloutShape
+from agentlearn.errors import DataError, ToolError
 from agentlearn.formats.openai_chat import ChatMessage, from_chat
 from agentlearn.rollout.dialogue import PlayedUser
-from agentlearn.types.author import Author
 from agentlearn.types.task import Split, Task, User
-from agentlearn.types.trajectory import ModelTurn, PromptRef, Step, Trajectory, Verdict
+from agentlearn.types.trajectory import PromptRef, Step, Trajectory, Verdict
 from agentlearn.types.value import Value
-from agentlearn_adapters.cloned import import_clone
-from agentlearn_adapters.foreign_domain import ForeignDomain, unknown, verdict_of
+from agentlearn_adapters.customers import CustomerDomain, acts_in, import_clone, toolset
+from agentlearn_adapters.foreign_domain import unknown, verdict_of
 
 VARIABLE = "AGENTLEARN_TAU_BENCH"
 """Environment variable that names the folder of a clone."""
@@ -95,10 +94,9 @@ class _Customer:
         return None if self.over else text
 
 
-class TauBenchDomain(ForeignDomain):
+class TauBenchDomain(CustomerDomain):
     """The tasks of one environment of tau-bench."""
 
-    runs_itself = False
     reasons_by = "person"
 
     def __init__(self, env: str, only: str = "") -> None:
@@ -134,26 +132,11 @@ class TauBenchDomain(ForeignDomain):
             return super().in_splits()
         return {_OURS[one]: self._listed(one) for one in _SPLITS[self.env]}
 
-    def question(self, task: Task) -> str:
-        """Return what the task is about. Raises ConfigError for a problem that is no task of tau-bench."""
-        if "index" not in task.fields:
-            raise ConfigError(
-                f"{self.name!r} has its own customers and cannot solve {task.problem!r}; leave the problem out, or use"
-                " the lessons in your own agent with Experiences",
-                code="no_customer",
-            )
-        return task.problem
-
-    def agent(self) -> Agent[_Episode, str]:
-        """Return the agent: the policy as instructions, and the environment's tools, called one after the other."""
+    def agent(self) -> Agent[Any, str]:
+        """Return the agent: the policy as instructions, and the environment's tools."""
         env = _environment(self.env, _SPLITS[self.env][0], 0)
-        tools = [_tool(info["function"]) for info in env.tools_info]
-        return Agent(
-            name="tau-bench",
-            deps_type=_Episode,
-            instructions=env.wiki,
-            toolsets=[FunctionToolset[_Episode](tools)],
-        )
+        tools = toolset(info["function"] for info in env.tools_info)
+        return Agent(name="tau-bench", deps_type=_Episode, instructions=env.wiki, toolsets=[tools])
 
     def prompts(self) -> tuple[PromptRef, ...]:
         """Return the hash of the policy and the tools."""
@@ -186,18 +169,6 @@ class TauBenchDomain(ForeignDomain):
         if result.reward < 1 and not missing:
             reasons.append("The database is not in the expected state at the end.")
         return verdict_of(result.reward, " ".join(reasons))
-
-    def answer_of(self, output: str | None) -> Answer:
-        """Return the agent's last message; none where a tool ended the conversation."""
-        return Answer(text=output or "", answer=output or None)
-
-    def answer_key(self, answer: str) -> str | None:
-        """Return None: the reward depends on the database, so last messages do not vote."""
-        return None
-
-    def author_of(self, tool: str, place: str) -> Author:
-        """Return the person who made the clone: its tools show the clone's database."""
-        return Author(kind="person")
 
     def recordings(self, path: Path) -> Iterator[Recording]:
         """Return the rollouts in a file of results, such as those in `historical_trajectories`.
@@ -256,40 +227,16 @@ def reward_of(env_name: str, task: Task, steps: Sequence[Step]) -> Any:
     """Return tau-bench's result for a finished rollout: its `reward`, and `info` with the reason."""
     env = _of_task(env_name, task)
     ends, env.terminate_tools, action = frozenset(env.terminate_tools), [], _package().types.Action
-    for name, arguments in _acts(steps):
-        if name is None:
-            env.actions.append(action(name=_package().types.RESPOND_ACTION_NAME, kwargs=arguments))
-        else:
-            env.step(action(name=name, kwargs=arguments))
+    for what, given in acts_in(steps):
+        who, _, name = what.partition(" ")
+        if who == "agent":
+            env.actions.append(action(name=_package().types.RESPOND_ACTION_NAME, kwargs={"content": given}))
+        elif who == "tool":
+            env.step(action(name=name, kwargs=given))
         if name in ends:
             break
     env.terminate_tools = sorted(ends)
     return env.calculate_reward()
-
-
-def _acts(steps: Sequence[Step]) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Yield what the agent did: tools that it called, with their arguments, and None with its messages to the user."""
-    for step in steps:
-        if not isinstance(step, ModelTurn):
-            continue
-        for call in step.tool_calls:
-            try:
-                arguments = json.loads(call.arguments or "{}")
-            except ValueError:
-                continue  # such a call was refused, and the model was asked again
-            if isinstance(arguments, dict):
-                yield call.tool, arguments
-        if not step.tool_calls and step.text:
-            yield None, {"content": step.text}
-
-
-def _tool(function: dict[str, Any]) -> Tool[_Episode]:
-    async def call(context: RunContext[_Episode], **arguments: Any) -> str:
-        return context.deps.call(function["name"], arguments)
-
-    return Tool.from_schema(
-        call, function["name"], function["description"], function["parameters"], takes_ctx=True, sequential=True
-    )
 
 
 def _of_task(env: str, task: Task) -> Any:
