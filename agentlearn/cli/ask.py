@@ -20,10 +20,7 @@ def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
     Raises ConfigError or MissingExtra first when a model cannot be used.
     """
     subject = agent_of(settings, settings.data)
-    models = {
-        name: None if subject is None else subject.model_named(name)
-        for name in (settings.model, settings.reflector_name)
-    }
+    models = {name: None if subject is None else subject.model_named(name) for name in settings.endpoints}
     for name, model in models.items():
         if model is None:
             check_endpoint(name, settings)

@@ -69,7 +69,7 @@ def learn(
 
     if run is None:
         require_model(settings, fields, learn_command(settings))
-    require_extras((settings.model, settings.reflector_name), otel=settings.otel)
+    require_extras(settings.endpoints, otel=settings.otel)
     if folder is not None:
         _announce_sessions(folder, fields)
     ask_before_spending(settings, yes=yes)

@@ -68,8 +68,9 @@ ADVANCED = frozenset((
 _NEVER = frozenset({"api_key", "private_addresses", "given", "served_at"})
 """Settings that are not options: other users can read the arguments of a process; and what a run notes for itself."""
 
+_CLONES = {"STATE_BENCH", "TAU_BENCH"}
 _OTHER_VARIABLES = frozenset(
-    {"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "NOTIFY", "STORE", "VLLM_ARGS", "WALKERS"}
+    {"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "NOTIFY", "STORE", "VLLM_ARGS", "WALKERS"} | _CLONES
 )
 """Variables that are not the default of an option, without the prefix."""
 _OTHER_TYPES: Mapping[str, Any] = {LOGIN: Path, "model": list[str], "reflector": list[str]}

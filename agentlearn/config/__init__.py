@@ -27,6 +27,7 @@ from agentlearn.config.options import (
     TaskOptions,
     TaskSource,
     Temperature,
+    UserOptions,
     WorkerOptions,
 )
 from agentlearn.config.recipes import default_recipe, packaged_recipe, read_recipe
@@ -58,6 +59,7 @@ __all__ = [
     "TaskOptions",
     "TaskSource",
     "Temperature",
+    "UserOptions",
     "WorkerOptions",
     "default_model",
     "default_recipe",

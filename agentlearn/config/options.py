@@ -212,6 +212,13 @@ class RequestOptions(OptionGroup):
     """Put the instructions at the start of the first user message, for a model that takes no system message."""
 
 
+class UserOptions(OptionGroup):
+    """Who plays the users of tasks in which the agent talks with one."""
+
+    user_model: ModelName | None = None
+    """Model that plays the users of tasks. Default: the model that judges or writes lessons."""
+
+
 class ModelOptions(CallOptions):
     """The model that solves the tasks."""
 

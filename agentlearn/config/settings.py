@@ -30,6 +30,7 @@ from agentlearn.config.options import (
     StoreOptions,
     TaskOptions,
     Temperature,
+    UserOptions,
     WorkerOptions,
 )
 from agentlearn.errors import ConfigError
@@ -101,6 +102,7 @@ class LearnSettings(
     SelectionOptions,
     EvidenceOptions,
     StoredRolloutOptions,
+    UserOptions,
     WorkerOptions,
 ):
     """Settings of `learn`."""
@@ -121,7 +123,8 @@ class LearnSettings(
     @property
     def endpoints(self) -> tuple[str, ...]:
         """Names of the endpoints that the settings name."""
-        return tuple(dict.fromkeys((*self.endpoints_of(self.model), *self.endpoints_of(self.reflector_name))))
+        named = (self.model, self.reflector_name, self.user_model)
+        return tuple(dict.fromkeys(one for model in named if model for one in self.endpoints_of(model)))
 
     @property
     def reflector_name(self) -> str:

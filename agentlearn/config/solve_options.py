@@ -100,4 +100,5 @@ class LearnOptions(RolloutKeywords, total=False):
     from_phase: str | None
     min_rollouts: int
     reflector_output_tokens: int | None
+    user_model: str | None
     pilot: int | None

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from pydantic import ConfigDict
 
 from agentlearn.config import ONLINE, PACKED, TASK_FILES, SiteOptions
 from agentlearn.errors import ConfigError, StopSignal, UnknownDomain
@@ -210,6 +212,10 @@ class RolloutShape(Value):
     """Tokens of one tool result."""
     judged: bool = False
     """Whether a model judges most answers."""
+    user: "RolloutShape | None" = None
+    """Size of the calls of the model that plays the user in one rollout; None: no model plays one."""
+    question_to_judge: int = 900
+    """Tokens of one question to the model that judges."""
     shipped: Mapping[str, "RolloutShape"] = {}
     """Measured sizes with the models that ship, by the start of their names: `lab:`, `sim:`."""
 
@@ -246,6 +252,47 @@ class Worked:
 
 JudgeModel = Callable[[str], "Model"]
 """Return the model that judges the question of that name. The run records and counts its calls."""
+
+
+class TaskUser(Protocol):
+    """Who the agent talks with in one rollout."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the conversation has ended, also by something that a tool did. The agent is then not asked again."""
+        ...
+
+    @property
+    def farewell(self) -> str:
+        """What the user said at the end, for the record; the agent is not asked to answer it. Empty for nothing."""
+        ...
+
+    async def begin(self, question: str) -> str:
+        """Return the user's first message. question: what `Domain.question` gives."""
+        ...
+
+    async def reply(self, said: str) -> str | None:
+        """Return what the user says to a message of the agent; None when the conversation is over.
+
+        Raises EndpointError or ToolError when who plays the user fails, which is no fault of the agent.
+        """
+        ...
+
+
+class Recording(Value):
+    """A rollout of a domain's task that another program made."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    task: Task
+    messages: Sequence[Any]
+    """pydantic-ai messages."""
+    reward: float | None
+    """None when the program gave none."""
+    model: str = ""
+    """Name of the model; empty when the record does not say it."""
+    failed: str = ""
+    """Why there is no answer that could be judged, such as an error of the service; empty when there is one."""
 
 
 class Domain(ABC):
@@ -353,6 +400,24 @@ class Domain(ABC):
     def running(self) -> AbstractAsyncContextManager["Domain"]:
         """Start what all rollouts of a run share, such as a browser; yields the domain that uses it."""
         return nullcontext(self)
+
+    def user(self, task: Task, deps: Any, model: "Callable[[], Model]") -> TaskUser | None:
+        """Return who the agent talks with in one rollout; None: whom the task describes, or nobody.
+
+        deps: what `open` yielded. model: returns the model that plays users; its calls are recorded and counted. A task
+        whose user is played by a model must say so in `Task.user`.
+        """
+        return None
+
+    def recordings(self, path: Path) -> Iterable[Recording]:
+        """Return the rollouts of this domain's tasks in a file or folder of another program. Raises DataError.
+
+        Raises ConfigError when the domain knows no such records.
+        """
+        raise ConfigError(
+            f"domain {self.name!r} reads no records of other programs; give rows, see docs/other_programs_logs.md",
+            code="no_recordings",
+        )
 
     explains: bool = True
     """Whether the reasons of verdicts say what was right or wrong with an answer, for the stages that learn. False when

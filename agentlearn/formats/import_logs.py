@@ -8,18 +8,19 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from io import BufferedReader
 from pathlib import Path
 
 from pydantic import ConfigDict, Field, FiniteFloat, ValidationError
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.data.files import line_rows, read_bytes, text_lines
 from agentlearn.data.row import SourceRow
+from agentlearn.domain.base import Domain, Recording, is_domain, load_domain, optional_members
 from agentlearn.errors import DataError
 from agentlearn.formats.openai_chat import ChatMessage, from_chat
 from agentlearn.rollout.recorded_run import recorded_run, started_event
@@ -30,7 +31,7 @@ from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, TaskId, new_run_id, rollout_id
 from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import IMPORTED, Trajectory, Treatment, Verdict
+from agentlearn.types.trajectory import IMPORTED, Failure, Trajectory, Treatment, Verdict
 from agentlearn.types.value import Value
 
 FOREIGN = "foreign"
@@ -76,68 +77,53 @@ class _Line(Value):
         return storable(named) if named else next((one.text for one in self.messages if one.role == "user"), "")
 
 
-@dataclass(slots=True)
-class _Reading:
-    """What has been read of a log so far."""
-
-    domain: str
-    members: Counter[TaskId] = field(default_factory=Counter[TaskId])
-    """Number of rollouts of each task."""
-    rewarded: int = 0
-
-    def rollouts(self, log: BufferedReader, name: str) -> Iterator["_Read"]:
-        """Yield the rollouts of a log from its start. Raises DataError with the line."""
-        log.seek(0)
-        for row, line, messages in _lines(log, name):
-            answer = None if line.answer is None else storable(str(line.answer))
-            task = Task.of(self.domain, line.asked, answer, source=row.where)
-            yield _Read(task, self.members[task.id], line, messages)
-            self.members[task.id] += 1
-            self.rewarded += line.reward is not None
-
-
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A rollout of a log: its task, its number in the group of the task, and its messages."""
+    """A rollout of a log, and its number in the group of its task."""
 
-    task: Task
+    of: Recording
     g: int
-    line: _Line
-    messages: list[ModelMessage]
 
     def rollout(self, run: RunId, at: datetime) -> tuple[Trajectory, bytes]:
         """Return the rollout as the store keeps it."""
-        last = self.line.messages[-1]
-        spoken = split_thoughts(last.text if last.role == "assistant" and not last.tool_calls else "")
+        one = self.of
+        last = one.messages[-1] if one.messages else None
+        spoken = split_thoughts((last.text if isinstance(last, ModelResponse) and not last.tool_calls else None) or "")
         answer = "" if spoken.unfinished else spoken.said.strip()
-        model = storable(self.line.model) if self.line.model else FOREIGN
-        reward = self.line.reward
+        model, reward, failure = storable(one.model) if one.model else FOREIGN, one.reward, None
+        if one.failed:
+            failure = Failure(code="recorded_error", message=storable(one.failed), boundary="endpoint")
         verdict = Verdict(status="undecided", reason="imported without a reward")
         if reward is not None:
             status = "correct" if reward >= 1 else "incorrect" if reward <= 0 else "partial"
             verdict = Verdict(status=status, reward=reward)
         trajectory = Trajectory(
-            id=rollout_id(run, IMPORTED, self.task.id, self.g, 0),
+            id=rollout_id(run, IMPORTED, one.task.id, self.g, 0),
             run=run,
             phase=IMPORTED,
-            task=self.task.id,
+            task=one.task.id,
             g=self.g,
             seed=0,
             treatment=Treatment(model=model, library=EMPTY_LIBRARY.version, arm=FOREIGN),
-            steps=steps_of(self.messages),
+            steps=steps_of(one.messages),
             answer=answer or None,
-            verdict=verdict,
+            failure=failure,
+            verdict=None if failure else verdict,
             started_at=at,
         )
-        return trajectory, ModelMessagesTypeAdapter.dump_json(self.messages)
+        return trajectory, ModelMessagesTypeAdapter.dump_json([*one.messages])
 
 
 def import_file(file: Path, domain: str, store: Path) -> Imported:
     """Store the rollouts of a JSONL file as a run of kind `import`. Nothing is stored when a line is bad.
 
-    The lines of one task become the rollouts g = 0, 1, … of one group. Memory does not grow with the texts. Raises
-    DataError with the line; StoreError.
+    The lines of one task become the rollouts g = 0, 1, … of one group. Memory does not grow with the texts. Of an
+    installed domain that knows records of another program, the file or folder may be such a record. Raises DataError
+    with the line; StoreError.
     """
+    known = load_domain(domain) if is_domain(domain) else None
+    if known is not None and "recordings" in optional_members(known, Domain):
+        return _imported(store, file.name, known.name, lambda: known.recordings(file), lambda: "")
     if not _DOMAIN.fullmatch(domain):
         raise DataError(
             f"{domain!r} is not a valid domain name; use lower-case letters, digits, '.', '_' and '-'",
@@ -147,41 +133,58 @@ def import_file(file: Path, domain: str, store: Path) -> Imported:
         raise DataError(f"{file.name} is not a .jsonl file; {_FORM}, one object per line")
     read_bytes(file, most=1)  # a missing file gets the same message as a task file
     with file.open("rb") as log:
-        sha256, checked = _sha256(log), _Reading(domain)
-        rollouts = sum(1 for _ in checked.rollouts(log, file.name))
-        if not rollouts:
-            raise DataError(f"{file.name} contains no rollout; {_FORM}, one object per line")
-        settings = json.dumps({"file": file.name, "sha256": sha256})
-        event = started_event(
-            new_run_id(), "import", domain=domain, model=FOREIGN, simulated=False, seed=0, settings=settings
-        )
-        asyncio.run(_save(store, event, log))
-    tasks = len(checked.members)
-    return Imported(run=event.run, domain=domain, rollouts=rollouts, tasks=tasks, rewarded=checked.rewarded)
+        return _imported(store, file.name, domain, lambda: _of_lines(log, file.name, domain), lambda: _sha256(log))
 
 
-async def _save(store: Path, event: RunEvent, log: BufferedReader) -> None:
-    """Store the checked rollouts. Raises DataError when the file has changed since it was checked."""
-    async with open_store(store) as opened, recorded_run(opened, event):
-        settings = json.loads(event.settings)
-        name, batch = settings["file"], list[_Read]()
-        for one in _Reading(event.domain).rollouts(log, name):
-            batch.append(one)
-            if len(batch) == _BATCH_ROLLOUTS:
-                await _save_batch(opened, event, batch)
-                batch.clear()
-        await _save_batch(opened, event, batch)
-        if _sha256(log) != settings["sha256"]:
-            raise DataError(
-                f"{name} changed while it was read; the run {event.run!r} does not hold all of it; import it again",
-                code="file_changed",
-            )
+def _imported(
+    store: Path, name: str, domain: str, read: Callable[[], Iterable[Recording]], sha256: Callable[[], str]
+) -> Imported:
+    """Check all that is read, then read it again and store it. sha256: of the file; empty for several files."""
+    begun, members, rewarded = sha256(), Counter[TaskId](), 0
+    for one in read():
+        members[one.task.id] += 1
+        rewarded += one.reward is not None
+    if not members:
+        raise DataError(f"{name} contains no rollout; {_FORM}, one object per line")
+    settings = json.dumps({"file": name, "sha256": begun})
+    event = started_event(
+        new_run_id(), "import", domain=domain, model=FOREIGN, simulated=False, seed=0, settings=settings
+    )
+
+    async def save() -> None:
+        async with open_store(store) as opened, recorded_run(opened, event):
+            numbers, batch = Counter[TaskId](), list[_Read]()
+            for one in read():
+                batch.append(_Read(one, numbers[one.task.id]))
+                numbers[one.task.id] += 1
+                if len(batch) == _BATCH_ROLLOUTS:
+                    await _save_batch(opened, event, batch)
+                    batch.clear()
+            await _save_batch(opened, event, batch)
+            if sha256() != begun:
+                raise DataError(
+                    f"{name} changed while it was read; the run {event.run!r} does not hold all of it; import it again",
+                    code="file_changed",
+                )
+
+    asyncio.run(save())
+    rollouts = members.total()
+    return Imported(run=event.run, domain=domain, rollouts=rollouts, tasks=len(members), rewarded=rewarded)
 
 
 async def _save_batch(store: Store, event: RunEvent, batch: list[_Read]) -> None:
-    tasks = {one.task.id: one.task for one in reversed(batch)}  # of equal tasks the first
+    tasks = {one.of.task.id: one.of.task for one in reversed(batch)}  # of equal tasks the first
     rollouts = [one.rollout(event.run, event.at) for one in batch]
     await store.save_import(event.run, list(tasks.values()), rollouts)
+
+
+def _of_lines(log: BufferedReader, name: str, domain: str) -> Iterator[Recording]:
+    """Yield the rollouts of a log from its start. Raises DataError with the line."""
+    log.seek(0)
+    for row, line, messages in _lines(log, name):
+        answer = None if line.answer is None else storable(str(line.answer))
+        task = Task.of(domain, line.asked, answer, source=row.where)
+        yield Recording(task=task, messages=messages, reward=line.reward, model=line.model or "")
 
 
 def _lines(log: BufferedReader, name: str) -> Iterator[tuple[SourceRow, _Line, list[ModelMessage]]]:

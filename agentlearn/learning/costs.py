@@ -65,13 +65,13 @@ _FEW_MIXED, _MANY_MIXED = 0.25, 0.75
 """Share of groups whose rewards differ, at the two ends of that range."""
 FEWEST_ROLLOUTS = 10
 """An earlier run with fewer rollouts is too small to go by."""
-_QUESTION_TO_JUDGE, _JUDGEMENT = 900, 90
-"""Assumed tokens of one question to a judge (rubric, task, expected answer, answer) and of its verdict."""
+_JUDGEMENT = 90
+"""Assumed tokens of a judge's verdict."""
 HELD_OUT = "held out"
 """Suffix of the names of stages that measure and do not learn."""
 _VALIDATION = "validation"
 """The stage that compares versions of the library on validation tasks. Versions that are behind drop out of it."""
-_PER_ROLLOUT = ("rollout", "judge")
+_PER_ROLLOUT = ("rollout", "judge", "user")
 """Stages with calls for every rollout; the others have calls only for mixed groups."""
 
 
@@ -111,7 +111,8 @@ class CostEstimate(Value):
     """`rollout`, `summarise`, `compare` and `consolidate` are learning, and so is `validation`, which chooses among
     versions; `held out` is measuring before and after.
 
-    With the reward `judge` there are also `judge` and `judge held out`, with one question per rollout.
+    With the reward `judge` there are also `judge` and `judge held out`, with one question per rollout; where a model
+    plays the users of tasks, `user` and `user held out`.
     """
     basis: str = "a rough estimate"
     """What the estimate rests on."""
@@ -200,8 +201,10 @@ class _Sizes(Value):
     """Share of the largest number of rollouts on validation tasks that is made."""
     library: float
     """Tokens of lessons in a prompt at the end of the run."""
-    judged: bool = False
-    """Whether a model judges most answers."""
+    judge: RolloutSize | None = None
+    """One question to the model that judges; None: no model judges most answers."""
+    user: RolloutSize | None = None
+    """The calls that play the user of one rollout; None: no model plays one."""
     problem_tokens: int = 0
     """Mean length of a problem, if it is known."""
     basis: str
@@ -334,10 +337,13 @@ def _of_size(settings: LearnSettings, train: int, test: int, size: _Sizes) -> Co
         # half of these rollouts are measured before there are lessons
         size.rollout.times(2 * measuring, model, HELD_OUT, library=size.library / 2),
     ]
-    if size.judged:
-        question = RolloutSize(tokens_in=_QUESTION_TO_JUDGE, tokens_out=_JUDGEMENT)
+    if (question := size.judge) is not None:
         stages.append(question.times(learning + validating, reflector, "judge"))
         stages.append(question.times(2 * measuring, reflector, f"judge {HELD_OUT}"))
+    if size.user is not None:
+        player = settings.user_model or reflector
+        stages.append(size.user.times(learning + validating, player, "user"))
+        stages.append(size.user.times(2 * measuring, player, f"user {HELD_OUT}"))
     return CostEstimate(rollouts=learning + validating + 2 * measuring, stages=tuple(stages), basis=size.basis)
 
 
@@ -452,11 +458,17 @@ def _assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 
         mixed=_MIXED if answer is None else _FEW_MIXED if terse else _MANY_MIXED,
         wrong=1 - _MIXED - _RIGHT if answer is None else 0.0,
         library=library,
-        judged=usual.judged,
+        judge=judged_size(usual),
+        user=None if usual.user is None else RolloutSize.of(usual.user),
         problem_tokens=problem_tokens,
         basis=basis,
         measured=shipped,
     )
+
+
+def judged_size(shape: RolloutShape) -> RolloutSize | None:
+    """Return the size of the question to a judge about one rollout; None where no model judges most answers."""
+    return RolloutSize(tokens_in=shape.question_to_judge, tokens_out=_JUDGEMENT) if shape.judged else None
 
 
 def usual_shape(settings: RunSettings) -> RolloutShape:
@@ -707,8 +719,9 @@ class PilotReport(Value):
         lessons = max(0, _Course(settings, train).average_library() - library)
         scaled: list[StageEstimate] = []
         for one in stages:
-            model = settings.model if one.stage == "rollout" else settings.reflector_name
-            more = 0 if one.stage == "judge" else lessons  # every other stage reads the library
+            others = {"rollout": settings.model, "user": settings.user_model or settings.reflector_name}
+            model = others.get(one.stage, settings.reflector_name)
+            more = 0 if one.stage in ("judge", "user") else lessons  # every other stage reads the library
             if one.stage in _PER_ROLLOUT or mixed + taught_wrong:
                 calls = more_batches if one.stage == "consolidate" else learning
                 scaled.append(_scaled(one.stage, one, model, times=learning, calls=calls, lessons=more))

@@ -23,7 +23,7 @@ _MAY_CHANGE = frozenset(
     | {"max_cost_usd", "max_tokens", "max_minutes", "api_key", "otel", "store"}
 )
 """Settings that may differ when a run is resumed, because they do not change what is learned."""
-ENDPOINTS = frozenset({"model", "reflector"})
+ENDPOINTS = frozenset({"model", "reflector", "user_model"})
 """Settings that a resumed run may be given again, with the credentials that are not stored."""
 _RESUMABLE = frozenset({"learn", "train", "hybrid"})
 """Kinds of runs that have a command with `--resume`."""

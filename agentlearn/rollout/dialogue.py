@@ -21,6 +21,38 @@ _NOTHING = "(The assistant wrote nothing.)"
 
 
 @dataclass(slots=True)
+class PlayedUser:
+    """A user whose messages a model writes."""
+
+    model: Callable[[], Model]
+    """Return that model. Called once, when it is first needed."""
+    instructions: str
+    """What the model is told about the user."""
+    messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
+    """What was said before, as the model sees it: the agent's messages are requests."""
+    _agent: Agent[None, str] | None = None
+
+    async def says(self, said: str) -> str:
+        """Return the user's next message, without the model's thoughts. said: what the user is told.
+
+        Raises EndpointError, and ToolError when the model gives no message: neither is a fault of the agent.
+        """
+        if self._agent is None:
+            self._agent = Agent(self.model(), instructions=self.instructions, name="user")
+        try:
+            asked = await self._agent.run(
+                said.strip() or _NOTHING, message_history=self.messages, usage_limits=UsageLimits(request_limit=2)
+            )
+        except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
+            raise ToolError(f"the model that plays the user gave no message: {error}", code="no_user") from error
+        self.messages = asked.all_messages()
+        text = storable(split_thoughts(asked.output).said.strip())
+        if not text:
+            raise ToolError("the model that plays the user gave an empty message", code="no_user")
+        return text
+
+
+@dataclass(slots=True)
 class Dialogue:
     """One conversation of an agent with the user of a task. The user has said the task's problem already."""
 
@@ -31,8 +63,14 @@ class Dialogue:
 
     replies: int = 0
     """How often the user has replied."""
-    _played: Agent[None, str] | None = None
-    _messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
+    over: bool = False
+    """Whether the user has no more to say."""
+    farewell: str = ""
+    _played: PlayedUser | None = None
+
+    async def begin(self, question: str) -> str:
+        """Return the question itself."""
+        return question
 
     async def reply(self, said: str) -> str | None:
         """Return what the user says to the agent's message; None when the conversation is over.
@@ -40,30 +78,19 @@ class Dialogue:
         said: the message, with or without the model's thoughts. Raises EndpointError, and ToolError when the model that
         plays the user gives no message: neither is a fault of the agent.
         """
-        if self.replies >= (len(self.user.script) or self.user.turns):
+        self.over = self.replies >= (len(self.user.script) or self.user.turns)
+        if self.over:
             return None
         text = self.user.script[self.replies] if self.user.script else await self._ask(split_thoughts(said).said)
         self.replies += 1
+        self.over = text is None
         return text
 
     async def _ask(self, said: str) -> str | None:
         if self._played is None:
             instructions = load_prompt("user", 1).fill({"goal": self.user.goal})
-            self._played = Agent(self.model(), instructions=instructions, name="user")
             begin = ModelRequest.user_text_prompt(_BEGIN, instructions=instructions)
-            self._messages = [begin, ModelResponse(parts=[TextPart(self.problem)])]
-        try:
-            asked = await self._played.run(
-                said.strip() or _NOTHING,
-                message_history=self._messages,
-                usage_limits=UsageLimits(request_limit=2),
-            )
-        except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
-            raise ToolError(f"the model that plays the user gave no message: {error}", code="no_user") from error
-        self._messages = asked.all_messages()
-        text = storable(split_thoughts(asked.output).said.strip())
-        if END in text:
-            return None
-        if not text:
-            raise ToolError("the model that plays the user gave an empty message", code="no_user")
-        return text
+            history: list[ModelMessage] = [begin, ModelResponse(parts=[TextPart(self.problem)])]
+            self._played = PlayedUser(self.model, instructions, history)
+        text = await self._played.says(said)
+        return None if END in text else text

@@ -22,11 +22,12 @@ class Executor(Protocol):
     """Opens the rollouts of a run."""
 
     def open(
-        self, domain: Domain, endpoint: Endpoint, *, judge: Endpoint | None = None
+        self, domain: Domain, endpoint: Endpoint, *, judge: Endpoint | None = None, user: Endpoint | None = None
     ) -> AbstractAsyncContextManager[Rollouts]:
         """Open rollouts of a domain on an endpoint. Raises as `open_rollouts` does.
 
-        judge: endpoint of a verifier that asks a model; None: the same endpoint.
+        judge: endpoint of a verifier that asks a model; None: the same endpoint. user: endpoint that plays the users of
+        tasks; None: the judge's.
         """
         ...
 
@@ -37,9 +38,9 @@ class _ThisProcess:
     call_context: CallContext
 
     def open(
-        self, domain: Domain, endpoint: Endpoint, *, judge: Endpoint | None = None
+        self, domain: Domain, endpoint: Endpoint, *, judge: Endpoint | None = None, user: Endpoint | None = None
     ) -> AbstractAsyncContextManager[Rollouts]:
-        return open_rollouts(domain, endpoint, self.options, call_context=self.call_context, judge=judge)
+        return open_rollouts(domain, endpoint, self.options, call_context=self.call_context, judge=judge, user=user)
 
 
 @asynccontextmanager

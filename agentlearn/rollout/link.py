@@ -52,7 +52,7 @@ class OpenRollouts:
     """Number of these rollouts, in other messages."""
     domain: Domain
     models: Mapping[str, ModelDescription]
-    """By role: `model`, `judge`."""
+    """By role: `model`, `judge`, `user`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Ask:
     call: int
     """Number of this message, in its answer."""
     role: str
-    """Which model: `model` or `judge`."""
+    """Which model: `model`, `judge` or `user`."""
     stage: Stage
     unit: str
     seed: int

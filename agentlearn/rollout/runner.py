@@ -36,17 +36,19 @@ from pydantic_ai.messages import (
     BinaryContent,
     ModelMessage,
     ModelMessagesTypeAdapter,
+    ModelRequest,
     ModelRequestPart,
     ModelResponse,
     ToolReturnPart,
     UserContent,
     UserPromptPart,
 )
+from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RunUsage
 
 from agentlearn.config import RolloutOptions, SiteOptions
-from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, Work
+from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, TaskUser, Work
 from agentlearn.errors import (
     AgentlearnError,
     BudgetExceeded,
@@ -302,7 +304,14 @@ class Rollouts:
             seed=slot.seed,
             treatment=treatment,
             offered=experiences.choice.lessons,
-            steps=steps_of(said, unit.calls, tools.seconds, tools.diverged, author_of=self.domain.author_of),
+            steps=steps_of(
+                said,
+                unit.calls,
+                tools.seconds,
+                tools.diverged,
+                opening=task.user is not None and _first_words(said) not in ("", self.domain.question(task)),
+                author_of=self.domain.author_of,
+            ),
             answer=None if answer is None else answer.answer,
             failure=failure,
             usage=_total_usage(unit.calls),
@@ -364,8 +373,9 @@ class Rollouts:
         deadline = asyncio.timeout(self.options.rollout_deadline_s)
         unit.deadline = deadline
         model = self.endpoint.client(unit, history_tokens=self.options.history_tokens)
-        dialogue = self._dialogue(task, slot, deadline)
         async with deadline, _shortage_is_lost(), self.domain.open(context) as deps:
+            with self._errors("user"):
+                dialogue = self._user(task, slot, deadline, deps)
             if self.agent is None:
                 work = Work(
                     task=task,
@@ -387,38 +397,48 @@ class Rollouts:
             with self._errors("agent"), self._instructed(experiences):
                 if dialogue is None:
                     return (await self.agent.run(question, **given)).output
-                return await self._talk(self.agent, dialogue, question, given, said)
+                return await self._talk(self.agent, dialogue, await dialogue.begin(question), given, said)
 
-    def _dialogue(self, task: Task, slot: RolloutSlot, deadline: asyncio.Timeout) -> Dialogue | None:
-        """The conversation with the task's user; None when it has none. The model that plays the user has a unit of its
-        own, whose waiting for a silent service counts for the rollout's time limit as that of the agent does."""
-        if (user := task.user) is None:
-            return None
+    def _user(self, task: Task, slot: RolloutSlot, deadline: asyncio.Timeout, deps: object) -> TaskUser | None:
+        """Whom the agent talks with; None for nobody. The model that plays the user has a unit of its own, whose
+        waiting for a silent service counts for the rollout's time limit as that of the agent does."""
         unit = WorkUnit(
             self.call_context, "user", self._identity(task, slot), derive_seed("user", slot.seed), deadline=deadline
         )
-        return Dialogue(user, task.problem, lambda: (self.user or self.endpoint).client(unit))
+
+        def model() -> Model:
+            return (self.user or self.endpoint).client(unit)
+
+        found = self.domain.user(task, deps, model)
+        return found if found is not None or task.user is None else Dialogue(task.user, task.problem, model)
 
     async def _talk(
         self,
         agent: Agent[Any, Any],
-        dialogue: Dialogue,
+        dialogue: TaskUser,
         question: str,
         given: dict[str, Any],
         said: list[ModelMessage],
     ) -> Any:
-        """Run the agent on each message of the user in turn, and return its last output. said: gets all messages."""
+        """Run the agent on each message of the user in turn, and return its last output; None where a tool ended the
+        conversation. said: gets all messages."""
         usage, next_message = RunUsage(), question
         while True:
             async with agent.iter(next_message, message_history=list(said), usage=usage, **given) as run:
+                last: list[ModelMessage] = []
                 try:
-                    async for _ in run:
-                        pass
+                    async for node in run:
+                        if dialogue.over and Agent.is_model_request_node(node):
+                            last = [node.request]  # the results of its tools, which the model is not sent
+                            break
                 finally:
-                    said[:] = run.all_messages()
+                    said[:] = [*run.all_messages(), *last]
+            if last:
+                return None
             output = None if run.result is None else run.result.output
             reply = await dialogue.reply(self._answer(output).text)
             if reply is None:
+                said += [ModelRequest.user_text_prompt(dialogue.farewell)] if dialogue.farewell else []
                 return output
             next_message = reply
 
@@ -480,10 +500,12 @@ async def open_rollouts(
     *,
     call_context: CallContext,
     judge: Endpoint | None = None,
+    user: Endpoint | None = None,
 ) -> AsyncGenerator[Rollouts]:
     """Open rollouts of a domain on an endpoint, with the sandbox they need.
 
-    judge: endpoint of a verifier that asks a model; None: the same endpoint.
+    judge: endpoint of a verifier that asks a model; None: the same endpoint. user: endpoint that plays the users of
+    tasks; None: the judge's.
 
     Raises ConfigError when the model's chat template cannot hold the conversation, when the sandbox cannot isolate code
     on this machine, and when the sites cannot be reached as the options say; the message says what to do.
@@ -508,7 +530,7 @@ async def open_rollouts(
             sandbox=name,
             isolation=isolation,
             notes=notes,
-            user=judge,
+            user=user or judge,
         )
         if rollouts.agent is not None and _has_tools(rollouts.agent):
             rollouts = replace(rollouts, notes=endpoint.check_chat(tools=True))
@@ -535,6 +557,12 @@ def sandbox_for(domain: Domain, chosen: str | None) -> str:
 def instructions_ref(instructions: str) -> PromptRef:
     """Return the reference under which replaced instructions are recorded."""
     return PromptRef(name="instructions", version=0, sha256=hashlib.sha256(instructions.encode()).hexdigest())
+
+
+def _first_words(said: Sequence[ModelMessage]) -> str:
+    """What a user says first in these messages; empty when it is no text."""
+    parts = (part for one in said if isinstance(one, ModelRequest) for part in one.parts)
+    return next((one.content for one in parts if isinstance(one, UserPromptPart) and isinstance(one.content, str)), "")
 
 
 def _is_cancelled() -> bool:

@@ -113,7 +113,12 @@ class _Worker:
     ) -> OpenedRollouts:
         endpoints = {role: _endpoint(self, role, known, context) for role, known in message.models.items()}
         opening = open_rollouts(
-            message.domain, endpoints["model"], options, call_context=context, judge=endpoints["judge"]
+            message.domain,
+            endpoints["model"],
+            options,
+            call_context=context,
+            judge=endpoints["judge"],
+            user=endpoints["user"],
         )
         try:
             rollouts = self.rollouts[message.opened] = await stack.enter_async_context(opening)

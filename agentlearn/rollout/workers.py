@@ -372,10 +372,10 @@ class Workers:
 
     @asynccontextmanager
     async def open(
-        self, domain: Domain, endpoint: Endpoint, *, judge: Endpoint | None = None
+        self, domain: Domain, endpoint: Endpoint, *, judge: Endpoint | None = None, user: Endpoint | None = None
     ) -> AsyncGenerator[Rollouts]:
         """Open rollouts in all workers. Raises what a worker raises, and ConfigError when the domain cannot be sent."""
-        models = {"model": endpoint, "judge": judge or endpoint}
+        models = {"model": endpoint, "judge": judge or endpoint, "user": user or judge or endpoint}
         message = OpenRollouts(next(self.numbers), domain, {role: _described(one) for role, one in models.items()})
         try:
             pickle.dumps(message)

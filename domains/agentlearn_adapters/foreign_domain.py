@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -45,6 +45,10 @@ class ForeignDomain(Domain):
 
     @cached_property
     def _splits(self) -> dict[Split, tuple[Task, ...]]:
+        return self.in_splits()
+
+    def in_splits(self) -> dict[Split, tuple[Task, ...]]:
+        """Return the tasks by split. Called once. Default: a share of all tasks is held out by their content."""
         tasks = {task.id: task for task in self.all_tasks()}
         train, test = hold_out(tuple(tasks.values()), HELD_OUT, self.answer_key)
         return {"train": train, "validation": (), "test": test}
@@ -78,7 +82,7 @@ class ForeignDomain(Domain):
         """Open nothing."""
         return nullcontext()
 
-    def verify(self, task: Task, trajectory: Trajectory) -> Verdict:
+    def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
         """Raises VerifierError: the other project's scorer needs the whole output."""
         raise VerifierError(
             f"{self.name!r} is scored by the other project's code, which needs the output of the rollout",

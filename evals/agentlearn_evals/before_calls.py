@@ -16,6 +16,7 @@ from agentlearn.learning.costs import (
     StageEstimate,
     assumed_rollouts,
     file_task_shape,
+    judged_size,
     latest_run,
 )
 from agentlearn.learning.open_run import mean_problem_tokens
@@ -100,8 +101,16 @@ class Forecast(Value):
     pairs: tuple[tuple[str, str], ...] = ()
     """Arms that are compared, as (baseline, arm), where these are not every arm with the first."""
     judge: str = ""
-    """Endpoint that judges answers; empty when no model judges them. The price does not include its calls."""
+    """Endpoint that judges answers; empty when no model judges them."""
     judge_paid: bool = False
+    """Whether its calls may cost money."""
+    judging: StageEstimate | None = None
+    """Cost of its calls in new rollouts; None: nothing is known of them, and the price leaves them out."""
+    user: StageEstimate | None = None
+    """The same of the calls that play the users of tasks."""
+    user_model: str = ""
+    """Endpoint that plays the users of tasks; empty when no model does."""
+    user_paid: bool = False
     """Whether its calls may cost money."""
 
     @property
@@ -113,12 +122,14 @@ class Forecast(Value):
     def cost_usd(self) -> float | None:
         """Estimated cost of the new rollouts; None when a price is unknown."""
         costs = [arm.new.cost_usd for arm in self.arms if arm.rollouts]
+        costs += [one.cost_usd for one in (self.judging, self.user) if one is not None and self.rollouts]
         return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
 
     def paid(self) -> Sequence[str]:
         """Return the labels of the arms that may cost money, and of the judge if it may."""
         judging = [f"{self.judge}, the judge"] if self.judge_paid and self.rollouts else []
-        return [arm.label for arm in self.arms if arm.rollouts and arm.paid] + judging
+        playing = [f"{self.user_model}, the user of tasks"] if self.user_paid and self.rollouts else []
+        return [arm.label for arm in self.arms if arm.rollouts and arm.paid] + judging + playing
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the forecast as (label, text) lines."""
@@ -131,10 +142,16 @@ class Forecast(Value):
         price = "an unknown price" if self.cost_usd is None else f"about ${self.cost_usd:.2f}"
         bases = dict.fromkeys(arm.basis for arm in self.arms if arm.rollouts and arm.basis)
         rest = "; ".join(bases) or "a rough estimate"
-        judging = f", without the calls to the judge {self.judge}" if self.judge_paid else ""
+        unknown = self.judge_paid and self.judging is None
+        judging = f", without the calls to the judge {self.judge}" if unknown else ""
+        unknown = self.user_paid and self.user is None
+        judging += f", without the calls of {self.user_model}, which plays the users" if unknown else ""
+        roles = ((self.judge, self.judging), (self.user_model, self.user))
+        others = [(one.stage, f"{model}, {one.words()}") for model, one in roles if one is not None]
         return [
             ("tasks", f"{self.tasks} of {', '.join(self.domains)} · {self.k} rollouts per task and arm"),
             *arms,
+            *others,
             *([("compared", pairs)] if pairs else []),
             ("total", f"{self.rollouts:,} rollouts, {price} ({rest}{judging})"),
         ]
@@ -207,6 +224,8 @@ class BeforeCalls:
         """Return what the plan would make, reuse and cost."""
         plan, reader = self.plan, self.reader
         reusable = [{} if reader is None else plan.reusable(reader, one) for one in plan.task_sets]
+        arms = tuple(self._arm_forecast(arm, [len(one.get(arm.name, ())) for one in reusable]) for arm in plan.arms)
+        new, shapes = sum(arm.rollouts for arm in arms), [one.domain.rollout_shape() for one in plan.task_sets]
         return Forecast(
             domains=tuple(task_set.domain.name for task_set in plan.task_sets),
             tasks=plan.tasks,
@@ -214,7 +233,30 @@ class BeforeCalls:
             judge=plan.judge,
             judge_paid=bool(plan.judge) and is_paid(plan.judge, plan.given.models.get(plan.judge)),
             pairs=plan.pairs if plan.settings.pairs else (),
-            arms=tuple(self._arm_forecast(arm, [len(one.get(arm.name, ())) for one in reusable]) for arm in plan.arms),
+            arms=arms,
+            judging=self._role_forecast("judge", plan.judge, new, [judged_size(one) for one in shapes]),
+            user=self._role_forecast(
+                "user", plan.user, new, [None if one.user is None else RolloutSize.of(one.user) for one in shapes]
+            ),
+            user_model=plan.user,
+            user_paid=bool(plan.user) and is_paid(plan.user, plan.given.models.get(plan.user)),
+        )
+
+    def _role_forecast(
+        self, stage: str, model: str, rollouts: int, sizes: Sequence[RolloutSize | None]
+    ) -> StageEstimate | None:
+        """Forecast the calls of the model that judges or plays users in new rollouts. sizes: of one, by task set."""
+        known = [one for one in sizes if one is not None]
+        if not known or len(known) < len(sizes):
+            return None
+        shares = [len(one.tasks) / self.plan.tasks for one in self.plan.task_sets]
+        found = [one.times(rollouts * share, model, stage) for share, one in zip(shares, known, strict=True)]
+        return StageEstimate.priced(
+            model,
+            stage,
+            sum(one.calls for one in found),
+            sum(one.tokens_in for one in found),
+            sum(one.tokens_out for one in found),
         )
 
     def _arm_forecast(self, arm: Arm, reusable: Sequence[int]) -> _ArmForecast:

@@ -195,7 +195,12 @@ async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCall
         for task_set in plan.task_sets:
             for model in dict.fromkeys(arm.model for arm in plan.arms):
                 rollouts = await stack.enter_async_context(
-                    executor.open(task_set.domain, endpoints[model], judge=endpoints.get(plan.judge))
+                    executor.open(
+                        task_set.domain,
+                        endpoints[model],
+                        judge=endpoints.get(plan.judge),
+                        user=endpoints.get(plan.user),
+                    )
                 )
                 for arm in plan.arms:  # an arm with other instructions gets another agent
                     if arm.model == model:

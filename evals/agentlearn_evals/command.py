@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentlearn_evals.comparison import Comparison
 
 _Failing = Literal["worse", "not_better"]
-_FOR_LOGS = ("baseline", "pairs", "score_range", "margin", "correction", "planned_looks", "seed", "store")
+_FOR_LOGS = ("baseline", "pairs", "score_range", "margin", "correction", "planned_looks", "seed", "store", "domains")
 """Settings that also apply to logs: what `compare_logs` takes."""
 _OPTIONS: dict[str, str | tuple[str, ...]] = {
     "methods": "--method",
@@ -156,7 +156,7 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     alone = isinstance(settings, EvalSettings)
 
     if not dry_run:
-        require_extras((*settings.models, settings.judge or ""), otel=settings.otel)
+        require_extras((*settings.models, settings.judge or "", settings.user_model or ""), otel=settings.otel)
     plan = plan_comparison(settings, imports_reward=not dry_run, fewest=1 if alone else 2)
     with before_calls(plan) as before:
         expected = before.forecast()

@@ -19,6 +19,7 @@ from agentlearn.config import (
     TaskFileOptions,
     TaskSource,
     Temperature,
+    UserOptions,
     WorkerOptions,
 )
 from agentlearn.config.endpoint_address import endpoint_name
@@ -75,6 +76,7 @@ class CompareSettings(
     CallOptions,
     RequestOptions,
     RetrievalOptions,
+    UserOptions,
     WorkerOptions,
     BudgetOptions,
     SeedOptions,

@@ -36,6 +36,11 @@ class EvalTasks:
     note: str = ""
     """What was left out of the source, and why; empty when nothing was."""
 
+    @property
+    def has_users(self) -> bool:
+        """Whether a model plays the user of any task."""
+        return any(user.goal for task in self.tasks if (user := task.user) is not None)
+
     @staticmethod
     def read(domain: Domain, source: str, settings: CompareSettings, judged_by: str = "") -> "EvalTasks":
         """Return the tasks of a source. Raises ConfigError or DataError."""

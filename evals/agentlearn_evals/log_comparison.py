@@ -15,6 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Self
 
+from agentlearn.domain.base import Domain, load_domain
 from agentlearn.errors import ConfigError, DataError, StoreError, StoreLocked
 from agentlearn.installed import version
 from agentlearn.measure.contrast import Contrast, Correction
@@ -271,6 +272,7 @@ def compare_logs(
     seed: int = 0,
     allow_missing: bool = False,
     store: Path | None = None,
+    domains: Sequence[str] = (),
 ) -> Compared:
     """Compare the arms in the logs and return the result with its rollouts.
 
@@ -280,13 +282,13 @@ def compare_logs(
     and then undecided rollouts withhold every verdict. planned_looks: number of looks at logs of the same arms, fixed
     in advance. seed: of a sampled sign-flip test. allow_missing: compare on the shared tasks. store: directory in which
     earlier comparisons of the same arms are found, and this one is recorded; with it, call from a program without an
-    event loop.
+    event loop. domains: the domain that reads records of its tasks by another program, see `Domain.recordings`.
 
     Raises ConfigError or DataError for an unreadable file, an unknown arm, an arm without a decided rollout, arms that
     ran on different tasks, or a score outside the range. A store that cannot be used is no error; the result says so.
     """
     refuse_large_margin(margin, score_range)
-    started, logs = time.perf_counter(), read_logs([LogFile.parse(file) for file in files])
+    started, logs = time.perf_counter(), read_logs([LogFile.parse(file) for file in files], domain=_domain(domains))
     found = tuple(dict.fromkeys(one.arm for one in logs.observations))
     chosen = baseline_first(_chosen(tuple(arms), found), baseline)
     kept = tuple(one for one in logs.observations if one.arm in chosen)
@@ -324,6 +326,16 @@ def compare_logs(
     else:
         comparison = asyncio.run(compared.recorded(store))
     return Compared(comparison.model_copy(update={"wall_s": time.perf_counter() - started}), kept)
+
+
+def _domain(names: Sequence[str]) -> Domain | None:
+    """Return the domain that reads records. Raises ConfigError for several."""
+    if len(names) > 1:
+        raise ConfigError(
+            f"with --logs, one --domain can read records, and {len(names)} are given ({', '.join(names)}); give one",
+            code="contradiction",
+        )
+    return load_domain(names[0]) if names else None
 
 
 def _with_times(contrast: Contrast, times: Mapping[str, Span]) -> Contrast:

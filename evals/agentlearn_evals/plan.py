@@ -65,6 +65,8 @@ class _Conditions(Value):
     """How sites are reached, where that differs from the defaults."""
     weights: str = Field(default="", exclude_if=lambda weights: not weights)
     """Hash of the files of the arm's model, where it is a folder on this machine. Training may write them again."""
+    user: str = Field(default="", exclude_if=lambda user: not user)
+    """Endpoint that plays the users of tasks; empty where no model does."""
     judge_weights: str = Field(default="", exclude_if=lambda weights: not weights)
     """The same of the model that judges answers."""
     version: str = Field(default="", exclude_if=lambda version: not version)
@@ -169,7 +171,13 @@ class ComparePlan:
         names = [arm.name for arm in arms]
         methods, pairs = _parse_methods(settings.methods, names), named_pairs(settings.pairs, names)
         plan = ComparePlan(settings, arms, task_sets, methods, pairs, given)
-        if settings.judge is not None and not plan.judge:
+        if settings.user_model is not None and not plan.user:
+            raise ConfigError(
+                f"--user-model {settings.user_model!r} is not needed, because no model plays a user in these tasks;"
+                " leave it out",
+                code="contradiction",
+            )
+        if settings.judge is not None and not (plan.judge or plan.user):
             raise ConfigError(
                 f"--judge {settings.judge!r} is not needed, because no model judges these answers; leave it out, or use"
                 " --reward judge with tasks from a file",
@@ -219,6 +227,7 @@ class ComparePlan:
             max_turns=settings.max_turns,
             deadline_s=settings.rollout_deadline_s,
             judge=judge,
+            user=self.user if task_set.has_users else "",
             package=version(),
             request=None if request == RequestOptions() else request,
             retrieval=None if shows_all else retrieval,
@@ -245,9 +254,15 @@ class ComparePlan:
         return (self.settings.judge or self.arms[0].model) if asked else ""
 
     @property
+    def user(self) -> str:
+        """Endpoint that plays the users of tasks, the same for every arm; empty when no model plays one."""
+        asked = any(task_set.has_users for task_set in self.task_sets)
+        return (self.settings.user_model or self.settings.judge or self.arms[0].model) if asked else ""
+
+    @property
     def models(self) -> tuple[str, ...]:
         """All endpoints, each once."""
-        return tuple(dict.fromkeys(filter(None, (*(arm.model for arm in self.arms), self.judge))))
+        return tuple(dict.fromkeys(filter(None, (*(arm.model for arm in self.arms), self.judge, self.user))))
 
     def call_settings(self, model: str) -> CallSettings:
         """Return what every request to a model contains; no temperature where none of its arms sends one."""

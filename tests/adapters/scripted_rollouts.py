@@ -45,16 +45,22 @@ def rollouts(
     journal: ListJournal | None = None,
     options: RolloutOptions | None = None,
     retry: int = 1,
+    user: Script | None = None,
+    judge: Script | None = None,
 ) -> list[Finished]:
-    """Run one rollout of each task at once and return them in order."""
-    state = EndpointState(Limiter(8), deadline_s=60, retry=RetryPolicy(attempts=retry))
-    endpoint = Endpoint(
-        name="scripted", model=FunctionModel(script), endpoint_state=state, simulated=True, url="scripted"
-    )
+    """Run one rollout of each task at once and return them in order. user, judge: who plays the users and judges; None:
+    the same model."""
+
+    def scripted(by: Script) -> Endpoint:
+        state = EndpointState(Limiter(8), deadline_s=60, retry=RetryPolicy(attempts=retry))
+        return Endpoint(name="scripted", model=FunctionModel(by), endpoint_state=state, simulated=True, url="scripted")
+
+    endpoint, others = scripted(script), {"judge": judge, "user": user}
+    more = {role: scripted(by) for role, by in others.items() if by is not None}
     context = CallContext(RUN, journal or ListJournal(), Budget(BudgetOptions()))
 
     async def go() -> list[Finished]:
-        async with open_rollouts(domain, endpoint, options or RolloutOptions(), call_context=context) as opened:
+        async with open_rollouts(domain, endpoint, options or RolloutOptions(), call_context=context, **more) as opened:
             treatment = Treatment(model="scripted", library=library.version)
             return await asyncio.gather(
                 *(

@@ -58,6 +58,8 @@ class _Resolved:
             check_endpoint(settings.model, settings)
         if own and given.reflector is None:
             check_endpoint(settings.reflector_name, settings)
+        if settings.user_model is not None:
+            check_endpoint(settings.user_model, settings)
         refuse_unpriced(settings.endpoints, settings.max_cost_usd)
         refuse_contradictions(settings)
         stored = None
@@ -162,9 +164,12 @@ async def _open(
             )
         elif resolved.reflector_calls != resolved.model_calls:
             reflector = replace(model, call_settings=resolved.reflector_calls)
+        user = {settings.reflector_name: reflector, settings.model: model}.get(settings.user_model or "")
+        if settings.user_model is not None and user is None:
+            user = await stack.enter_async_context(open_endpoint(settings.user_model, settings, seed=settings.seed))
         executor = await stack.enter_async_context(
             open_executor(settings, (resolved.domain,), call_context, otel=settings.otel)
         )
-        rollouts = await stack.enter_async_context(executor.open(resolved.domain, model, judge=reflector))
+        rollouts = await stack.enter_async_context(executor.open(resolved.domain, model, judge=reflector, user=user))
         resumed = resume is not None
         yield LessonRun(settings, call_context, store, rollouts, callbacks, resumed, resolved.stored, stages=reflector)

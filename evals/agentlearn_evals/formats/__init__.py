@@ -12,6 +12,7 @@ from datetime import datetime
 from io import StringIO
 from pathlib import Path
 
+from agentlearn.domain.base import Domain
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.files import write_whole
 from agentlearn.measure.observation import Observation
@@ -19,7 +20,7 @@ from agentlearn.store.parquet import ColumnType, write_parquet
 from agentlearn.text import storable
 from agentlearn_evals.formats.content import Content, spreadsheet_cell
 from agentlearn_evals.formats.inspect_ai import InspectReader
-from agentlearn_evals.formats.log_file import LogFile, LogSet, ParsedLog, abbreviate
+from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, LogSet, ParsedLog, abbreviate
 from agentlearn_evals.formats.pydantic_evals import PydanticEvalsReader, to_pydantic_evals
 from agentlearn_evals.formats.tables import COLUMNS, COUNTS, NUMBERS, LmEvalReader, PlainReader, TrlReader
 
@@ -29,10 +30,11 @@ _FORMATS = (InspectReader, PydanticEvalsReader, LmEvalReader, TrlReader, PlainRe
 """Log formats, in the order in which they are tried."""
 
 
-def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None) -> LogSet:
+def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None, domain: Domain | None = None) -> LogSet:
     """Read all rollouts of the files as observations.
 
     paths: each may be written `ARM=FILE#SCORE`, see `LogFile.parse`. arm: the arm of every file that names none.
+    domain: reads a folder, or a file with a JSON array, as records of its tasks by another program.
 
     Unless the log numbers them, rollouts of one task in one arm are numbered 0, 1, … in file order. Numbers continue
     across files only when the user named the arm, because logs of two runs often use the same name.
@@ -43,11 +45,22 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None) -> Log
         raise DataError("no log was given; name at least one file", code="no_log")
     parsed = [path if isinstance(path, LogFile) else LogFile.parse(str(path)) for path in paths]
     logs = [log if log.arm else log.model_copy(update={"arm": arm or ""}) for log in parsed]
-    results = [_read_log(log) for log in logs]
+    records = [domain is not None and (log.path.is_dir() or Content.is_array(log.path)) for log in logs]
+    if domain is not None and not any(records):
+        raise ConfigError(
+            f"none of the logs is a record that the domain {domain.name!r} reads: a folder, or a JSON array; leave"
+            " --domain out",
+            code="contradiction",
+        )
+    results = [
+        _recordings(log, domain) if domain is not None and record else _read_log(log)
+        for log, record in zip(logs, records, strict=True)
+    ]
     hashes: list[str] = []
     for log in logs:
-        with log.path.open("rb") as file:
-            hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
+        files = sorted(log.path.rglob("*.json")) if log.path.is_dir() else [log.path]
+        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+        hashes.append(digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest())
     seen: dict[tuple[str, str], LogFile] = {}
     for log, sha256 in zip(logs, hashes, strict=True):
         first = seen.setdefault((log.arm, sha256), log)
@@ -90,6 +103,25 @@ def _read_log(log: LogFile) -> ParsedLog:
         f"{log.path.name} is not in a known log format (its columns: {columns}); give a {', '.join(others)}, or {last}",
         code="unknown_log",
     )
+
+
+def _recordings(log: LogFile, domain: Domain) -> ParsedLog:
+    """Return what the domain reads, by its own tasks."""
+    log.choose(("reward",))
+    rollouts: list[LoggedRollout] = []
+    for number, one in enumerate(domain.recordings(log.path), start=1):
+        observation = Observation(
+            arm=log.arm or log.path.stem,
+            task=one.task.id,
+            score=one.reward,
+            status="ok" if one.reward is not None else "undecided",
+            error="recorded_error" if one.failed else "" if one.reward is not None else "no_reward",
+            cluster=one.task.cluster,
+            domain=one.task.domain,
+            problem=one.task.problem,
+        )
+        rollouts.append(LoggedRollout(f"{log.path.name} rollout {number}", observation, numbered=False))
+    return ParsedLog(tuple(rollouts))
 
 
 def _numbered(

@@ -74,6 +74,11 @@ class Content:
         return tuple(dict.fromkeys(name for row in self.rows for name in row.fields))
 
     @staticmethod
+    def is_array(path: Path) -> bool:
+        """Return whether a file begins as a JSON array does. Raises DataError when it cannot be read."""
+        return _read_bytes(path, 64).lstrip().startswith(b"[")
+
+    @staticmethod
     def read(path: Path) -> "Content":
         """Return the content of a file. Raises DataError when it cannot be read, is empty, too large or damaged."""
         head, ends_with_line = _read_bytes(path, 4), True
