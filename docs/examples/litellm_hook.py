@@ -22,7 +22,9 @@ class AgentlearnLessons(CustomLogger):
         super().__init__()
         self._lessons = lessons(os.environ["AGENTLEARN_LIBRARY"], follow=True, missing="empty")
 
-    async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str) -> Any:
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+    ) -> Any:
         """Return the request with lessons. Called by LiteLLM before each call."""
         messages = data.get("messages")
         if call_type in {"completion", "acompletion"} and isinstance(messages, list):
