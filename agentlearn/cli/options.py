@@ -73,10 +73,10 @@ _OTHER_VARIABLES = frozenset(
     {"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "NOTIFY", "STORE", "VLLM_ARGS", "WALKERS"} | _CLONES
 )
 """Variables that are not the default of an option, without the prefix."""
-_OTHER_TYPES: Mapping[str, Any] = {LOGIN: Path, "model": list[str], "reflector": list[str]}
+_OTHER_TYPES = {LOGIN: Path}
 """Types of options that differ from those of their settings."""
 _ENDPOINTS = frozenset({"model", "reflector"})
-"""Options that may be given several times for one setting."""
+"""Options that may be given several times for one setting, where the settings have `served_at`."""
 
 
 def setting_options(
@@ -105,7 +105,7 @@ def setting_options(
         def collect(*arguments: Any, **keywords: Any) -> None:
             values = {name: keywords.pop(name, None) for name in chosen}
             options = {name: value for name, value in values.items() if value is not None}
-            for name in _ENDPOINTS & options.keys():
+            for name in _ENDPOINTS & options.keys() if "served_at" in kind.model_fields else ():
                 options[name], where = one_model(options[name])
                 if where:
                     options["served_at"] = {**options.get("served_at", {}), options[name]: where}
@@ -191,7 +191,8 @@ def _option(kind: type[Value], name: str, option_names: tuple[str, ...], annotat
         negative=None if setting.default is True else "",
         group=_SITES if name in SiteOptions.model_fields else _ADVANCED if name in ADVANCED else _USUAL,
     )
-    taken = annotation or _OTHER_TYPES.get(name) or _plain(setting.annotation)
+    repeated = list[str] if name in _ENDPOINTS and "served_at" in fields else None
+    taken = annotation or _OTHER_TYPES.get(name) or repeated or _plain(setting.annotation)
     if not annotation and any(isinstance(one, OrNone) for one in setting.metadata):
         types_of = [_plain(one) for one in get_args(setting.annotation) if one is not type(None)]
         taken = Union[*types_of, Literal["none"]]  # the word comes before None: else it would be read as "not given"

@@ -223,7 +223,8 @@ class ModelOptions(CallOptions):
     """The model that solves the tasks."""
 
     model: ModelName = SIMULATED_MODEL
-    """Model that solves the tasks. Default: the domain's lab model if it has one, else sim:novice (simulated)."""
+    """Model that solves the tasks; repeated for several addresses of one model. Default: the domain's lab model if it
+    has one, else sim:novice (simulated)."""
 
 
 # How tools reach sites. No secret is part of these settings, because settings are stored with the run: a login and a

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.config import LearnSettings
+from agentlearn.config import LearnSettings, endpoint_address
 from agentlearn.errors import ConfigError
 from agentlearn.learning.resume import resumed_run, settings_of
 from agentlearn.store import open_store, read_store
@@ -29,6 +29,32 @@ def test_a_run_that_is_older_than_a_setting_goes_on_as_it_began(tmp_path: Path) 
     assert settings_of("01jd", tmp_path, {})[1].all_wrong == "skip"
     with read_store(tmp_path) as reader:
         assert resumed_run(reader, "01jd", began)[1].all_wrong == "skip"
+
+
+def test_a_run_may_go_on_at_other_endpoints_of_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, new = "http://a/v1#m", "http://user:word@b/v1#m", "http://c/v1#m"
+    began = LearnSettings(domain="math", model=[one, two])  # type: ignore[arg-type]
+
+    async def begin() -> None:
+        async with open_store(tmp_path) as store:
+            event = nouns.run_event(kind="learn", state="interrupted", settings=began.resolved())
+            await store.save_run(event)
+
+    asyncio.run(begin())
+    monkeypatch.setattr(endpoint_address, "_CREDENTIALS", {})  # as in another process
+    with pytest.raises(ConfigError, match="credentials in the address of 'http://b/v1#m'"):
+        settings_of("01jd", tmp_path, {})
+    name, several = endpoint_address.one_model([new, two])
+    for given, endpoints in (
+        ({"model": new}, (new,)),
+        ({"model": one}, (one,)),
+        ({"model": name, "served_at": {name: several}}, (new, "http://b/v1#m")),
+    ):
+        _, settings = settings_of("01jd", tmp_path, given)
+        assert (settings.model, settings.endpoints) == (one, endpoints)
+    for other in ("http://c/v1#other", "openai:m"):
+        with pytest.raises(ConfigError, match="a resumed run keeps its settings; leave out --model"):
+            settings_of("01jd", tmp_path, {"model": other})
 
 
 RESUME: dict[RunKind, Callable[[Path], object]] = {
