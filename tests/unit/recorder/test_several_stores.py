@@ -114,7 +114,7 @@ def test_what_was_erased_does_not_come_back(filled: Path, tmp_path: Path) -> Non
 def test_two_records_of_one_id_are_refused(filled: Path, tmp_path: Path) -> None:
     target, other = copy(filled, tmp_path / "target"), copy(filled, tmp_path / "other")
     with closing(Database(other, create=False)) as database, database.cursor() as cursor:
-        cursor.execute("UPDATE trajectory_body SET messages = '[]' WHERE rollout = (SELECT min(id) FROM trajectory)")
+        cursor.execute("UPDATE trajectory_body SET messages = '[]' WHERE rollout = (SELECT min(rollout) FROM live)")
     before = rows(target)
     with pytest.raises(ConfigError, match=r"has another trajectory_body '[0-9a-f]{32}' than this store") as refused:
         merge_stores([other], target)
