@@ -1,6 +1,6 @@
 """Training on a GPU: the command `train`, an update beside TRL's, sampling beside `generate`, the memory plan.
 
-Models have random weights and the shapes of Qwen3-0.6B and SmolLM2-135M; nothing is downloaded. Needs the extra `dev`
+The model has random weights and the shape of Qwen3-0.6B; nothing is downloaded. Needs the extra `dev`
 and a GPU with 40 GB. Each measurement prints one line of JSON; one that fails prints its error, and the others go on.
 
     python -m scripts.bench.on_gpu --out found.jsonl
@@ -41,7 +41,7 @@ from agentlearn.train.update.memory_plan import fixed_bytes
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.model import load_for_training
 from scripts.bench.update_beside_trl import Workload, beside
-from scripts.bench.update_memory import llama, rows
+from scripts.bench.update_memory import rows
 from tests.support.letters_training import WORDS, letters_fields, one_word_tasks
 from tests.support.tiny_lm import tiny_config
 from tests.support.tiny_model import PLAIN, SPECIAL, TEMPLATE
@@ -64,13 +64,6 @@ def qwen3(small: bool) -> Any:
     torch.manual_seed(0)
     with torch.device(DEVICE):
         return Qwen3ForCausalLM(tiny_config(vocab_size=vocabulary(small), **(shape | tiny if small else shape))).eval()
-
-
-def smollm2(small: bool) -> Any:
-    """Return a model of the shape of SmolLM2-135M, or a tiny one, with random fp32 weights on the device."""
-    tiny: Figures = {"hidden_size": 36, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 2000}
-    with torch.device(DEVICE):
-        return llama(pad_token_id=0, bos_token_id=None, eos_token_id=None, **(tiny if small else {})).eval()
 
 
 def vocabulary(small: bool) -> int:
@@ -137,42 +130,33 @@ def update(model: Any, kind: str, small: bool) -> Figures:
     }
 
 
-def sampling(model: Any, kind: str, small: bool) -> Figures:
-    """Sample answers with our engine and with `generate`, in turn, three rounds after a short one.
-
-    uniform: 64 answers of equal length. spread: 128 of lengths from 4 up, which `generate` makes in two batches of 64.
-    """
+def sampling(model: Any, small: bool) -> Figures:
+    """Sample 64 answers of equal length with our engine and with `generate`, in turn, three rounds after a short one."""
     prompt, longest = (8, 32) if small else (128, 128)
     engine = TorchEngine.of(model, frozenset())
     rates: list[tuple[float, float]] = []
     with engine.running():
         for number in range(4):
-            chance, count = np.random.default_rng(number), 64 if kind == "uniform" else 128
             most = longest if number else 8
-            drawn = chance.lognormal(np.log(most) - 1.352, 0.75, count).clip(4, most).astype(int)
-            lengths = [most] * count if kind == "uniform" else [*drawn.tolist()[:-1], most]
-            prompts = chance.integers(3, model.config.vocab_size, (count, prompt)).tolist()
-            ours_s = _timed(lambda p=prompts, n=lengths: asyncio.run(_answers(engine, p, n)))
-            theirs_s = _timed(lambda p=prompts, n=lengths: _generated(model, p, n))
-            rates.append((sum(lengths) / ours_s, sum(lengths) / theirs_s))
+            prompts = np.random.default_rng(number).integers(3, model.config.vocab_size, (64, prompt)).tolist()
+            ours_s = _timed(lambda p=prompts, n=most: asyncio.run(_answers(engine, p, n)))
+            theirs_s = _timed(lambda p=prompts, n=most: _generated(model, p, n))
+            rates.append((64 * most / ours_s, 64 * most / theirs_s))
     ours, theirs = zip(*rates[1:], strict=True)
     medians = {"our_tokens_per_s": statistics.median(ours), "generate_tokens_per_s": statistics.median(theirs)}
     return {**medians, "ratios": [one / other for one, other in rates[1:]], "dtype": str(model.dtype)}
 
 
-async def _answers(engine: TorchEngine, prompts: list[list[int]], lengths: list[int]) -> None:
-    how = [Sampling(seed=at, max_tokens=length) for at, length in enumerate(lengths)]
-    answers = await asyncio.gather(*(engine.sample(*one) for one in zip(prompts, how, strict=True)))
-    assert [len(one.ids) for one in answers] == lengths
+async def _answers(engine: TorchEngine, prompts: list[list[int]], length: int) -> None:
+    asked = [engine.sample(one, Sampling(seed=at, max_tokens=length)) for at, one in enumerate(prompts)]
+    assert {len(one.ids) for one in await asyncio.gather(*asked)} == {length}
 
 
-def _generated(model: Any, prompts: list[list[int]], lengths: list[int], batch: int = 64) -> None:
-    for start in range(0, len(prompts), batch):
-        ids = torch.tensor(prompts[start : start + batch], device=DEVICE)
-        most = max(lengths[start : start + batch])
-        how = GenerationConfig(do_sample=True, top_k=0, max_new_tokens=most, pad_token_id=0)
-        made = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=how)
-        assert made.shape[1] == ids.shape[1] + most
+def _generated(model: Any, prompts: list[list[int]], length: int) -> None:
+    ids = torch.tensor(prompts, device=DEVICE)
+    how = GenerationConfig(do_sample=True, top_k=0, max_new_tokens=length, pad_token_id=0)
+    made = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=how)
+    assert made.shape[1] == ids.shape[1] + length
 
 
 def memory(folder: Path, fields: Figures, row: int, small: bool) -> Figures:
@@ -249,16 +233,12 @@ def measurements(folder: Path, small: bool) -> Iterator[tuple[str, Callable[[], 
     yield "train, all weights", lambda: train(folder, 0, small)
     yield from planned({}, given, adapter)
     for number, kind in itertools.product(range(1, 4), ("uniform", "spread")):
-        yield f"update, 0.6B, {kind}, round {number}", lambda kind=kind: update(qwen3(small), kind, small)
-    yield "sampling, 0.6B, uniform, bf16", lambda: sampling(qwen3(small).to(half), "uniform", small)
+        yield f"update, {kind}, round {number}", lambda kind=kind: update(qwen3(small), kind, small)
+    yield "sampling, bf16", lambda: sampling(qwen3(small).to(half), small)
     yield "train, adapter of rank 16", lambda: train(folder, 16, small)
     yield from planned(adapter | given, {"gradient_checkpointing": True}, {"master_weights": False})
     yield from planned(*(given | {"logits_mib": mib} for mib in (600, 1200, 2400)))
-    yield "sampling, 0.6B, uniform, fp32", lambda: sampling(qwen3(small).to(whole), "uniform", small)
-    yield "sampling, 0.6B, spread, bf16", lambda: sampling(qwen3(small).to(half), "spread", small)
-    for kind in ("uniform", "spread"):
-        yield f"update, 135M, {kind}", lambda kind=kind: update(smollm2(small), kind, small)
-    yield "sampling, 135M, uniform, bf16", lambda: sampling(smollm2(small).to(half), "uniform", small)
+    yield "sampling, fp32", lambda: sampling(qwen3(small).to(whole), small)
 
 
 def main() -> int:
