@@ -27,8 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3ForCausalLM
+from transformers import GenerationConfig, Qwen3ForCausalLM
 
 from agentlearn.serving.engine import Sampling
 from agentlearn.store import read_store
@@ -44,14 +43,11 @@ from scripts.bench.update_beside_trl import Workload, beside
 from scripts.bench.update_memory import rows
 from tests.support.letters_training import WORDS, letters_fields, one_word_tasks
 from tests.support.tiny_lm import tiny_config
-from tests.support.tiny_model import PLAIN, SPECIAL, TEMPLATE
+from tests.support.tiny_model import tiny_tokenizer
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-KEPT = (
-    *("loss", "grad_norm", "reward", "tokens", "tokens_per_s", "tokens_per_microbatch", "peak_memory_mib", "skipped"),
-    *("sampling/unexplained_difference", "sampling/sampling_logp_difference/max", "seconds/sampling"),
-    *("seconds/updating", "seconds/synchronising"),
-)
+KEPT = ("loss", "grad_norm", "tokens", "tokens_per_microbatch", "peak_memory_mib", "sampling/unexplained_difference")
+VOCABULARY = {False: 151_936, True: 2000}
 Figures = dict[str, Any]
 
 
@@ -63,29 +59,7 @@ def qwen3(small: bool) -> Any:
     shape |= {"tie_word_embeddings": True, "initializer_range": 0.04, "bos_token_id": None, "eos_token_id": None}
     torch.manual_seed(0)
     with torch.device(DEVICE):
-        return Qwen3ForCausalLM(tiny_config(vocab_size=vocabulary(small), **(shape | tiny if small else shape))).eval()
-
-
-def vocabulary(small: bool) -> int:
-    """Return the size of the Qwen3 model's vocabulary."""
-    return 2000 if small else 151_936
-
-
-def tokenizer(size: int) -> PreTrainedTokenizerFast:
-    """Return a tokenizer with so many tokens: bytes, words of four letters that no text is split into, and markers."""
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = ("Ġ" + "".join(four) for four in itertools.product("abcdefghijklmnopqrstuvwxyz", repeat=4))
-    count = size - len(letters) - len(SPECIAL) - len(PLAIN)
-    known = [*letters, *itertools.islice(words, 0, 3 * count, 3)]
-    bpe = models.BPE(vocab={word: at for at, word in enumerate(known)}, merges=[])
-    made = Tokenizer(bpe)
-    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    made.add_special_tokens([AddedToken(text, special=True) for text in SPECIAL])
-    made.add_tokens([AddedToken(text, special=False, normalized=False) for text in PLAIN])
-    fast = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|im_end|>", pad_token="<|endoftext|>")
-    fast.chat_template = TEMPLATE
-    assert len(fast) == size
-    return fast
+        return Qwen3ForCausalLM(tiny_config(vocab_size=VOCABULARY[small], **(shape | tiny if small else shape))).eval()
 
 
 def train(folder: Path, lora_rank: int, small: bool) -> Figures:
@@ -98,7 +72,10 @@ def train(folder: Path, lora_rank: int, small: bool) -> Figures:
         report = asyncio.run(run_training(train_settings(fields)))
         with read_store(Path(place) / "store") as reader:
             kept = reader.metrics(report.run)
-    updates = [{name: values.get(name) for name in KEPT} for _, values in sorted(kept.items())]
+    updates = [
+        {name: values[name] for name in values if name in KEPT or name.startswith("seconds/")}
+        for _, values in sorted(kept.items())
+    ]
     changed = report.weights.sha256_before != report.weights.sha256_after
     rollouts = dict(report.rollouts)
     return {
@@ -131,7 +108,7 @@ def update(model: Any, kind: str, small: bool) -> Figures:
 
 
 def sampling(model: Any, small: bool) -> Figures:
-    """Sample 64 answers of equal length with our engine and with `generate`, in turn, three rounds after a short one."""
+    """Sample 64 answers of equal length with our engine and with `generate` in turn, three rounds after a short one."""
     prompt, longest = (8, 32) if small else (128, 128)
     engine = TorchEngine.of(model, frozenset())
     rates: list[tuple[float, float]] = []
@@ -164,7 +141,7 @@ def memory(folder: Path, fields: Figures, row: int, small: bool) -> Figures:
     arguments = gradient_arguments({"dtype": "bf16", "importance_sampling": "none", **fields})
     loaded = load_for_training(str(folder), arguments, device=DEVICE)
     _forget()
-    weights = _allocated()
+    weights = torch.cuda.memory_allocated() / 2**20 if DEVICE == "cuda" else 0.0
     updater = Updater(loaded.model, arguments)
     plan = updater.memory
     trained = [one for one in loaded.model.parameters() if one.requires_grad]
@@ -172,7 +149,7 @@ def memory(folder: Path, fields: Figures, row: int, small: bool) -> Figures:
     assert plan.rows is not None
     at_once = plan.tokens // (row - 1) * (row - 1)
     said = max(plan.rows.constant + plan.rows.of_tokens(at_once), stepping)
-    given = rows(2 * plan.tokens // (row - 1), row // 2, row - row // 2, vocabulary(small))
+    given = rows(2 * plan.tokens // (row - 1), row // 2, row - row // 2, VOCABULARY[small])
     peaks: list[float] = []
 
     def note_peak(*_: Any) -> None:
@@ -189,10 +166,8 @@ def memory(folder: Path, fields: Figures, row: int, small: bool) -> Figures:
         "tokens_per_microbatch": plan.tokens,
         "chosen_by": plan.chosen_by,
         "kib_per_token": plan.rows.per_token / 1024,
-        "at_hand_mib": plan.at_hand / 2**20,
         "weights_mib": weights,
-        "said_fixed_mib": fixed / 2**20,
-        "said_rows_mib": said / 2**20,
+        "said_apart_mib": (fixed / 2**20, said / 2**20),
         "said_mib": weights + (fixed + said) / 2**20,
         "peaks_mib": {"rows": peaks[1::2], "optimizer": peaks[2::2]},
         "said_over_peak": (weights + (fixed + said) / 2**20) / max(1.0, *peaks[1:]),
@@ -208,10 +183,6 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - began_s
 
 
-def _allocated() -> float:
-    return torch.cuda.memory_allocated() / 2**20 if DEVICE == "cuda" else 0.0
-
-
 def _forget() -> None:
     gc.collect()
     if DEVICE == "cuda":
@@ -222,8 +193,7 @@ def _forget() -> None:
 def measurements(folder: Path, small: bool) -> Iterator[tuple[str, Callable[[], Figures]]]:
     """Yield the name of each measurement and what makes it, the most valuable first."""
     row, tokens = (16, 64) if small else (1024, 8192)
-    half, whole, given = torch.bfloat16, torch.float32, {"tokens_per_microbatch": tokens}
-    adapter: Figures = {"lora_rank": 16}
+    given, adapter = Figures(tokens_per_microbatch=tokens), Figures(lora_rank=16)
 
     def planned(*several: Figures) -> Iterator[tuple[str, Callable[[], Figures]]]:
         for fields in several:
@@ -234,11 +204,11 @@ def measurements(folder: Path, small: bool) -> Iterator[tuple[str, Callable[[], 
     yield from planned({}, given, adapter)
     for number, kind in itertools.product(range(1, 4), ("uniform", "spread")):
         yield f"update, {kind}, round {number}", lambda kind=kind: update(qwen3(small), kind, small)
-    yield "sampling, bf16", lambda: sampling(qwen3(small).to(half), small)
+    yield "sampling, bf16", lambda: sampling(qwen3(small).bfloat16(), small)
     yield "train, adapter of rank 16", lambda: train(folder, 16, small)
     yield from planned(adapter | given, {"gradient_checkpointing": True}, {"master_weights": False})
     yield from planned(*(given | {"logits_mib": mib} for mib in (600, 1200, 2400)))
-    yield "sampling, fp32", lambda: sampling(qwen3(small).to(whole), small)
+    yield "sampling, fp32", lambda: sampling(qwen3(small), small)
 
 
 def main() -> int:
@@ -261,7 +231,8 @@ def main() -> int:
         said({"card": card, "python": sys.version.split()[0], **packages, "torch": torch.__version__})
         folder = Path(place) / "model"
         qwen3(chosen.small).bfloat16().save_pretrained(folder)
-        tokenizer(vocabulary(chosen.small)).save_pretrained(folder)
+        words = VOCABULARY[chosen.small] - len(tiny_tokenizer())
+        tiny_tokenizer(words=words).save_pretrained(folder)
         for name, make in measurements(folder, chosen.small):
             if not name.startswith(chosen.only):
                 continue
