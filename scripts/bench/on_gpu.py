@@ -66,9 +66,9 @@ def train(folder: Path, lora_rank: int, small: bool) -> Figures:
     """Train with the product's own sampler: three updates of 8 tasks x 8 rollouts of at most 64 tokens, in bf16."""
     with tempfile.TemporaryDirectory() as place:
         tasks = one_word_tasks(Path(place) / "letters.jsonl", *WORDS)
-        size: dict[str, Any] = {"batch_size": 8, "group_size": 8, "max_output_tokens": 8 if small else 64}
+        size = Figures(batch_size=8, group_size=8, max_output_tokens=8 if small else 64, epochs=3)
         gradient = {"loss": "grpo", "learning_rate": 1e-5, "dtype": "bf16", "lora_rank": lora_rank}
-        fields = letters_fields(folder, tasks, Path(place) / "store", epochs=3, gradient=gradient, **size)
+        fields = letters_fields(folder, tasks, Path(place) / "store", gradient=gradient, **size)
         report = asyncio.run(run_training(train_settings(fields)))
         with read_store(Path(place) / "store") as reader:
             kept = reader.metrics(report.run)
@@ -147,8 +147,7 @@ def memory(folder: Path, fields: Figures, row: int, small: bool) -> Figures:
     trained = [one for one in loaded.model.parameters() if one.requires_grad]
     fixed, stepping = fixed_bytes(trained, updater.optimizer, LogprobModel(loaded.model), arguments)
     assert plan.rows is not None
-    at_once = plan.tokens // (row - 1) * (row - 1)
-    said = max(plan.rows.constant + plan.rows.of_tokens(at_once), stepping)
+    said = max(plan.rows.constant + plan.rows.of_tokens(plan.tokens // (row - 1) * (row - 1)), stepping)
     given = rows(2 * plan.tokens // (row - 1), row // 2, row - row // 2, VOCABULARY[small])
     peaks: list[float] = []
 
