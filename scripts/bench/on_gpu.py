@@ -1,6 +1,6 @@
 """Training on a GPU: the command `train`, an update beside TRL's, sampling beside `generate`, the memory plan.
 
-Models have random weights and the shapes of Qwen3-0.6B and SmolLM2-135M; nothing is downloaded. Needs the extra `dev`
+The model has random weights and the shape of Qwen3-0.6B; nothing is downloaded. Needs the extra `dev`
 and a GPU with 40 GB. Each measurement prints one line of JSON; one that fails prints its error, and the others go on.
 
     python -m scripts.bench.on_gpu --out found.jsonl
@@ -27,8 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3ForCausalLM
+from transformers import GenerationConfig, Qwen3ForCausalLM
 
 from agentlearn.serving.engine import Sampling
 from agentlearn.store import read_store
@@ -41,17 +40,14 @@ from agentlearn.train.update.memory_plan import fixed_bytes
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.model import load_for_training
 from scripts.bench.update_beside_trl import Workload, beside
-from scripts.bench.update_memory import llama, rows
+from scripts.bench.update_memory import rows
 from tests.support.letters_training import WORDS, letters_fields, one_word_tasks
 from tests.support.tiny_lm import tiny_config
-from tests.support.tiny_model import PLAIN, SPECIAL, TEMPLATE
+from tests.support.tiny_model import tiny_tokenizer
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-KEPT = (
-    *("loss", "grad_norm", "reward", "tokens", "tokens_per_s", "tokens_per_microbatch", "peak_memory_mib", "skipped"),
-    *("sampling/unexplained_difference", "sampling/sampling_logp_difference/max", "seconds/sampling"),
-    *("seconds/updating", "seconds/synchronising"),
-)
+KEPT = ("loss", "grad_norm", "tokens", "tokens_per_microbatch", "peak_memory_mib", "sampling/unexplained_difference")
+VOCABULARY = {False: 151_936, True: 2000}
 Figures = dict[str, Any]
 
 
@@ -63,49 +59,23 @@ def qwen3(small: bool) -> Any:
     shape |= {"tie_word_embeddings": True, "initializer_range": 0.04, "bos_token_id": None, "eos_token_id": None}
     torch.manual_seed(0)
     with torch.device(DEVICE):
-        return Qwen3ForCausalLM(tiny_config(vocab_size=vocabulary(small), **(shape | tiny if small else shape))).eval()
-
-
-def smollm2(small: bool) -> Any:
-    """Return a model of the shape of SmolLM2-135M, or a tiny one, with random fp32 weights on the device."""
-    tiny: Figures = {"hidden_size": 36, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 2000}
-    with torch.device(DEVICE):
-        return llama(pad_token_id=0, bos_token_id=None, eos_token_id=None, **(tiny if small else {})).eval()
-
-
-def vocabulary(small: bool) -> int:
-    """Return the size of the Qwen3 model's vocabulary."""
-    return 2000 if small else 151_936
-
-
-def tokenizer(size: int) -> PreTrainedTokenizerFast:
-    """Return a tokenizer with so many tokens: bytes, words of four letters that no text is split into, and markers."""
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = ("Ġ" + "".join(four) for four in itertools.product("abcdefghijklmnopqrstuvwxyz", repeat=4))
-    count = size - len(letters) - len(SPECIAL) - len(PLAIN)
-    known = [*letters, *itertools.islice(words, 0, 3 * count, 3)]
-    bpe = models.BPE(vocab={word: at for at, word in enumerate(known)}, merges=[])
-    made = Tokenizer(bpe)
-    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    made.add_special_tokens([AddedToken(text, special=True) for text in SPECIAL])
-    made.add_tokens([AddedToken(text, special=False, normalized=False) for text in PLAIN])
-    fast = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|im_end|>", pad_token="<|endoftext|>")
-    fast.chat_template = TEMPLATE
-    assert len(fast) == size
-    return fast
+        return Qwen3ForCausalLM(tiny_config(vocab_size=VOCABULARY[small], **(shape | tiny if small else shape))).eval()
 
 
 def train(folder: Path, lora_rank: int, small: bool) -> Figures:
     """Train with the product's own sampler: three updates of 8 tasks x 8 rollouts of at most 64 tokens, in bf16."""
     with tempfile.TemporaryDirectory() as place:
         tasks = one_word_tasks(Path(place) / "letters.jsonl", *WORDS)
-        size: dict[str, Any] = {"batch_size": 8, "group_size": 8, "max_output_tokens": 8 if small else 64}
+        size = Figures(batch_size=8, group_size=8, max_output_tokens=8 if small else 64, epochs=3)
         gradient = {"loss": "grpo", "learning_rate": 1e-5, "dtype": "bf16", "lora_rank": lora_rank}
-        fields = letters_fields(folder, tasks, Path(place) / "store", epochs=3, gradient=gradient, **size)
+        fields = letters_fields(folder, tasks, Path(place) / "store", gradient=gradient, **size)
         report = asyncio.run(run_training(train_settings(fields)))
         with read_store(Path(place) / "store") as reader:
             kept = reader.metrics(report.run)
-    updates = [{name: values.get(name) for name in KEPT} for _, values in sorted(kept.items())]
+    updates = [
+        {name: values[name] for name in values if name in KEPT or name.startswith("seconds/")}
+        for _, values in sorted(kept.items())
+    ]
     changed = report.weights.sha256_before != report.weights.sha256_after
     rollouts = dict(report.rollouts)
     return {
@@ -137,42 +107,33 @@ def update(model: Any, kind: str, small: bool) -> Figures:
     }
 
 
-def sampling(model: Any, kind: str, small: bool) -> Figures:
-    """Sample answers with our engine and with `generate`, in turn, three rounds after a short one.
-
-    uniform: 64 answers of equal length. spread: 128 of lengths from 4 up, which `generate` makes in two batches of 64.
-    """
+def sampling(model: Any, small: bool) -> Figures:
+    """Sample 64 answers of equal length with our engine and with `generate` in turn, three rounds after a short one."""
     prompt, longest = (8, 32) if small else (128, 128)
     engine = TorchEngine.of(model, frozenset())
     rates: list[tuple[float, float]] = []
     with engine.running():
         for number in range(4):
-            chance, count = np.random.default_rng(number), 64 if kind == "uniform" else 128
             most = longest if number else 8
-            drawn = chance.lognormal(np.log(most) - 1.352, 0.75, count).clip(4, most).astype(int)
-            lengths = [most] * count if kind == "uniform" else [*drawn.tolist()[:-1], most]
-            prompts = chance.integers(3, model.config.vocab_size, (count, prompt)).tolist()
-            ours_s = _timed(lambda p=prompts, n=lengths: asyncio.run(_answers(engine, p, n)))
-            theirs_s = _timed(lambda p=prompts, n=lengths: _generated(model, p, n))
-            rates.append((sum(lengths) / ours_s, sum(lengths) / theirs_s))
+            prompts = np.random.default_rng(number).integers(3, model.config.vocab_size, (64, prompt)).tolist()
+            ours_s = _timed(lambda p=prompts, n=most: asyncio.run(_answers(engine, p, n)))
+            theirs_s = _timed(lambda p=prompts, n=most: _generated(model, p, n))
+            rates.append((64 * most / ours_s, 64 * most / theirs_s))
     ours, theirs = zip(*rates[1:], strict=True)
     medians = {"our_tokens_per_s": statistics.median(ours), "generate_tokens_per_s": statistics.median(theirs)}
     return {**medians, "ratios": [one / other for one, other in rates[1:]], "dtype": str(model.dtype)}
 
 
-async def _answers(engine: TorchEngine, prompts: list[list[int]], lengths: list[int]) -> None:
-    how = [Sampling(seed=at, max_tokens=length) for at, length in enumerate(lengths)]
-    answers = await asyncio.gather(*(engine.sample(*one) for one in zip(prompts, how, strict=True)))
-    assert [len(one.ids) for one in answers] == lengths
+async def _answers(engine: TorchEngine, prompts: list[list[int]], length: int) -> None:
+    asked = [engine.sample(one, Sampling(seed=at, max_tokens=length)) for at, one in enumerate(prompts)]
+    assert {len(one.ids) for one in await asyncio.gather(*asked)} == {length}
 
 
-def _generated(model: Any, prompts: list[list[int]], lengths: list[int], batch: int = 64) -> None:
-    for start in range(0, len(prompts), batch):
-        ids = torch.tensor(prompts[start : start + batch], device=DEVICE)
-        most = max(lengths[start : start + batch])
-        how = GenerationConfig(do_sample=True, top_k=0, max_new_tokens=most, pad_token_id=0)
-        made = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=how)
-        assert made.shape[1] == ids.shape[1] + most
+def _generated(model: Any, prompts: list[list[int]], length: int) -> None:
+    ids = torch.tensor(prompts, device=DEVICE)
+    how = GenerationConfig(do_sample=True, top_k=0, max_new_tokens=length, pad_token_id=0)
+    made = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=how)
+    assert made.shape[1] == ids.shape[1] + length
 
 
 def memory(folder: Path, fields: Figures, row: int, small: bool) -> Figures:
@@ -180,15 +141,14 @@ def memory(folder: Path, fields: Figures, row: int, small: bool) -> Figures:
     arguments = gradient_arguments({"dtype": "bf16", "importance_sampling": "none", **fields})
     loaded = load_for_training(str(folder), arguments, device=DEVICE)
     _forget()
-    weights = _allocated()
+    weights = torch.cuda.memory_allocated() / 2**20 if DEVICE == "cuda" else 0.0
     updater = Updater(loaded.model, arguments)
     plan = updater.memory
     trained = [one for one in loaded.model.parameters() if one.requires_grad]
     fixed, stepping = fixed_bytes(trained, updater.optimizer, LogprobModel(loaded.model), arguments)
     assert plan.rows is not None
-    at_once = plan.tokens // (row - 1) * (row - 1)
-    said = max(plan.rows.constant + plan.rows.of_tokens(at_once), stepping)
-    given = rows(2 * plan.tokens // (row - 1), row // 2, row - row // 2, vocabulary(small))
+    said = max(plan.rows.constant + plan.rows.of_tokens(plan.tokens // (row - 1) * (row - 1)), stepping)
+    given = rows(2 * plan.tokens // (row - 1), row // 2, row - row // 2, VOCABULARY[small])
     peaks: list[float] = []
 
     def note_peak(*_: Any) -> None:
@@ -205,10 +165,8 @@ def memory(folder: Path, fields: Figures, row: int, small: bool) -> Figures:
         "tokens_per_microbatch": plan.tokens,
         "chosen_by": plan.chosen_by,
         "kib_per_token": plan.rows.per_token / 1024,
-        "at_hand_mib": plan.at_hand / 2**20,
         "weights_mib": weights,
-        "said_fixed_mib": fixed / 2**20,
-        "said_rows_mib": said / 2**20,
+        "said_apart_mib": (fixed / 2**20, said / 2**20),
         "said_mib": weights + (fixed + said) / 2**20,
         "peaks_mib": {"rows": peaks[1::2], "optimizer": peaks[2::2]},
         "said_over_peak": (weights + (fixed + said) / 2**20) / max(1.0, *peaks[1:]),
@@ -224,10 +182,6 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - began_s
 
 
-def _allocated() -> float:
-    return torch.cuda.memory_allocated() / 2**20 if DEVICE == "cuda" else 0.0
-
-
 def _forget() -> None:
     gc.collect()
     if DEVICE == "cuda":
@@ -238,8 +192,7 @@ def _forget() -> None:
 def measurements(folder: Path, small: bool) -> Iterator[tuple[str, Callable[[], Figures]]]:
     """Yield the name of each measurement and what makes it, the most valuable first."""
     row, tokens = (16, 64) if small else (1024, 8192)
-    half, whole, given = torch.bfloat16, torch.float32, {"tokens_per_microbatch": tokens}
-    adapter: Figures = {"lora_rank": 16}
+    given, adapter = Figures(tokens_per_microbatch=tokens), Figures(lora_rank=16)
 
     def planned(*several: Figures) -> Iterator[tuple[str, Callable[[], Figures]]]:
         for fields in several:
@@ -249,16 +202,12 @@ def measurements(folder: Path, small: bool) -> Iterator[tuple[str, Callable[[], 
     yield "train, all weights", lambda: train(folder, 0, small)
     yield from planned({}, given, adapter)
     for number, kind in itertools.product(range(1, 4), ("uniform", "spread")):
-        yield f"update, 0.6B, {kind}, round {number}", lambda kind=kind: update(qwen3(small), kind, small)
-    yield "sampling, 0.6B, uniform, bf16", lambda: sampling(qwen3(small).to(half), "uniform", small)
+        yield f"update, {kind}, round {number}", lambda kind=kind: update(qwen3(small), kind, small)
+    yield "sampling, bf16", lambda: sampling(qwen3(small).bfloat16(), small)
     yield "train, adapter of rank 16", lambda: train(folder, 16, small)
     yield from planned(adapter | given, {"gradient_checkpointing": True}, {"master_weights": False})
     yield from planned(*(given | {"logits_mib": mib} for mib in (600, 1200, 2400)))
-    yield "sampling, 0.6B, uniform, fp32", lambda: sampling(qwen3(small).to(whole), "uniform", small)
-    yield "sampling, 0.6B, spread, bf16", lambda: sampling(qwen3(small).to(half), "spread", small)
-    for kind in ("uniform", "spread"):
-        yield f"update, 135M, {kind}", lambda kind=kind: update(smollm2(small), kind, small)
-    yield "sampling, 135M, uniform, bf16", lambda: sampling(smollm2(small).to(half), "uniform", small)
+    yield "sampling, fp32", lambda: sampling(qwen3(small), small)
 
 
 def main() -> int:
@@ -281,7 +230,8 @@ def main() -> int:
         said({"card": card, "python": sys.version.split()[0], **packages, "torch": torch.__version__})
         folder = Path(place) / "model"
         qwen3(chosen.small).bfloat16().save_pretrained(folder)
-        tokenizer(vocabulary(chosen.small)).save_pretrained(folder)
+        words = VOCABULARY[chosen.small] - len(tiny_tokenizer())
+        tiny_tokenizer(words=words).save_pretrained(folder)
         for name, make in measurements(folder, chosen.small):
             if not name.startswith(chosen.only):
                 continue

@@ -4,6 +4,7 @@ This module needs torch and transformers.
 """
 
 from collections.abc import Sequence
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,16 @@ TEMPLATE = r"""{%- if tools or messages[0].role == 'system' %}<|im_start|>system
 {% endif %}"""
 
 
-def tiny_tokenizer(template: str | None = TEMPLATE) -> PreTrainedTokenizerFast:
-    """Return a tokenizer for bytes and a few pairs. A pair and its two letters decode to the same text."""
+def tiny_tokenizer(template: str | None = TEMPLATE, *, words: int = 0) -> PreTrainedTokenizerFast:
+    """Return a tokenizer for bytes and a few pairs. A pair and its two letters decode to the same text.
+
+    words: number of further tokens, words of four letters, which no text is split into.
+    """
     vocabulary = {letter: at for at, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     merges = [(pair[0], pair[1]) for pair in MERGES]
     vocabulary |= {pair: len(vocabulary) + at for at, pair in enumerate(MERGES)}
+    fours = product("abcdefghijklmnopqrstuvwxyz", repeat=4)
+    vocabulary |= {"Ġ" + "".join(four): len(vocabulary) + at for at, four in enumerate(islice(fours, 0, 3 * words, 3))}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
