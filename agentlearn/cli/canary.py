@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,8 +26,9 @@ def library_canary(
     *,
     share: Annotated[str | None, Parameter(help="Share of episodes that read the version, such as 1/10.")] = None,
     margin: Annotated[
-        float, Parameter(help="By how much the mean reward may be lower, at most, for it to be promoted.")
-    ] = 0.02,
+        float | None,
+        Parameter(help="By how much the mean reward may be lower, at most, for it to be promoted. [default: 0.02]"),
+    ] = None,
     stop: Annotated[bool, Parameter(negative="", show_default=False, help="End the canary.")] = False,
     decide: Annotated[
         bool, Parameter(negative="", show_default=False, help="Promote it or roll it back, if its feedback allows it.")
@@ -50,6 +52,7 @@ def library_canary(
     """
     from agentlearn.cli.review import notifying
     from agentlearn.library import LibraryStore
+    from agentlearn.library.history.canary import DEFAULT_MARGIN
     from agentlearn.library.shown import share_of
     from agentlearn.live.canary import canary_risk, step_canary
     from agentlearn.views.lesson_origins import find_library
@@ -62,7 +65,7 @@ def library_canary(
             code="bad_canary",
         )
     for option, value in (("--margin", margin), ("--effect", effect)):
-        if not 0 < value <= 1:
+        if value is not None and not 0 < value <= 1:
             raise ConfigError(
                 f"{option} is {value!r}; give a difference in reward above 0, such as 0.05", code="bad_canary"
             )
@@ -73,7 +76,7 @@ def library_canary(
             raise ConfigError("a canary with the share 0 is none; end it with --stop", code="bad_share")
         library = find_library(store, reference).library
         if dry_run:
-            risk = canary_risk(libraries, store, name, share=part, effect=effect, margin=margin)
+            risk = canary_risk(libraries, store, name, share=part, effect=effect, margin=margin or DEFAULT_MARGIN)
             print_result(risk, _risk_lines(name, risk), json=json)
             return
         libraries.history(name).start_canary(library, share=part, margin=margin, note=note)
@@ -82,34 +85,33 @@ def library_canary(
     with notifying(notify if decide else None, store) as alarms:
         decision = step_canary(libraries, store, name, who=None, dry_run=not decide)
         alarms.extend(decision.alarms)
-    print_result(decision, _lines(store, decision, libraries.history(name).changes[-1].before or ""), json=json)
+    print_result(decision, _lines(store, decision), json=json)
 
 
-def _lines(store: Path, found: "CanaryDecision", before: str) -> Iterator[str]:
-    """The state of a canary. before: the version that the last change replaced."""
+def _lines(store: Path, found: "CanaryDecision") -> Iterator[str]:
+    """The state of a canary, or what was decided."""
     yield found.sentence
     yield from (f"changed:   {one.sentence}" for one in found.alarms)
-    if found.change is not None and found.outcome == "promote":
-        yield f"undo it: {command_words('library', 'rollback', f'{found.library}@{before[:_ID]}', store=store)}"
-    if found.version is None or found.since is None:
+    if (canary := found.canary) is None:
         return
-    again = f"{found.library}@{found.version[:_ID]}"
-    if found.change is not None:
-        start = command_words("library", "canary", again, "--share", str(_fraction(found.share)), store=store)
-        yield from [] if found.outcome == "promote" else [f"undo it: {start}"]
-        return
-    who = f" by {found.who}" if found.who else ""
-    share = f"{_fraction(found.share)} of episodes, margin {found.margin:g}"
-    yield f"  since        {found.since:%Y-%m-%d %H:%M}{who}, {share}"
-    yield f"  compared     with {found.baseline or '':.12}, in {found.blocks:,} blocks of neighbouring episodes"
-    lacking = f"{found.without_feedback:,} episodes with it and {found.without_feedback_baseline:,} without it"
-    worse, no_worse = f"{found.log_e_worse:.1f} of {found.needed_worse:.1f}", f"{found.log_e_no_worse:.1f}"
-    yield f"  no feedback  {lacking}"
-    yield f"  evidence     that it is worse: {worse} (logarithms of e-values)"
-    yield f"               that it is not, by the margin: {no_worse} of {found.needed_no_worse:.1f}"
-    if found.outcome != "collect":
-        yield f"decide it: {command_words('library', 'canary', found.library, '--decide', store=store)}"
-    yield f"end it:    {command_words('library', 'canary', found.library, '--stop', store=store)}"
+    command, known = partial(command_words, "library", store=store), found.figures
+    again, share = f"{found.library}@{canary.version[:_ID]}", str(_fraction(canary.share))
+    if found.outcome == "promote" and found.change is not None:
+        yield f"undo it: {command('rollback', f'{found.library}@{canary.baseline[:_ID]}')}"
+    elif found.change is not None:
+        yield f"undo it: {command('canary', again, '--share', share, '--margin', f'{canary.margin:g}')}"
+    else:
+        who = f" by {canary.who}" if canary.who else ""
+        lacking = f"{known.without_feedback:,} episodes with it and {known.without_feedback_baseline:,} without it"
+        worse, no_worse = f"{known.log_e_worse:.1f} of {known.needed_worse:.1f}", f"{known.log_e_no_worse:.1f}"
+        yield f"  since        {canary.since:%Y-%m-%d %H:%M}{who}, {share} of episodes, margin {canary.margin:g}"
+        yield f"  compared     with {canary.baseline[:_ID]}, in {known.blocks:,} blocks of neighbouring episodes"
+        yield f"  no feedback  {lacking}"
+        yield f"  evidence     that it is worse: {worse} (logarithms of e-values)"
+        yield f"               that it is not, by the margin: {no_worse} of {known.needed_no_worse:.1f}"
+        if found.outcome != "collect":
+            yield f"decide it: {command('canary', found.library, '--decide')}"
+        yield f"end it:    {command('canary', found.library, '--stop')}"
 
 
 def _fraction(share: float) -> Fraction:

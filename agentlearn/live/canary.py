@@ -29,12 +29,11 @@ from agentlearn.library.shown import in_canary
 from agentlearn.live.drift import LabelChange, label_changes
 from agentlearn.stats import EProcess, anytime, log_threshold
 from agentlearn.store import ServedEpisode, StoreReader, read_store
-from agentlearn.types.ids import ExperienceId, LibraryVersion, derive_seed
+from agentlearn.types.ids import ExperienceId, derive_seed
 from agentlearn.types.value import Value
 
 ALPHA = 0.1
 """Share of wrong decisions of each kind, on average, at most."""
-DEFAULT_MARGIN = 0.02
 _WINDOW = 200
 """Latest blocks whose mean must agree with a decision, so that old evidence does not hide a change."""
 _ID = 12
@@ -43,22 +42,9 @@ CanaryOutcome = Literal["none", "collect", "promote", "roll_back"]
 """none: no canary runs. collect: nothing is decided yet. promote, roll_back: decided and done."""
 
 
-class CanaryDecision(Value):
-    """What the rule says about the canary of a library, and the figures that it rests on."""
+class CanaryFigures(Value):
+    """What a decision rests on. They are logged with it."""
 
-    library: str
-    outcome: CanaryOutcome
-    sentence: str
-    version: LibraryVersion | None = None
-    """The canary; None without one."""
-    baseline: LibraryVersion | None = None
-    """The version that it is compared with."""
-    share: float = 0.0
-    """The share of episodes that read the canary."""
-    margin: float = 0.0
-    since: datetime | None = None
-    who: str = ""
-    """Who started it."""
     episodes: int = 0
     """Episodes with feedback that read the canary."""
     episodes_baseline: int = 0
@@ -81,6 +67,17 @@ class CanaryDecision(Value):
     """Value of `log_e_worse` at which it is rolled back."""
     needed_no_worse: float = 0.0
     """Value of `log_e_no_worse` at which it is promoted."""
+
+
+class CanaryDecision(Value):
+    """What the rule says about the canary of a library."""
+
+    library: str
+    outcome: CanaryOutcome
+    sentence: str
+    canary: Canary | None = None
+    """The canary as it was before the decision; None without one."""
+    figures: CanaryFigures = CanaryFigures()
     harmful: tuple[ExperienceId, ...] = ()
     """Lessons that only the canary shows and that the evidence calls harmful."""
     withheld: str = ""
@@ -90,24 +87,11 @@ class CanaryDecision(Value):
     alarms: tuple[LabelChange, ...] = ()
     """Lessons whose label got worse, or was lost, since the last call."""
 
-    @property
-    def figures(self) -> dict[str, float]:
-        """The figures that are logged with a decision."""
-        kept = {"alpha": ALPHA, "margin": self.margin, "harmful_lessons": float(len(self.harmful))}
-        names = ("episodes", "episodes_baseline", "without_feedback", "without_feedback_baseline", "blocks")
-        names += ("points", "low", "high", "log_e_worse", "log_e_no_worse", "needed_worse", "needed_no_worse")
-        return kept | {name: round(float(getattr(self, name)), 6) for name in names}
-
 
 def step_canary(
-    libraries: LibraryStore | Path | str,
-    store: StoreReader | Path | str,
-    name: str,
-    *,
-    who: str | None = "",
-    at: datetime | None = None,
-    dry_run: bool = False,
-) -> CanaryDecision:
+    libraries: LibraryStore | Path | str, store: StoreReader | Path | str, name: str, *,
+    who: str | None = "", at: datetime | None = None, dry_run: bool = False,
+) -> CanaryDecision:  # fmt: skip
     """Decide on the canary of a library by the rule, carry it out in its history, and look for drift of lessons.
 
     libraries: the folder of the libraries. store: the directory of the trajectory store, or the open store. who: who
@@ -136,15 +120,10 @@ def step_canary(
     decision = decision.model_copy(update={"alarms": alarms})
     if dry_run or decision.outcome == "collect":
         return decision
+    logged = {name: float(value) for name, value in decision.figures.model_dump().items()}
+    signed: dict[str, Any] = {"who": who, "note": decision.sentence, "at": at or datetime.now(UTC)}
     try:
-        change = history.end_canary(
-            running,
-            promote=decision.outcome == "promote",
-            figures=decision.figures,
-            who=who,
-            note=decision.sentence,
-            at=at or datetime.now(UTC),
-        )
+        change = history.end_canary(running, promote=decision.outcome == "promote", figures=logged, **signed)
     except LibraryError as error:
         if error.code != "no_canary":
             raise
@@ -158,9 +137,8 @@ def _no_canary(name: str, known: Sequence[Canary]) -> str:
     if not known or (change := known[-1].ended) is None:
         return f"{name} has no canary"
     version, who = known[-1].version[:_ID], f" by {change.who}" if change.who else ""
-    what = {"promote": "was promoted", "end_canary": "was ended"}.get(
-        change.kind, f"ended with a change ({change.kind})"
-    )
+    ways = {"promote": "was promoted", "end_canary": "was ended"}
+    what = ways.get(change.kind, f"ended with a change ({change.kind})")
     note = f": {change.note}" if change.note else ""
     return f"{name} has no canary; the last one, {version}, {what} on {change.at:%Y-%m-%d %H:%M}{who}{note}"
 
@@ -178,46 +156,32 @@ def judge_canary(
     blocks = _blocks(canary, strata, lambda one: one.reward)
     effects = [one.effect for one in blocks]
     needed = canary_threshold(known[:-1], "end_canary"), canary_threshold(known[:-1], "promote")
-    outcome, worse, no_worse = decide(effects, canary.margin, *needed)
-    interval = anytime(effects) if effects else None
-    harmful = tuple(sorted({one.lesson for one in evidence if one.label == "harmful"}))
-    found = CanaryDecision(
-        library=name,
-        outcome="collect",
-        sentence="",
-        version=canary.version,
-        baseline=canary.baseline,
-        share=canary.share,
-        margin=canary.margin,
-        since=canary.since,
-        who=canary.who,
-        blocks=len(blocks),
-        points=100 * interval.mean if interval else 0.0,
-        low=100 * interval.low if interval else -100.0,
-        high=100 * interval.high if interval else 100.0,
-        log_e_worse=worse,
-        log_e_no_worse=no_worse,
-        needed_worse=needed[0],
-        needed_no_worse=needed[1],
-        harmful=harmful,
-        **_counts(canary, strata),
-    )
-    estimate = f"{found.points:+.1f} points [{found.low:+.1f}, {found.high:+.1f}]"
-    size = f"{found.episodes:,} episodes with it and {found.episodes_baseline:,} without it have feedback"
-    withheld = _feedback_differs(canary, strata, found) if outcome == "promote" else ""
-    if harmful:
+    outcome, worse, no_worse = canary_outcome(effects, canary.margin, *needed)
+    figures = CanaryFigures(
+        **_counts(canary, strata), blocks=len(blocks), log_e_worse=worse, log_e_no_worse=no_worse,
+        needed_worse=needed[0], needed_no_worse=needed[1],
+    )  # fmt: skip
+    if effects:
+        interval = anytime(effects)
+        in_points = {"points": interval.mean, "low": interval.low, "high": interval.high}
+        figures = figures.model_copy(update={name: 100 * value for name, value in in_points.items()})
+    estimate = f"{figures.points:+.1f} points [{figures.low:+.1f}, {figures.high:+.1f}]"
+    size = f"{figures.episodes:,} episodes with it and {figures.episodes_baseline:,} without it have feedback"
+    withheld = _feedback_differs(canary, strata, figures) if outcome == "promote" else ""
+    if harmful := tuple(sorted({one.lesson for one in evidence if one.label == "harmful"})):
         lessons = ", ".join(one[:_ID] for one in harmful)
         outcome, words = "roll_back", f"roll back: the evidence calls harmful what only it shows: {lessons}"
     elif outcome == "roll_back":
         words = f"roll back: it is worse, {estimate}; {size}"
     elif outcome == "promote" and not withheld:
-        better = "it is better" if found.low > 0 else f"it is not worse by more than {100 * canary.margin:g} points"
+        better = "it is better" if figures.low > 0 else f"it is not worse by more than {100 * canary.margin:g} points"
         words = f"promote: {better}, {estimate}; {size}"
     else:
         outcome, why = "collect", withheld or "neither worse nor within the margin is shown"
         words = f"collect: {why}; {estimate}; {size}" if blocks else f"collect: {size}"
     sentence = f"canary {canary.version[:_ID]} of {name}: {words}"
-    return found.model_copy(update={"outcome": outcome, "sentence": sentence, "withheld": withheld})
+    found = {"canary": canary, "figures": figures, "harmful": harmful, "withheld": withheld}
+    return CanaryDecision(library=name, outcome=outcome, sentence=sentence).model_copy(update=found)
 
 
 def canary_threshold(earlier: Sequence[Canary], kind: str) -> float:
@@ -231,7 +195,7 @@ def canary_threshold(earlier: Sequence[Canary], kind: str) -> float:
     return log_threshold(number * (number + 1), found + 1, ALPHA)
 
 
-def decide(
+def canary_outcome(
     effects: Sequence[float], margin: float, needed_worse: float, needed_no_worse: float
 ) -> tuple[CanaryOutcome, float, float]:
     """Decide by the blocks alone, and return the logarithms of the two e-values: worse, and not worse by the margin.
@@ -268,27 +232,20 @@ def _blocks(canary: Canary, strata: _Strata, reward: Callable[[ServedEpisode], f
     masked = {canary.version: frozenset[ExperienceId](), canary.baseline: frozenset({key})}
     for members in strata:
         judged = [(one, reward(one)) for one in members]
-        trials = [
-            Trial(masked[one.library], frozenset({key}), given, one.at, "")
-            for one, given in judged
-            if given is not None
-        ]
+        known = (one for one in judged if one[1] is not None)
+        trials = [Trial(masked[one.library], frozenset({key}), given, one.at, "") for one, given in known]
         found += neighbours(key, members[0].model, trials)
     return sorted(found, key=lambda one: one.at)
 
 
 def _counts(canary: Canary, strata: _Strata) -> dict[str, Any]:
-    """Numbers of episodes, by version and feedback, as fields of a decision."""
-    found = Counter((one.library == canary.version, one.reward is not None) for group in strata for one in group)
-    return {
-        "episodes": found[True, True],
-        "episodes_baseline": found[False, True],
-        "without_feedback": found[True, False],
-        "without_feedback_baseline": found[False, False],
-    }
+    """Numbers of episodes, by version and feedback, as fields of the figures."""
+    sides = {canary.version: "", canary.baseline: "_baseline"}
+    counted = (one for group in strata for one in group)
+    return Counter(f"{'without_feedback' if one.reward is None else 'episodes'}{sides[one.library]}" for one in counted)
 
 
-def _feedback_differs(canary: Canary, strata: _Strata, found: CanaryDecision) -> str:
+def _feedback_differs(canary: Canary, strata: _Strata, found: CanaryFigures) -> str:
     """Why rewards cannot be compared: the canary changes how often feedback is given; empty otherwise."""
     answered = [one.effect for one in _blocks(canary, strata, lambda one: float(one.reward is not None))]
     log_e = max(EProcess().after(sign * one for one in answered).log_e for sign in (-1, 1))
@@ -360,19 +317,12 @@ def canary_risk(
 
     found_after = after(-effect, "end_canary")
     first, second = (None if one is None else one * share * effect for one in found_after)
+    per_day, recorded = len(episodes) / days if days >= 1 else None, len(episodes) if rewards else 0
     return CanaryRisk(
-        share=share,
-        effect=effect,
-        margin=margin,
-        level=level,
-        feedback=feedback,
-        recorded=len(episodes) if rewards else 0,
-        per_day=len(episodes) / days if days >= 1 else None,
-        found_after=found_after,
-        lost=(first, second),
-        promoted_after=after(effect, "promote"),
+        share=share, effect=effect, margin=margin, level=level, feedback=feedback, recorded=recorded, per_day=per_day,
+        found_after=found_after, lost=(first, second), promoted_after=after(effect, "promote"),
         same_promoted_after=after(0.0, "promote"),
-    )
+    )  # fmt: skip
 
 
 def _simulated(share: float, level: float, difference: float, margin: float, needed: float, kind: str) -> list[float]:

@@ -1,7 +1,6 @@
 """Drift: lessons whose label is no longer what it was when somebody last looked.
 
-The last labels are kept in a file of the library. They are written after the look, so a crash between the two repeats
-an alarm and loses none.
+The labels of the last look are kept in a file of the library, so whoever looks first is told.
 """
 
 import json
@@ -46,15 +45,8 @@ def label_changes(libraries: LibraryStore, found: LibraryEvidence, *, remember: 
         if one.lesson in found.library.by_id and one.label not in {before, "proven"}:
             why = f"; {one.withheld}" if one.withheld else ""
             sentence = f"lesson {one.lesson[:_ID]} of {found.name} was {before} and is {one.words()}{why}"
-            change = LabelChange(
-                library=found.name,
-                lesson=one.lesson,
-                model=one.model,
-                before=before,
-                after=one.label,
-                sentence=sentence,
-            )
-            changed.append(change)
+            known = {"library": found.name, "lesson": one.lesson, "model": one.model, "after": one.label}
+            changed.append(LabelChange.model_validate({**known, "before": before, "sentence": sentence}))
     if remember and now != last:
         write_whole(file, json.dumps(now, sort_keys=True).encode(), private=True)
     return tuple(changed)

@@ -120,6 +120,7 @@ def log_json(history: History, store: Path, branch: str | None) -> dict[str, Any
 def _change_words(change: Change) -> str:
     """Kind, author and note of a change."""
     kind = f"{change.kind} {change.label}" if change.label else change.kind
+    kind += f" for {change.share:.1%} of episodes" if change.share else ""
     where = f" on {change.branch}" if change.branch != MAIN else ""
     who = f" by {change.who}" if change.who else ""
     run = f" in run {change.run}" if change.run else ""

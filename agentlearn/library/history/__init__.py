@@ -10,7 +10,7 @@ from typing import Any
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate.similarity import refusal_key
-from agentlearn.library.history.canary import Canary, canaries
+from agentlearn.library.history.canary import DEFAULT_MARGIN, Canary, running_canary
 from agentlearn.library.history.change_log import (
     MAIN,
     STILL,
@@ -424,18 +424,21 @@ class History:
     @property
     def canary(self) -> Canary | None:
         """The canary that runs; None when none does."""
-        return next((one for one in canaries(self.changes)[-1:] if one.ended is None), None)
+        return running_canary(self.changes)
 
-    def start_canary(self, library: Library, *, share: float, margin: float, **signed: Any) -> Change:
+    def start_canary(self, library: Library, *, share: float, margin: float | None = None, **signed: Any) -> Change:
         """Let a share of episodes read this version, or change the share of the canary that runs.
 
         A version that waits for a person can be given too: `who` has then decided that a share of episodes reads it.
-        share: above 0 and at most 1/2. margin: in reward, 0 to 1; it stays as long as the canary runs. Raises
-        LibraryError while another version is the canary, where the name is pinned, and for the current version.
+        share: above 0 and at most 1/2. margin: in reward, 0 to 1; it stays as long as the canary runs; None: that of
+        the canary that runs, else `DEFAULT_MARGIN`. Raises LibraryError while another version is the canary, where the
+        name is pinned, and for the current version.
         """
         with self._writing() as writer:
-            running = next((one for one in canaries(writer.logged.changes)[-1:] if one.ended is None), None)
+            running = running_canary(writer.logged.changes)
             state, version, refusal = writer.state, library.version, ""
+            if margin is None:
+                margin = DEFAULT_MARGIN if running is None else running.margin
             if state.current is None:
                 self._refuse_unknown()
             elif state.pinned is not None:
@@ -467,7 +470,7 @@ class History:
         code `no_canary`, where no canary runs or another one than that.
         """
         with self._writing() as writer:
-            running = next((one for one in canaries(writer.logged.changes)[-1:] if one.ended is None), None)
+            running = running_canary(writer.logged.changes)
             if running is None or (canary is not None and running.started != canary.started):
                 raise LibraryError(
                     f"library {self.name!r} has {'no' if running is None else 'another'} canary now;"

@@ -11,6 +11,9 @@ from datetime import datetime
 from agentlearn.library.history.change_log import Change, LibraryState
 from agentlearn.types.ids import LibraryVersion
 
+DEFAULT_MARGIN = 0.02
+"""2 points of reward."""
+
 
 @dataclass(frozen=True, slots=True)
 class Canary:
@@ -60,3 +63,8 @@ def canaries(changes: Iterable[Change]) -> tuple[Canary, ...]:
             running = replace(running, ended=change)
         found += [] if running is None else [running]
     return tuple(found)
+
+
+def running_canary(changes: Iterable[Change]) -> Canary | None:
+    """Return the canary that runs; None when none does."""
+    return next((one for one in canaries(changes)[-1:] if one.ended is None), None)

@@ -1,6 +1,8 @@
 """Canaries: which episodes read one, what the rule decides from their feedback, and that a decision is made once."""
 
 import asyncio
+import json
+import shlex
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,18 +17,22 @@ from hypothesis import strategies as st
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
+from agentlearn.cli.app import run
 from agentlearn.errors import ConfigError, LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
 from agentlearn.library.history import History
-from agentlearn.library.history.canary import Canary, canaries
+from agentlearn.library.history.canary import Canary, canaries, running_canary
+from agentlearn.library.history.change_log import NO_LINE, Change, ChangeKind, LibraryState, account_name
 from agentlearn.library.lessons import lessons
+from agentlearn.library.policy import Policy, VotingRule
 from agentlearn.library.shown import hidden_in_episode, in_canary, shown_in
 from agentlearn.live.canary import canary_threshold, judge_canary, step_canary
 from agentlearn.recorder import Recorder
 from agentlearn.store import ServedEpisode
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+from tests.unit.live.test_inbox import inbox, made
 
 OLD = library_of(["Ask for the order number first."], kind="add")
 NEW = library_of(["Ask for the order number first.", "Be brief."], kind="add")
@@ -117,11 +123,11 @@ def test_feedback_decides_and_the_figures_are_in_the_history(
     decision = step_canary(libraries.directory, tmp_path, "desk", who="ben")
     assert decision.outcome == outcome, decision
     assert words in decision.sentence
-    assert decision.episodes + decision.episodes_baseline == 60
+    assert decision.figures.episodes + decision.figures.episodes_baseline == 60
     change = history.changes[-1]
     assert change == decision.change
     assert (change.kind, change.who, change.note, change.figures) == (
-        kind, "ben", decision.sentence, decision.figures,
+        kind, "ben", decision.sentence, decision.figures.model_dump(),
     )  # fmt: skip
     assert history.resolve() == (NEW.version if better else OLD.version)
     again = step_canary(libraries, tmp_path, "desk")
@@ -139,7 +145,7 @@ def test_a_lesson_that_only_the_canary_shows_and_that_does_harm_ends_it(
         hidden = hidden_in_episode([BRIEF], share=0.5, episode=f"talk-{number}")
         return float(bool(hidden)) if canary else float(number % 2)
 
-    serve(tmp_path, range(160), reward, hide="1/2")
+    serve(tmp_path, range(110), reward, hide="1/2")
     decision = step_canary(libraries, tmp_path, "desk")
     assert decision.outcome == "roll_back"
     assert decision.harmful == (BRIEF,)
@@ -160,13 +166,13 @@ def test_an_episode_counts_only_where_it_read_the_version_that_was_drawn_for_it(
     drawn = [served(number, reward=1.0) for number in range(200)]
     others = [served(number, reads=number % 3 == 0, reward=0.0, run_name="other") for number in range(200)]
     decision = judge_canary("desk", [CANARY], drawn)
-    assert decision.episodes + decision.episodes_baseline == 200
-    assert (decision.points, decision.outcome) == (0.0, "collect")
+    assert decision.figures.episodes + decision.figures.episodes_baseline == 200
+    assert (decision.figures.points, decision.outcome) == (0.0, "collect")
     mixed = judge_canary("desk", [CANARY], [*drawn, *others])
     fit = [one for one in others if one == served(int(one.episode[5:]), reward=0.0, run_name="other")]
-    assert mixed.episodes + mixed.episodes_baseline == 200 + len(fit)
+    assert mixed.figures.episodes + mixed.figures.episodes_baseline == 200 + len(fit)
     unnamed = [served(n, reads=n % 2 == 0, reward=1.0, episode="") for n in range(10)]
-    assert judge_canary("desk", [CANARY], unnamed).blocks == 5, "each rollout without an episode is one"
+    assert judge_canary("desk", [CANARY], unnamed).figures.blocks == 5, "each rollout without an episode is one"
 
 
 def test_episodes_before_a_share_grew_count_as_they_were_drawn_then() -> None:
@@ -175,7 +181,7 @@ def test_episodes_before_a_share_grew_count_as_they_were_drawn_then() -> None:
     before = [served(number, reads=drawn, reward=1.0) for number, drawn in enumerate(small)]
     after = [served(number, reward=1.0) for number in range(100, 200)]
     decision = judge_canary("desk", [grown], [*before, *after])
-    assert decision.episodes + decision.episodes_baseline == 200
+    assert decision.figures.episodes + decision.figures.episodes_baseline == 200
 
 
 def test_a_canary_that_changes_how_often_feedback_is_given_is_not_promoted() -> None:
@@ -184,7 +190,7 @@ def test_a_canary_that_changes_how_often_feedback_is_given_is_not_promoted() -> 
         return served(number, reward=float(drawn) if not drawn or number % 10 < 10 * of_canary else None)
 
     rare = judge_canary("desk", [CANARY], [given(number, 0.3) for number in range(400)])
-    assert (rare.outcome, rare.log_e_no_worse > rare.needed_no_worse) == ("collect", True)
+    assert (rare.outcome, rare.figures.log_e_no_worse > rare.figures.needed_no_worse) == ("collect", True)
     assert "of its episodes have feedback, and 100% of the others" in rare.withheld
     assert judge_canary("desk", [CANARY], [given(number, 1.0) for number in range(400)]).outcome == "promote"
 
@@ -197,6 +203,28 @@ def test_every_canary_of_a_library_shares_one_budget() -> None:
 
 
 # Starting, ending and undoing
+
+KINDS: list[tuple[ChangeKind, str]] = [
+    ("canary", "a"), ("canary", "b"), ("end_canary", "a"), ("promote", "a"), ("promote", "b"), ("publish", "c"),
+    ("rollback", "d"), ("pin", "c"), ("unpin", "c"), ("tag", "a"), ("edit", "d"),
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(KINDS), max_size=20))
+def test_whatever_the_history_says_one_canary_runs_at_most_beside_what_the_name_means(
+    kinds: list[tuple[ChangeKind, str]],
+) -> None:
+    changes = [Change(number=0, at=SINCE, kind="publish", branch="main", version=OLD.version, previous=NO_LINE)]
+    for number, (kind, version) in enumerate(kinds, start=1):
+        made = {"kind": kind, "version": version * 32, "share": 0.1 if kind == "canary" else None, "branch": "main"}
+        at = SINCE + timedelta(minutes=number)
+        changes.append(Change.model_validate({**made, "number": number, "at": at, "previous": NO_LINE}))
+    known, state = canaries(changes), LibraryState.of(changes)
+    assert all(one.ended is not None for one in known[:-1])
+    assert len({one.started for one in known}) == len(known)
+    assert all(one.ended.number > one.started for one in known if one.ended is not None)
+    if (running := running_canary(changes)) is not None:
+        assert (running, running.baseline) == (known[-1], state.current)
 
 
 def test_a_canary_is_started_changed_ended_and_started_again(libraries: LibraryStore) -> None:
@@ -385,3 +413,112 @@ def test_how_an_application_takes_part_is_checked(tmp_path: Path, libraries: Lib
     with pytest.raises(ConfigError, match="there is no episode"):
         lessons("desk", store=tmp_path, canary=True)
     assert libraries.load("desk") == OLD
+
+
+# A person, and the command
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., str]:
+    """Run `agentlearn library canary` and return what it prints; on stderr where it fails."""
+
+    def run_it(*arguments: str, status: int = 0) -> str:
+        capsys.readouterr()
+        assert run(["library", "canary", *arguments, "--store", str(tmp_path)]) == status
+        captured = capsys.readouterr()
+        return captured.out if status == 0 else captured.err
+
+    return run_it
+
+
+def test_a_version_that_waits_can_be_a_canary_and_its_promotion_closes_what_waits(
+    said: Callable[..., str], tmp_path: Path
+) -> None:
+    left = made("When unsure, ask.")
+    of = inbox(tmp_path, versions=[left])
+    printed = said(f"math@{left.version[:12]}", "--share", "1/4", "--note", "try it")
+    assert "1/4 of episodes, margin 0.02" in printed
+    history = of.libraries.history("math")
+    change = history.changes[-1]
+    assert (change.kind, change.version, change.who, change.note) == ("canary", left.version, account_name(), "try it")
+    assert len(of.items()) == 1, "it goes on waiting"
+    history.end_canary(promote=True)
+    assert of.items() == ()
+    history.rollback(str(change.before))
+    assert of.items() == (), "it was decided on"
+
+
+def test_a_version_that_waits_for_votes_cannot_be_a_canary(tmp_path: Path) -> None:
+    left = made("When unsure, ask.")
+    history = inbox(tmp_path, versions=[left]).libraries.history("math")
+    policy = history.folder / "sharing" / "policy.json"
+    policy.parent.mkdir()
+    policy.write_text(Policy(space="team", rule=VotingRule(kind="votes")).model_dump_json())
+    with pytest.raises(LibraryError, match="'team' votes on lessons of 'math'"):
+        history.start_canary(left, share=0.1, margin=0.02)
+    assert history.canary is None
+    assert left.version not in history.versions()
+
+
+def test_the_command_starts_shows_decides_ends_and_undoes(
+    said: Callable[..., str], libraries: LibraryStore, tmp_path: Path
+) -> None:
+    libraries.publish("desk", NEW)
+    libraries.publish("desk", OLD)
+    new = f"desk@{NEW.version[:12]}"
+    assert "desk has no canary" in said("desk")
+    assert "end it:" in said(new, "--share", "1/2")
+    assert json.loads(said("desk", "--json"))["canary"]["shares"][0][1] == 0.5
+    serve(tmp_path, range(60), lambda canary, _: float(canary))
+    assert "decide it:" in said("desk")
+    assert libraries.load("desk") == OLD, "to look decides nothing"
+    printed = said("desk", "--decide")
+    assert "promote: it is better" in printed
+    undo = printed.splitlines()[-1].partition("undo it: ")[2]
+    assert run(shlex.split(undo)[1:]) == 0
+    assert libraries.load("desk") == OLD
+    said(new, "--share", "1/10", "--margin", "0.1")
+    assert "1/5 of episodes, margin 0.1" in said(new, "--share", "1/5"), "the margin stays"
+    assert "was ended on" in said("desk", "--stop")
+
+
+def test_the_cost_is_told_beforehand_from_what_was_recorded(
+    said: Callable[..., str], libraries: LibraryStore, tmp_path: Path
+) -> None:
+    with Recorder("desk", tmp_path) as recorder:
+        for number in range(20):
+            recorder.record_sync(CHAT, experiences=OLD, episode=f"talk-{number}", model="m")
+            if number < 10:
+                recorder.feedback_sync(episode=f"talk-{number}", reward=float(number < 6))
+    libraries.publish("desk", NEW)
+    libraries.publish("desk", OLD)
+    how = (f"desk@{NEW.version[:12]}", "--share", "1/2", "--effect", "0.6", "--margin", "0.4", "--dry-run")
+    assert "mean reward 0.60, feedback on 50% (20 recorded episodes of desk)" in said(*how)
+    risk = json.loads(said(*how, "--json"))
+    assert (risk["level"], risk["feedback"], risk["recorded"], risk["per_day"]) == (0.6, 0.5, 20, None)
+    soon, late = risk["found_after"]
+    assert 20 < soon <= late < 1_000
+    assert risk["lost"] == pytest.approx([soon * 0.5 * 0.6, late * 0.5 * 0.6])
+    assert libraries.history("desk").canary is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["desk@main"], "to start a canary"),
+        (["desk", "--share", "1/10"], "to start a canary"),
+        (["desk", "--stop", "--decide"], "to start a canary"),
+        (["desk", "--dry-run"], "to start a canary"),
+        (["desk@main", "--share", "2/3"], "share of episodes that read the canary, from 0 to 1/2"),
+        (["desk@main", "--share", "0"], "end it with --stop"),
+        (["desk", "--margin", "0"], "--margin is 0.0; give a difference in reward above 0"),
+        (["desk", "--stop"], "has no canary now"),
+        (["shop"], "library 'shop' is not in the library store"),
+    ],
+)
+def test_a_wrong_command_is_one_sentence(
+    said: Callable[..., str], libraries: LibraryStore, arguments: list[str], sentence: str
+) -> None:
+    before = libraries.history("desk").changes
+    assert sentence in said(*arguments, status=2)
+    assert libraries.history("desk").changes == before

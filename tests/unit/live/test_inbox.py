@@ -25,6 +25,7 @@ from tests.unit.store import nouns
 HELD = "Tell the judge which cases were checked."
 TRAFFIC = Author(kind="traffic", name="support")
 LIBRARY = library_of(["When adding, carry.", "When counting, check the ends."])
+NAMED = '{"name": "math"}'
 FIRST, SECOND = (one.id for one in LIBRARY.experiences)
 OTHER_RUN = RunId("01je" + "0" * 22)
 
@@ -71,11 +72,11 @@ async def save_version(store: object, left: Library, run: RunId, hours: int) -> 
     at = nouns.AT + timedelta(hours=hours)
     selection = {"selected": left.version, "status": "pending", "reason": "held-out tasks got worse"}
     report = json.dumps({"library": {"name": "math", "lessons": len(left)}, "selection": selection})
-    await store.save_run(nouns.run_event(run=run, at=at))  # type: ignore[attr-defined]
+    await store.save_run(nouns.run_event(run=run, at=at, settings=NAMED))  # type: ignore[attr-defined]
     await store.save_version(LIBRARY, run=run)  # type: ignore[attr-defined]
     await store.save_run_inputs(run, RunInputs(train=(), test=(), library=LIBRARY.version))  # type: ignore[attr-defined]
     await store.save_version(left, run=run)  # type: ignore[attr-defined]
-    await store.save_run(nouns.run_event(run=run, state="done", at=at, report=report))  # type: ignore[attr-defined]
+    await store.save_run(nouns.run_event(run=run, state="done", at=at, report=report, settings=NAMED))  # type: ignore[attr-defined]
 
 
 def made(*lessons: str, strangers: tuple[Author, ...] = (TRAFFIC,)) -> Library:
