@@ -35,6 +35,9 @@ _PLAN = (
     f"""CREATE TEMP TABLE gone AS
         SELECT rollout AS id FROM live WHERE episode = $2 OR user_name = $3
         UNION SELECT id FROM trajectory WHERE id = $1 OR (epoch_us(started_at) < $4 AND phase IN {_RECORDED})""",
+    # a rollout that was recorded after each of its calls goes whole
+    f"""INSERT INTO gone SELECT DISTINCT o.id FROM trajectory o JOIN trajectory t USING (run, phase, task, g)
+        WHERE t.phase = '{LIVE}' AND t.id IN (FROM gone) AND o.id NOT IN (FROM gone)""",
     """CREATE TEMP TABLE said AS SELECT DISTINCT f.id FROM feedback f WHERE
         f.rollout IN (FROM gone) OR f.rollout = $1 OR f.id IN (FROM gone) OR f.episode = $2 OR f.who = $3 OR
         (epoch_us(f.given_at) < $4 AND CASE WHEN f.rollout IS NULL

@@ -35,7 +35,7 @@ from tests.support.desk import LESSON, TICKETS, Ticket, desk_agent, desk_model, 
 from tests.support.loose_options import LOOSE
 
 SMALL: dict[str, Any] = {"group_size": 3, "epochs": 1, "evaluate": False, "batch_size": 8, "validation_rollouts": 0}
-WITHOUT_PARAMETER = {"store", "private_addresses", "given", "agent", "deps"}
+WITHOUT_PARAMETER = {"store", "private_addresses", "given", "agent", "deps", "served_at"}
 """Fields of the settings that say where and how the run was started, and what the command line names by words."""
 
 

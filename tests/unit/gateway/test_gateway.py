@@ -16,6 +16,7 @@ from agentlearn import Library, LibraryStore, Trajectory
 from agentlearn.errors import ConfigError
 from agentlearn.live.gateway.admission import GatewaySettings
 from agentlearn.live.gateway.gateway import Gateway
+from agentlearn.recorder.forgetting import forget
 from agentlearn.serving.http11 import ConnectionCut, HttpRequest, HttpResponse, listening
 from agentlearn.store import read_store
 
@@ -242,6 +243,8 @@ async def test_calls_of_one_agent_run_are_one_rollout_to_learn_from(tmp_path: Pa
     with read_store(tmp_path) as reader:
         counted = {row.id for row in reader.live("gateway", None)}
     assert counted == {one.id for one in rollouts[1:]}
+    forget(tmp_path, rollout=rollouts[1].id)
+    assert [(one.g, one.attempt) for one in stored(tmp_path)] == [(1, 0), (2, 0)]
 
 
 async def test_feedback_reaches_its_rollout(tmp_path: Path) -> None:
