@@ -30,7 +30,7 @@ from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE
 
 _RECORDED = f"('{LIVE}', '{DEMONSTRATION}', '{IMPORTED}')"
 _OWN_TASKS = f"('live', '{SESSION}')"
-_PLAN = (
+_ASKED = (
     # $1 rollout, $2 episode, $3 user, $4 microseconds since 1970
     f"""CREATE TEMP TABLE gone AS
         SELECT rollout AS id FROM live WHERE episode = $2 OR user_name = $3
@@ -45,6 +45,9 @@ _PLAN = (
          ELSE f.rollout NOT IN (SELECT rollout FROM live) END) OR
         (f.rollout IS NULL AND (f.name, f.episode) IN (SELECT (name, episode) FROM live WHERE rollout IN (FROM gone))
          AND (f.name, f.episode) NOT IN (SELECT (name, episode) FROM live WHERE rollout NOT IN (FROM gone)))""",
+)
+"""The records that somebody asked to erase, and what was said about them."""
+_FOLLOWING = (
     "INSERT INTO gone SELECT id FROM trajectory WHERE id IN (FROM said) AND id NOT IN (FROM gone)",
     # a task goes with the records that asked it; one from a file, when no rollout is left
     f"""CREATE TEMP TABLE gone_task AS WITH mine AS (
@@ -134,7 +137,7 @@ def plan_erased(connection: duckdb.DuckDBPyConnection, receipts: Sequence[Erasur
                 UNION SELECT id FROM feedback WHERE rollout IN (FROM gone)""",
             "feedback",
         ),
-        *((statement, "") for statement in _PLAN[2:]),
+        *((statement, "") for statement in _FOLLOWING),
         (
             """INSERT INTO gone_task SELECT id FROM (SELECT unnest($1::VARCHAR[]) AS id)
                 WHERE id NOT IN (SELECT task FROM trajectory WHERE id NOT IN (FROM gone))""",
@@ -237,7 +240,7 @@ class Erasure(Removal):
         super().__init__(database, GONE, WITHOUT)
         before = None if asked.before is None else round(asked.before.timestamp() * 1_000_000)
         parameters = [escape(one) or None for one in (asked.rollout, asked.episode, asked.user)] + [before]
-        for statement in _PLAN:
+        for statement in (*_ASKED, *_FOLLOWING):
             used = {f"{place}": one for place, one in enumerate(parameters, start=1) if f"${place}" in statement}
             self.cursor.execute(statement, used or None)
         self.receipt = ErasureReceipt(
