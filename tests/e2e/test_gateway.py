@@ -97,8 +97,10 @@ async def test_clients_of_openai_and_anthropic_work_through_it(tmp_path: Path) -
         else:
             claude: Any = AsyncAnthropic(base_url=address.removesuffix("/v1"), api_key="k")
             message = await claude.messages.create(model="m", max_tokens=9, messages=question)
+            await claude.close()
             assert message.content[0].text == "42"
             wanted = 4
+        await client.close()
         assert len(asked) == wanted
         assert all(LESSON in one.body.decode() for one in asked)
         process.send_signal(signal.SIGTERM)
@@ -113,8 +115,7 @@ async def test_clients_of_openai_and_anthropic_work_through_it(tmp_path: Path) -
 async def test_what_a_client_has_received_is_stored_when_the_gateway_is_killed(tmp_path: Path, moment: int) -> None:
     received: list[str] = []
 
-    async def client(address: str, number: int, killed: asyncio.Event) -> None:
-        caller = AsyncOpenAI(base_url=address, api_key="k", max_retries=0)
+    async def asks(caller: AsyncOpenAI, number: int, killed: asyncio.Event) -> None:
         for turn in range(20):
             question: Any = [{"role": "user", "content": f"client {number}, question {turn}"}]
             try:
@@ -127,10 +128,13 @@ async def test_what_a_client_has_received_is_stored_when_the_gateway_is_killed(t
 
     async with running(tmp_path) as (address, process, _):
         killed = asyncio.Event()
-        clients = [asyncio.ensure_future(client(address, number, killed)) for number in range(8)]
+        callers = [AsyncOpenAI(base_url=address, api_key="k", max_retries=0) for _ in range(8)]
+        clients = [asyncio.ensure_future(asks(caller, number, killed)) for number, caller in enumerate(callers)]
         await killed.wait()
         os.kill(process.pid, signal.SIGKILL)
         await asyncio.gather(*clients)
+        for caller in callers:
+            await caller.close()
     with read_store(tmp_path) as reader:
         found = {row.id for run in reader.runs() for row in reader.trajectories(run.run)}
     assert set(received) <= found
