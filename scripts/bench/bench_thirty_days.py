@@ -7,7 +7,7 @@ the episodes, also, by mistake, a lesson that does harm. On day 15 the depot mov
 Two tenants use the same application; the person approves their lessons at once.
 
     just bench thirty_days
-    just bench thirty_days --seeds 1 --per-day 40
+    just bench thirty_days --seeds 1 --per-day 20
 """
 
 import argparse
@@ -210,7 +210,7 @@ class Desk:
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--per-day", type=int, default=60, help="conversations of the application a day")
+    parser.add_argument("--per-day", type=int, default=50, help="conversations of the application a day")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
