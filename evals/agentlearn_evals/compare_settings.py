@@ -204,6 +204,7 @@ class CompareOptions(RolloutKeywords, total=False):
     columns: str | None
     max_unreadable: float
     tools: Literal["none", "python"]
+    user_model: str | None
     instructions: str | None
     only_instructions: bool
     methods: Sequence[str]

@@ -128,7 +128,7 @@ def test_a_page_that_cannot_be_written_does_not_cost_the_result(tmp_path: Path) 
 
 
 def test_the_options_are_the_settings_that_have_no_parameter() -> None:
-    parameters = {"agent", "deps", "arms", "domains", "data", "models", "judge", "store", "reward", "k"}
+    parameters = {"agent", "deps", "arms", "domains", "data", "models", "judge", "store", "reward", "k", "served_at"}
     assert (
         set(CompareOptions.__annotations__) | set(get_type_hints(CompareOptions))
         == set(CompareSettings.model_fields) - parameters
