@@ -8,7 +8,13 @@ from pathlib import Path
 from agentlearn.measure.contrasts import signed_difference
 from agentlearn.stats import benjamini_hochberg
 from agentlearn.text import number_text
-from agentlearn_evals.recordings.recorded import AnsweredQuestion, Recording, Recordings, RecordingSource, commit_of
+from agentlearn_evals.recordings.recorded import (
+    AnsweredQuestion,
+    ExperimentRecording,
+    Recordings,
+    RecordingSource,
+    commit_of,
+)
 
 _VERDICTS = {"better": "**better**", "worse": "**worse**", "no_worse": "no worse", "cannot_tell": "cannot tell"}
 PAGE = Path("evidence_from_recordings.md")
@@ -92,7 +98,7 @@ def _sections(listed: Recordings, answers: Sequence[AnsweredQuestion]) -> Iterat
 
 
 def _section(
-    source: RecordingSource, recording: Recording, answers: Sequence[tuple[int, AnsweredQuestion]]
+    source: RecordingSource, recording: ExperimentRecording, answers: Sequence[tuple[int, AnsweredQuestion]]
 ) -> Iterator[str]:
     yield f"### {recording.title}\n"
     yield f"{recording.about.strip()} Source: {source.repository}, {source.licence}.\n"

@@ -62,7 +62,7 @@ class RecordedQuestion(Value):
     """What a person makes of the answer, without its numbers."""
 
 
-class Recording(Value):
+class ExperimentRecording(Value):
     """What somebody recorded of a real model on one set of tasks."""
 
     title: str
@@ -92,14 +92,14 @@ class Recordings(Value):
     """Everything that the page is made of."""
 
     sources: dict[str, RecordingSource]
-    recordings: tuple[Recording, ...]
+    recordings: tuple[ExperimentRecording, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestion:
     """The answer to a question, with the rollouts that it rests on."""
 
-    recording: Recording
+    recording: ExperimentRecording
     question: RecordedQuestion
     contrast: Contrast
     observations: tuple[Observation, ...]
@@ -131,7 +131,7 @@ def answer_questions(listed: Recordings, clones: Path) -> tuple[AnsweredQuestion
     )
 
 
-def _observations(recording: Recording, arms: tuple[str, str], clone: Path) -> Iterator[Observation]:
+def _observations(recording: ExperimentRecording, arms: tuple[str, str], clone: Path) -> Iterator[Observation]:
     if not clone.is_dir():
         raise DataError(
             f"there is no clone {str(clone)!r}; --clone-commands prints the commands that make it", code="no_clone"

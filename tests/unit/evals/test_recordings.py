@@ -20,7 +20,7 @@ from agentlearn_evals.recordings.methods import try_methods
 from agentlearn_evals.recordings.page import row_file
 from agentlearn_evals.recordings.recorded import (
     AnsweredQuestion,
-    Recording,
+    ExperimentRecording,
     Recordings,
     answer_questions,
     load_recordings,
@@ -100,7 +100,7 @@ def write_phases(file: Path, names: list[str]) -> None:
 def made_up_clones(listed: Recordings, folder: Path) -> None:
     """Write every file that the list names, in its layout, with made-up results."""
     parts: defaultdict[Path, list[str]] = defaultdict(list)
-    layouts: dict[Path, Recording] = {}
+    layouts: dict[Path, ExperimentRecording] = {}
     for one in listed.recordings:
         for name in (name for names in one.arms.values() for name in names):
             file = folder / listed.sources[one.source].folder / name.partition("#")[0]
@@ -150,7 +150,7 @@ def write_further_clones(folder: Path) -> None:
 WORDS = [f"{first}{second}" for first in ("apple", "brick", "cloud", "drum", "eagle") for second in "abcdefghij" * 2]
 
 
-def made_up_score(recording: Recording, arm: str) -> float:
+def made_up_score(recording: ExperimentRecording, arm: str) -> float:
     names = recording.arms[arm]
     return sum(is_right(name, task) for name in names for task in range(TASKS)) / (TASKS * len(names))
 
