@@ -25,7 +25,7 @@ from agentlearn.rollout.workers import Cluster, NoRoom, Started, WorkerLost, Wor
 try:
     ray: Any = import_module("ray")  # not installed where types are checked
     RayError: Any = ray.exceptions.RayError
-except ImportError as error:
+except (ImportError, AttributeError) as error:  # a folder of that name on the path has none of its names
     raise MissingExtra("--ray needs Ray; install it with `pip install 'agentlearn-lib[ray]'`") from error
 
 _CONNECT_S = 30.0
