@@ -128,7 +128,7 @@ def _seconds(every: str) -> float:
     seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
     if not 1 <= seconds <= 366 * _UNITS["d"]:
         raise ConfigError(
-            f"--every {every!r} is no time between passes; give a number with s, m, h or d, such as 30m, 1h or 1d",
+            f"--every is {every!r}; give a number with s, m, h or d, such as 30m, 1h or 1d",
             code="bad_every",
         )
     return seconds

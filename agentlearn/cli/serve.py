@@ -124,7 +124,7 @@ def _tokens(file: Path) -> dict[str, str]:
             continue
         if len(words) > 2 or len(words[0]) < 16 or words[0] in found:
             raise ConfigError(
-                f"line {number} of {str(file)!r} is no token of 16 or more characters, given once and perhaps a tenant",
+                f"line {number} of {str(file)!r} must hold a new token of 16 or more characters, and perhaps a tenant",
                 code="bad_tokens",
             )
         found[words[0]] = words[1] if len(words) > 1 else ""

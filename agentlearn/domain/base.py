@@ -274,7 +274,7 @@ class TaskUser(Protocol):
     async def reply(self, said: str) -> str | None:
         """Return what the user says to a message of the agent; None when the conversation is over.
 
-        Raises EndpointError or ToolError when who plays the user fails, which is no fault of the agent.
+        Raises EndpointError or ToolError when the model that plays the user fails. The agent is not to blame then.
         """
         ...
 

@@ -16,7 +16,7 @@ MOST = 20_000
 
 
 @dataclass(slots=True)
-class Turn:
+class GatewayTurn:
     """One request of a conversation."""
 
     episode: str
@@ -34,12 +34,12 @@ class Conversations:
         """reserve: returns the id of a new rollout, or of one that holds the given one and goes on."""
         self._reserve = reserve
         self._lock = threading.Lock()
-        self._turns: OrderedDict[bytes, Turn] = OrderedDict()
+        self._turns: OrderedDict[bytes, GatewayTurn] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._turns)
 
-    def turn(self, scope: str, chat: Chat, episode: str = "") -> Turn:
+    def turn(self, scope: str, chat: Chat, episode: str = "") -> GatewayTurn:
         """Return the place of a request.
 
         scope: what separates conversations that say the same, such as the tenant. episode: its name, where the client
@@ -54,7 +54,7 @@ class Conversations:
             goes_on = before is not None and not before.continued and not asked_anew
             if before is not None and goes_on:
                 before.continued = True
-            found = Turn(
+            found = GatewayTurn(
                 episode or (before.episode if before else secrets.token_hex(16)),
                 self._reserve(before.reserved if before is not None and goes_on else None),
             )

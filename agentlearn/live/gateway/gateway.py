@@ -34,7 +34,7 @@ from agentlearn.live.gateway.admission import (
     headers_of,
     path_of,
 )
-from agentlearn.live.gateway.conversations import Conversations, Turn
+from agentlearn.live.gateway.conversations import Conversations, GatewayTurn
 from agentlearn.live.gateway.dialects import (
     dialogue,
     is_counted,
@@ -104,7 +104,7 @@ class _Call:
     model: str
     library: str = ""
     advice: Advice | None = None
-    turn: Turn | None = None
+    turn: GatewayTurn | None = None
     """None where nothing is recorded."""
     user: str = ""
 

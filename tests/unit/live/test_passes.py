@@ -285,8 +285,8 @@ def test_bad_options_are_one_sentence(
 ) -> None:
     for options, sentence in {
         "": "no model is named that writes the lessons; name one: agentlearn live support --model openai:gpt-5-mini",
-        "--model sim:novice --every soon": "--every 'soon' is no time between passes; give a number with s, m, h or d",
-        "--model sim:novice --every 0s": "--every '0s' is no time between passes",
+        "--model sim:novice --every soon": "--every is 'soon'; give a number with s, m, h or d",
+        "--model sim:novice --every 0s": "--every is '0s'; give",
         "--model sim:novice --budget-usd 0": "--budget-usd is 0; give a number above 0, or leave it out",
         "--model http://127.0.0.1:9/v1#mine --budget-usd 2": "the price of 'http://127.0.0.1:9/v1#mine' is not known",
     }.items():
