@@ -13,7 +13,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.learning.batch_runner import BatchRunner
 from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.selection import (
-    ROUND,
+    VALIDATION_ROUND,
     Choice,
     Validation,
     _Validated,
@@ -226,7 +226,7 @@ def test_the_start_is_in_the_first_round_and_compared_on_what_both_have(start: L
     assert start.version in runner.rounds[0]
     assert len(runner.rounds) > sum(start.version in one for one in runner.rounds), "a hopeless start is left out"
     assert selection.delta is not None
-    assert selection.delta.n >= ROUND
+    assert selection.delta.n >= VALIDATION_ROUND
 
 
 def test_versions_with_equal_lessons_are_compared_once() -> None:
