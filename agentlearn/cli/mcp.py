@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from agentlearn.cli.options import StoreOption
+from agentlearn.cli.options import EVERY_ADDRESS, AllowHostOption, StoreOption
 from agentlearn.cli.output import console
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import ConfigError, MissingExtra
@@ -29,6 +29,7 @@ def mcp(
     host: Annotated[
         str, Parameter(help="Address to listen on. With any but 127.0.0.1, other machines can connect.")
     ] = "127.0.0.1",
+    allow_host: AllowHostOption = (),
     read_only: Annotated[
         bool, Parameter(negative="", show_default=False, help="Offer no tools that store proposals and feedback.")
     ] = False,
@@ -62,5 +63,7 @@ def mcp(
     out.print(f"header  Authorization: Bearer {f'${_TOKEN}' if given else token}")
     if not is_loopback(host):
         out.print(f"caution: other machines can reach {host}, and the token travels unencrypted.")
+        if host in EVERY_ADDRESS and not allow_host:
+            out.print("They are refused until you name this machine as they do: --allow-host NAME.")
     out.print("Press Ctrl-C to stop.")
-    serve(http_app(server, hosts_of(host, number), token), listener, lifespan="on")
+    serve(http_app(server, hosts_of(host, number, allow_host), token), listener, lifespan="on")

@@ -32,6 +32,11 @@ StoreOption = Annotated[
 KeysOption = Annotated[
     tuple[Path, ...], Parameter("--key", negative="", show_default=False, help="Public key that you trust, a PEM file.")
 ]
+EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  compared with
+AllowHostOption = Annotated[
+    tuple[str, ...],
+    Parameter(help="Name by which others reach this server, beside localhost.", negative="", show_default=False),
+]
 JsonOption = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON object.")]
 YesOption = Annotated[bool, Parameter(negative="", show_default=False, help="Spend money without asking.")]
 DryRunOption = Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import JsonOption, StoreOption
+from agentlearn.cli.options import AllowHostOption, JsonOption, StoreOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import ConfigError, MissingExtra
@@ -36,10 +36,7 @@ def serve(
     host: Annotated[
         str, Parameter(help="Address to listen on. With any but 127.0.0.1, clients need tokens.")
     ] = "127.0.0.1",
-    allow_host: Annotated[
-        tuple[str, ...],
-        Parameter(help="Name by which clients reach the gateway, beside localhost.", negative="", show_default=False),
-    ] = (),
+    allow_host: AllowHostOption = (),
     tokens: Annotated[
         Path | None,
         Parameter(help="File with the token of a client on each line, and a space and its tenant, if it has one."),

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import JsonOption, KeysOption, StoreOption
+from agentlearn.cli.options import EVERY_ADDRESS, AllowHostOption, JsonOption, KeysOption, StoreOption
 from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import ConfigError, MissingExtra
@@ -43,6 +43,7 @@ def view(
     host: Annotated[
         str, Parameter(help="Address to listen on. With any but 127.0.0.1, other machines can connect.")
     ] = "127.0.0.1",
+    allow_host: AllowHostOption = (),
     key: KeysOption = (),
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
@@ -95,7 +96,7 @@ def view(
             print_result({**document, "left_out": done.left_out}, [line], json=json)
             return
         listener = free_port(host, port)
-        site = Site(store.absolute(), listener.getsockname()[1], host, read_only, channel)
+        site = Site(store.absolute(), listener.getsockname()[1], host, allow_host, read_only, channel)
         if json:
             print_json({"address": site.link(start), "port": site.port, "read_only": read_only})
         else:
@@ -103,6 +104,8 @@ def view(
             out.print(f"open this address in a browser: {site.link(start)}")
             if not is_loopback(host):
                 out.print(f"caution: other machines can reach {host}. Anyone who has this address can read the store.")
+                if host in EVERY_ADDRESS and not allow_host:
+                    out.print("They are refused until you name this machine as they do: --allow-host NAME.")
             out.print("Press Ctrl-C to stop. Keep the address to yourself: it holds the token that opens the pages.")
         serve(app_of(site), listener)
 

@@ -10,7 +10,7 @@ import hmac
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -62,6 +62,8 @@ class Site:
     store: Path
     port: int
     host: str = "127.0.0.1"
+    names: tuple[str, ...] = ()
+    """More names by which browsers may reach it, with any port of their own or none."""
     read_only: bool = False
     channel: "Channel | None" = None
     """The channel whose offers are shown."""
@@ -82,7 +84,7 @@ class Site:
     @property
     def hosts(self) -> frozenset[str]:
         """The values of the header Host that belong to this server."""
-        return hosts_of(self.host, self.port)
+        return hosts_of(self.host, self.port, self.names)
 
     def to(self, path: str, query: Mapping[str, object]) -> str:
         """The address of a page."""
@@ -95,7 +97,7 @@ class Site:
 
     def link(self, address: str) -> str:
         """The address to open in a browser, with the start token."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = self.names[0] if self.names else f"[{self.host}]" if ":" in self.host else self.host
         target = urlencode({"token": self.start, "next": address})
         return f"http://{host}:{self.port}{self.base}/start?{target}"
 
@@ -158,10 +160,13 @@ class _NoStore:
 COOKIE = "agentlearn"
 
 
-def hosts_of(host: str, port: int) -> frozenset[str]:
-    """The values of the header Host that belong to a server at an address."""
-    names = {host if ":" not in host else f"[{host}]", *(LOOPBACK if is_loopback(host) else ())}
-    return frozenset(f"{name}:{port}" for name in names)
+def hosts_of(host: str, port: int, names: Sequence[str] = ()) -> frozenset[str]:
+    """The values of the header Host that belong to a server at an address.
+
+    names: more of them, of a proxy in front of it, say. One without a port is taken with that of the server and bare.
+    """
+    own = {host if ":" not in host else f"[{host}]", *(LOOPBACK if is_loopback(host) else ()), *names}
+    return frozenset(one.lower() for one in (*(f"{name}:{port}" for name in own), *names))
 
 
 def is_loopback(host: str) -> bool:
@@ -185,7 +190,7 @@ def foreign(request: Request, hosts: frozenset[str]) -> Response | None:
         return refused(421, "This server has another name.")
     if len(address) > MAX_ADDRESS:
         return refused(414, "The address is too long.")
-    origin, own = headers.get("origin"), {f"http://{one}" for one in hosts}
+    origin, own = headers.get("origin"), {f"{scheme}://{one}" for scheme in ("http", "https") for one in hosts}
     strange = headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
     if strange or (origin is not None and origin.lower() not in own):
         return refused(403, "This request comes from another site.")

@@ -139,9 +139,10 @@ def test_each_start_has_secrets_of_its_own(store: Recorded) -> None:
 @pytest.mark.parametrize(("host", "name", "known"), [
     ("127.0.0.1", "localhost:9", True), ("127.0.0.1", "[::1]:9", True), ("192.0.2.1", "192.0.2.1:9", True),
     ("192.0.2.1", "localhost:9", False), ("192.0.2.1", "evil.example:9", False), ("::1", "[::1]:9", True),
+    ("0.0.0.0", "desk.example:9", True), ("0.0.0.0", "desk.example", True), ("0.0.0.0", "desk.example:8", False),
 ])  # fmt: skip
 def test_the_server_answers_to_its_own_names_only(tmp_path: Path, host: str, name: str, known: bool) -> None:
-    assert (name in Site(tmp_path, 9, host).hosts) is known
+    assert (name in Site(tmp_path, 9, host, ("Desk.example",)).hosts) is known
 
 
 def test_a_read_only_site_has_no_forms_and_takes_none(store: Recorded) -> None:
