@@ -14,6 +14,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.usage import RequestUsage
+from pydantic_core import from_json
 
 from agentlearn.formats.openai_chat import Chat, ChatMessage, from_chat
 from agentlearn.library.lessons import Advice, takes_advice, with_advice
@@ -22,6 +23,7 @@ _Json = Mapping[str, Any]
 _CHAT = TypeAdapter(list[ChatMessage])
 _COUNT = "/count_tokens"
 _SPACE = re.compile(r"[ \t\r\n]*")
+_DATA = re.compile(rb"^data: ?(\{.*)", re.MULTILINE)
 _value_at = json.JSONDecoder().raw_decode
 
 
@@ -293,13 +295,16 @@ def _details(choice: _Json, body: _Json) -> dict[str, Any]:
 
 def _events(content: bytes) -> list[dict[str, Any]]:
     """The JSON objects of a stream of server-sent events."""
-    found: list[dict[str, Any]] = []
-    for event in re.split(r"\r?\n\r?\n|\r\r", content.decode(errors="replace")):
-        lines = [line[5:].removeprefix(" ") for line in event.splitlines() if line.startswith("data:")]
-        data = json_object("\n".join(lines).encode()) if lines else None
-        if data is not None:
-            found.append(data)
-    return found
+    with suppress(ValueError):  # services write one line for each event, and all are read at once
+        return _objects(from_json(b"[%b]" % b",".join(_DATA.findall(content))))
+    events, data = list[bytes](), list[bytes]()
+    for line in (*content.splitlines(), b""):
+        if line.startswith(b"data:"):
+            data.append(line[5:])
+        elif not line and data:
+            events.append(b"\n".join(data))
+            data.clear()
+    return [found for one in events if (found := json_object(one)) is not None]
 
 
 def _chat_reply(body: _Json) -> Reply:
