@@ -130,6 +130,11 @@ class Reply:
     whole: bool = True
     """Whether the reply reached its end."""
 
+    @property
+    def message(self) -> dict[str, Any]:
+        """The reply as a message of a dialogue."""
+        return _assistant(self.text, self.calls)
+
 
 def dialogue(path: str, body: _Json) -> Chat:
     """The messages of a request, as Chat Completions writes them. Parts without text stand as `[TYPE]`."""
@@ -144,7 +149,7 @@ def dialogue(path: str, body: _Json) -> Chat:
 
 def messages_of(chat: Chat, reply: Reply | None) -> list[ModelMessage]:
     """The dialogue as pydantic-ai's messages, with the reply at its end. Raises ValueError for what is no dialogue."""
-    told = chat if reply is None else [*chat, _assistant(reply.text, reply.calls)]
+    told = chat if reply is None else [*chat, reply.message]
     messages = from_chat(_CHAT.validate_python(list(_with_calls(told))))
     last = messages[-1] if messages else None
     if reply is None or not isinstance(last, ModelResponse):

@@ -7,7 +7,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from socket import socket
@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 
 from agentlearn.errors import AgentlearnError
+from agentlearn.formats.openai_chat import Chat
 from agentlearn.library.history.change_log import is_library_name
 from agentlearn.library.lessons import Advice, Lessons
 from agentlearn.library.shown import share_of
@@ -37,6 +38,7 @@ from agentlearn.live.gateway.admission import (
 )
 from agentlearn.live.gateway.conversations import Conversations, GatewayTurn
 from agentlearn.live.gateway.dialects import (
+    Reply,
     dialogue,
     is_counted,
     is_inference,
@@ -101,8 +103,9 @@ class _Call:
 
     path: str
     content: bytes
-    body: dict[str, Any]
     model: str
+    chat: Chat = field(default_factory=Chat)
+    """The conversation so far, without the lessons."""
     library: str = ""
     advice: Advice | None = None
     turn: GatewayTurn | None = None
@@ -234,10 +237,12 @@ class Gateway:
             raise GatewayRefusal(
                 404, "unknown_library", f"the gateway does not serve the library {library!r}; it has {known}"
             )
-        call = _Call(path, content, body, model, library)
+        call = _Call(path, content, model, library=library)
         if tenant.conversations is not None and not is_counted(path):
             episode = headers.get(f"{OURS}episode", "")
-            call.turn = tenant.conversations.turn(tenant.name, dialogue(path, body), episode)
+            earlier = str(body.get("previous_response_id")) if path.endswith("/responses") else ""
+            call.chat = tenant.conversations.whole(tenant.name, earlier, dialogue(path, body))
+            call.turn = tenant.conversations.turn(tenant.name, call.chat, episode)
             said: Any = body.get("metadata")
             said = said.get("user_id") if isinstance(said, dict) else None
             call.user = headers.get(f"{OURS}user") or str(
@@ -271,10 +276,12 @@ class Gateway:
             read = await asyncio.to_thread(_messages, call, content, encoding, streamed=streamed)
         else:
             read = _messages(call, content, encoding, streamed=streamed)
-        if read is None or tenant.recorder is None or call.turn is None:
+        if read is None or tenant.recorder is None or tenant.conversations is None or call.turn is None:
             self.counts["unrecorded", "unread"] += 1
             return
-        messages, model = read
+        messages, reply = read
+        if call.path.endswith("/responses"):  # a later request may name it in place of the conversation
+            tenant.conversations.keep(tenant.name, reply.identity, [*call.chat, reply.message])
         asked = [number for number, one in enumerate(messages) if _asks(one)]
         write = asyncio.ensure_future(
             tenant.recorder.record(
@@ -282,7 +289,7 @@ class Gateway:
                 experiences=call.advice,
                 episode=call.turn.episode,
                 user=call.user,
-                model=model or call.model or None,
+                model=reply.model or call.model or None,
                 seconds=seconds,
                 before=asked[-1] if asked else 0,
                 reserved=call.turn.reserved,
@@ -401,14 +408,12 @@ def _asks(message: ModelMessage) -> bool:
     return isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts)
 
 
-def _messages(call: _Call, content: bytes, encoding: str, *, streamed: bool) -> tuple[list[ModelMessage], str] | None:
-    """The dialogue of a request and its reply, and the model; None where they cannot be read, or the reply was cut."""
+def _messages(call: _Call, content: bytes, encoding: str, *, streamed: bool) -> tuple[list[ModelMessage], Reply] | None:
+    """The dialogue of a request and its reply; None where they cannot be read, or the reply was cut."""
     try:
         if encoding in {"gzip", "deflate"}:
             content = zlib.decompress(content, zlib.MAX_WBITS | 32)
         reply = reply_of(call.path, content, streamed=streamed)
-        if reply is None or not reply.whole:
-            return None
-        return messages_of(dialogue(call.path, call.body), reply), reply.model
+        return (messages_of(call.chat, reply), reply) if reply is not None and reply.whole else None
     except (ValueError, zlib.error):
         return None

@@ -19,6 +19,7 @@ from agentlearn.live.gateway.gateway import Gateway
 from agentlearn.recorder.forgetting import forget
 from agentlearn.serving.http11 import ConnectionCut, HttpRequest, HttpResponse, listening
 from agentlearn.store import read_store
+from agentlearn.types.ids import RolloutId
 
 LESSON = "Check whether both ends count."
 REPLY = {"id": "r", "model": "m", "choices": [{"index": 0, "message": {"role": "assistant", "content": "42"}}]}
@@ -245,6 +246,46 @@ async def test_calls_of_one_agent_run_are_one_rollout_to_learn_from(tmp_path: Pa
     assert counted == {one.id for one in rollouts[1:]}
     forget(tmp_path, rollout=rollouts[1].id)
     assert [(one.g, one.attempt) for one in stored(tmp_path)] == [(1, 0), (2, 0)]
+
+
+def _response(name: str, *output: dict[str, Any]) -> HttpResponse:
+    return HttpResponse(200, json.dumps({"id": name, "model": "m", "status": "completed", "output": output}).encode())
+
+
+async def test_a_request_that_names_an_earlier_response_is_recorded_whole(tmp_path: Path) -> None:
+    called = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "42"}]}
+    replies = [_response("r1", called), _response("r2", said), _response("r3", said), _response("r4", said)]
+    tokens = {TOKEN: "", OTHER: "other"}
+    asks: list[tuple[str, dict[str, Any]]] = [
+        (TOKEN, {"input": "6 * 7?", "instructions": "Count."}),
+        (
+            TOKEN,
+            {
+                "previous_response_id": "r1",
+                "input": [{"type": "function_call_output", "call_id": "c", "output": "ok"}],
+                "instructions": "Count.",
+            },
+        ),
+        (TOKEN, {"previous_response_id": "r2", "input": "and 6 * 8?"}),
+        (OTHER, {"previous_response_id": "r3", "input": "what was said?"}),
+    ]
+    async with setting(tmp_path, *replies, tokens=tokens) as here:
+        told = [
+            await here.ask({"model": "m", **body}, "/v1/responses", headers={"x-agentlearn-token": token})
+            for token, body in asks
+        ]
+        sent = [json.loads(one.body) for one in here.asked]
+    assert [one.get("input") for one in sent] == [body["input"] for _, body in asks]
+    assert len({one.headers["x-agentlearn-episode"] for one in told[:3]}) == 1
+    rollouts = {one.id: one for one in stored(tmp_path)}
+    found = [rollouts[RolloutId(one.headers["x-agentlearn-rollout"])] for one in told[:3]]
+    steps = [" ".join(step.kind for step in one.steps) for one in found]
+    assert steps == ["model", "model tool model", "user model tool model user model"]
+    assert [(one.g, one.attempt) for one in found] == [(0, 0), (0, 1), (1, 0)]
+    (other,) = stored(tmp_path / "tenants" / "other")
+    assert [step.kind for step in other.steps] == ["model"]
+    assert told[3].headers["x-agentlearn-episode"] != told[2].headers["x-agentlearn-episode"]
 
 
 async def test_feedback_reaches_its_rollout(tmp_path: Path) -> None:
