@@ -6,7 +6,7 @@ import json
 import time
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 
 from agentlearn.errors import AgentlearnError
 from agentlearn.formats.openai_chat import Chat
+from agentlearn.installed import version
 from agentlearn.library.history.change_log import is_library_name
 from agentlearn.library.lessons import Advice, Lessons
 from agentlearn.library.shown import share_of
@@ -59,6 +60,9 @@ _HELD_S, _WAITING_S = 1.0, 5.0
 """How long the end of a reply waits for its record; how long the number of waiting things is kept."""
 _LARGE = 2**18
 """Bytes from which a request is read in a thread, so that others do not wait for it."""
+_READ, _ANY = ("GET", "HEAD"), ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_OWN = {"/health": _READ, "/openapi.json": _READ, "/metrics": _READ, "/v1/feedback": ("POST",)}
+"""Methods of the paths that the gateway answers itself, beside the skills."""
 _METRICS = {
     "requests": ("counter", "Requests that were passed on, by status of the service."),
     "refused": ("counter", "Requests that the gateway answered itself, by code."),
@@ -75,7 +79,7 @@ class _Feedback(BaseModel):
     """Feedback in the words of TensorZero. An inference is a rollout: the header `x-agentlearn-rollout`."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    metric_name: str = "reward"
+    metric_name: str
     value: bool | float | str
     inference_id: str = ""
     episode_id: str = ""
@@ -134,6 +138,7 @@ class Gateway:
         self._upstream = Upstream(settings, self.counts)
         self._tenants = {name: self._made(name) for name in sorted({*settings.tokens.values()} or {""})}
         self._tracer = get_tracer("agentlearn.gateway")
+        self._description = _description(settings)
 
     def _made(self, name: str) -> _Tenant:
         """What belongs to a tenant. Raises LibraryError for a library that cannot be used."""
@@ -174,34 +179,35 @@ class Gateway:
         elif scope["type"] == "http":
             try:
                 path, headers = path_of(scope), headers_of(scope)
+                _refuse_method(path, scope["method"])
                 if path == "/health":
                     await _answer(send, 200, {"status": "ok"})
+                elif path == "/openapi.json":
+                    await _answer(send, 200, self._description)
                 else:
                     tenant = self._tenants[self._admission.tenant(scope, headers)]
                     await self._routed(tenant, path, headers, scope, receive, send)
             except GatewayRefusal as refusal:
                 self.counts["refused", refusal.code] += 1
-                after = [(b"retry-after", b"%d" % refusal.retry_after_s)] if refusal.retry_after_s else []
                 kind = "invalid_request_error" if refusal.status < 500 else "api_error"
                 error = {"type": kind, "code": refusal.code, "message": refusal.message}
-                await _answer(send, refusal.status, {"type": "error", "error": error}, after)
+                await _answer(send, refusal.status, {"type": "error", "error": error}, refusal.headers)
 
     async def _routed(
         self, tenant: _Tenant, path: str, headers: Mapping[str, str], scope: AsgiScope, receive: Receive, send: Send
     ) -> None:
-        asked = (scope["method"], path)
-        if asked == ("GET", "/metrics"):
+        if path == "/metrics":
             await _answer(send, 200, self._metrics(tenant), media="text/plain; version=0.0.4")
             return
-        if scope["method"] == "GET" and path.startswith(SKILLS):
+        if path.startswith(SKILLS):
             libraries = {name: one.library for name, one in tenant.lessons.items() if is_library_name(name)}
             content, media = skill_file(libraries, path.removeprefix(SKILLS))
             await _answer(send, 200, content, media=media)
             return
         if not path.startswith("/v1/"):
             raise GatewayRefusal(404, "no_such_path", "there is nothing here; paths of the service begin with /v1/")
-        content = await content_of(receive, self.settings.max_body_mib)
-        if asked == ("POST", "/v1/feedback"):
+        content = await content_of(receive, self.settings)
+        if path == "/v1/feedback":
             await _answer(send, 200, {"feedback_id": await self._feedback(tenant, content)})
             return
         begun, call = time.perf_counter(), None
@@ -396,12 +402,40 @@ def serve_gateway(gateway: Gateway, listener: socket) -> None:
 
 
 async def _answer(
-    send: Send, status: int, content: object, headers: Headers | None = None, *, media: str = "application/json"
+    send: Send,
+    status: int,
+    content: object,
+    headers: Iterable[tuple[bytes, bytes]] = (),
+    *,
+    media: str = "application/json",
 ) -> None:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
-    told = [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body)), *(headers or ())]
+    told = [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body)), *headers]
     await send({"type": "http.response.start", "status": status, "headers": told})
     await send(body_part(body, more=False))
+
+
+def _refuse_method(path: str, method: str) -> None:
+    """Raise GatewayRefusal for a method that one of our own paths does not take, or that no path takes.
+
+    TRACE asks a service to repeat the request, with the key that the gateway has put in.
+    """
+    wanted = _OWN.get(path, _READ if path.startswith(SKILLS) else _ANY)
+    if method not in wanted:
+        said = f"send {' or '.join(wanted)}, and not {method!r:.20}"
+        raise GatewayRefusal(405, "other_method", said, (b"allow", ", ".join(wanted).encode()))
+
+
+def _description(settings: GatewaySettings) -> dict[str, Any]:
+    """What OpenAPI says about our own paths."""
+    found = json.loads(Path(__file__).with_name("openapi.json").read_text(encoding="utf-8"))
+    for one in found["components"]["schemas"]["Reward"]["oneOf"]:
+        one["properties"]["metric_name"]["const"] = settings.metric
+    return {
+        **found,
+        "info": {**found["info"], "version": version()},
+        "security": [{"token": []}] * bool(settings.tokens),
+    }
 
 
 def _asks(message: ModelMessage) -> bool:
@@ -412,8 +446,17 @@ def _messages(call: _Call, content: bytes, encoding: str, *, streamed: bool) -> 
     """The dialogue of a request and its reply; None where they cannot be read, or the reply was cut."""
     try:
         if encoding in {"gzip", "deflate"}:
-            content = zlib.decompress(content, zlib.MAX_WBITS | 32)
+            content = _plain(content)
         reply = reply_of(call.path, content, streamed=streamed)
         return (messages_of(call.chat, reply), reply) if reply is not None and reply.whole else None
     except (ValueError, zlib.error):
         return None
+
+
+def _plain(content: bytes) -> bytes:
+    """A compressed reply in plain bytes. Raises ValueError for more than 64 MiB of them."""
+    reading = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    found = reading.decompress(content, 2**26)
+    if reading.unconsumed_tail:
+        raise ValueError("too large")
+    return found
