@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter
+from cyclopts.validators import Number
 
 from agentlearn.config import LOGIN, SiteOptions
 from agentlearn.config.endpoint_address import one_model
@@ -31,6 +32,9 @@ StoreOption = Annotated[
 ]
 KeysOption = Annotated[
     tuple[Path, ...], Parameter("--key", negative="", show_default=False, help="Public key that you trust, a PEM file.")
+]
+PortOption = Annotated[
+    int, Parameter(help="Port to listen on; 0 takes a free one.", validator=Number(gte=0, lte=65_535))
 ]
 JsonOption = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON object.")]
 YesOption = Annotated[bool, Parameter(negative="", show_default=False, help="Spend money without asking.")]

@@ -299,17 +299,11 @@ def _details(choice: _Json, body: _Json) -> dict[str, Any]:
 
 
 def _events(content: bytes) -> list[dict[str, Any]]:
-    """The JSON objects of a stream of server-sent events."""
-    with suppress(ValueError):  # services write one line for each event, and all are read at once
-        return _objects(from_json(b"[%b]" % b",".join(_DATA.findall(content))))
-    events, data = list[bytes](), list[bytes]()
-    for line in (*content.splitlines(), b""):
-        if line.startswith(b"data:"):
-            data.append(line[5:])
-        elif not line and data:
-            events.append(b"\n".join(data))
-            data.clear()
-    return [found for one in events if (found := json_object(one)) is not None]
+    """The JSON objects of a stream of server-sent events, each on one line as services write them."""
+    found = _DATA.findall(content)
+    with suppress(ValueError):  # all at once takes a third of the time
+        return _objects(from_json(b"[%b]" % b",".join(found)))
+    return [event for one in found if (event := json_object(one)) is not None]
 
 
 def _chat_reply(body: _Json) -> Reply:

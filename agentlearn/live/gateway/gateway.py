@@ -6,12 +6,12 @@ import json
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opentelemetry.trace import get_tracer
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -56,6 +56,7 @@ from agentlearn.recorder import Recorder
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
+T = TypeVar("T")
 _HELD_S, _WAITING_S = 1.0, 5.0
 """How long the end of a reply waits for its record; how long the number of waiting things is kept."""
 _LARGE = 2**18
@@ -212,10 +213,7 @@ class Gateway:
             return
         begun, call = time.perf_counter(), None
         if scope["method"] == "POST" and is_inference(path):
-            if len(content) > _LARGE:
-                call = await asyncio.to_thread(self._call, tenant, path, content, headers)
-            else:
-                call = self._call(tenant, path, content, headers)
+            call = await _read(len(content), partial(self._call, tenant, path, content, headers))
         with self._tracer.start_as_current_span("gateway.request") as span:
             if call is not None and call.advice is not None:
                 span.set_attribute("agentlearn.library", call.library)
@@ -278,10 +276,7 @@ class Gateway:
             return
         encoding = response.headers.get("content-encoding", "")
         streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-        if len(content) > _LARGE:
-            read = await asyncio.to_thread(_messages, call, content, encoding, streamed=streamed)
-        else:
-            read = _messages(call, content, encoding, streamed=streamed)
+        read = await _read(len(content), partial(_messages, call, content, encoding, streamed=streamed))
         if read is None or tenant.recorder is None or tenant.conversations is None or call.turn is None:
             self.counts["unrecorded", "unread"] += 1
             return
@@ -436,6 +431,10 @@ def _description(settings: GatewaySettings) -> dict[str, Any]:
         "info": {**found["info"], "version": version()},
         "security": [{"token": []}] * bool(settings.tokens),
     }
+
+
+async def _read(size: int, read: Callable[[], T]) -> T:
+    return await asyncio.to_thread(read) if size > _LARGE else read()
 
 
 def _asks(message: ModelMessage) -> bool:
