@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter
+from cyclopts.validators import Number
 
 from agentlearn.config import LOGIN, SiteOptions
 from agentlearn.config.endpoint_address import one_model
@@ -36,6 +37,9 @@ EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  compared with
 AllowHostOption = Annotated[
     tuple[str, ...],
     Parameter(help="Name by which others reach this server, beside localhost.", negative="", show_default=False),
+]
+PortOption = Annotated[
+    int, Parameter(help="Port to listen on; 0 takes a free one.", validator=Number(gte=0, lte=65_535))
 ]
 JsonOption = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON object.")]
 YesOption = Annotated[bool, Parameter(negative="", show_default=False, help="Spend money without asking.")]

@@ -6,51 +6,52 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import AllowHostOption, JsonOption, StoreOption
-from agentlearn.cli.output import console, print_json
+from agentlearn.cli.options import AllowHostOption, JsonOption, PortOption, StoreOption
+from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.recorder.personal_data import PersonalDataMode
 
+_Upstream = Annotated[
+    str, Parameter(help="Base URL of the model service, such as https://api.openai.com/v1.", show_default=False)
+]
+_Libraries = Annotated[
+    tuple[str, ...],
+    Parameter(
+        help="Library whose lessons are added: NAME or NAME@X. Give it several times to let clients choose; the first"
+        " is the default.",
+        negative="",
+        show_default=False,
+    ),
+]
+_Tokens = Annotated[
+    Path | None,
+    Parameter(help="File with the token of a client on each line, and a space and its tenant, if it has one."),
+]
+_Hide = Annotated[
+    str | None, Parameter(help="Share of episodes to hide each lesson in, such as 1/5, to measure its effect.")
+]
+_PersonalData = Annotated[
+    PersonalDataMode, Parameter(help="What happens to e-mail addresses, cards and the like before storage.")
+]
 _INSTALL = "pip install 'agentlearn-lib[serve]'"
 
 
 def serve(
     *,
-    upstream: Annotated[
-        str, Parameter(help="Base URL of the model service, such as https://api.openai.com/v1.", show_default=False)
-    ],
-    library: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="Library whose lessons are added: NAME or NAME@X. Give it several times to let clients choose; the"
-            " first is the default.",
-            negative="",
-            show_default=False,
-        ),
-    ] = (),
-    name: Annotated[
-        str, Parameter(help="Name that traffic is recorded under, to learn from; '' records nothing.")
-    ] = "gateway",
-    port: Annotated[int, Parameter(help="Port to listen on; 0 takes a free one.")] = 8400,
-    host: Annotated[
-        str, Parameter(help="Address to listen on. With any but 127.0.0.1, clients need tokens.")
-    ] = "127.0.0.1",
+    upstream: _Upstream,
+    library: _Libraries = (),
+    name: Annotated[str, Parameter(help="Name that traffic is recorded under; '' records nothing.")] = "gateway",
+    port: PortOption = 8400,
+    host: Annotated[str, Parameter(help="Address to listen on. Any but 127.0.0.1 needs tokens.")] = "127.0.0.1",
     allow_host: AllowHostOption = (),
-    tokens: Annotated[
-        Path | None,
-        Parameter(help="File with the token of a client on each line, and a space and its tenant, if it has one."),
-    ] = None,
+    tokens: _Tokens = None,
     key: Annotated[
         str, Parameter(help="Environment variable with the key for the service, in place of the clients' keys.")
     ] = "",
     metric: Annotated[str, Parameter(help="Name of the feedback that is the reward.")] = "reward",
-    hide: Annotated[
-        str | None, Parameter(help="Share of episodes to hide each lesson in, such as 1/5, to measure its effect.")
-    ] = None,
-    personal_data: Annotated[
-        PersonalDataMode, Parameter(help="What happens to e-mail addresses, cards and the like before storage.")
-    ] = "off",
+    hide: _Hide = None,
+    personal_data: _PersonalData = "off",
     max_body_mib: Annotated[int, Parameter(help="Largest request in MiB.")] = 32,
     max_requests_per_minute: Annotated[int, Parameter(help="Of one client; 0: no limit.")] = 0,
     store: StoreOption = DEFAULT_STORE,
@@ -69,8 +70,6 @@ def serve(
         if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "anyio", "aiohttp"}:
             raise
         raise MissingExtra(f"agentlearn serve needs {error.name!r}, which is not installed: {_INSTALL}") from error
-    if not 0 <= port <= 65_535:
-        raise ConfigError(f"--port is {port!r}; give a number from 1 to 65535, or 0 for any free port", code="bad_port")
     if not is_loopback(host) and tokens is None:
         raise ConfigError(
             f"--host is {host!r}, so other machines can reach the gateway; give clients tokens with --tokens FILE",
@@ -95,17 +94,13 @@ def serve(
     gateway = Gateway(settings)
     listener = free_port(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
-    if json:
-        print_json({"base_url": f"{address}/v1", "libraries": list(library), "recorded_as": name})
-    else:
-        out = console()
-        out.print(f"base URL for OpenAI's clients: {address}/v1; for Anthropic's: {address}")
-        out.print(
-            f"lessons of {', '.join(library) or 'no library'}; recorded as {name!r} in {store}"
-            if name
-            else "not recorded"
-        )
-        out.print("Press Ctrl-C to stop.")
+    recorded = f"recorded as {name!r} in {store}" if name else "not recorded"
+    lines = (
+        f"base URL for OpenAI's clients: {address}/v1; for Anthropic's: {address}",
+        f"lessons of {', '.join(library) or 'no library'}; {recorded}",
+        "Press Ctrl-C to stop.",
+    )
+    print_result({"base_url": f"{address}/v1", "libraries": list(library), "recorded_as": name}, lines, json=json)
     serve_gateway(gateway, listener)
 
 

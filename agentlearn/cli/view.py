@@ -11,10 +11,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import EVERY_ADDRESS, AllowHostOption, JsonOption, KeysOption, StoreOption
+from agentlearn.cli.options import EVERY_ADDRESS, AllowHostOption, JsonOption, KeysOption, PortOption, StoreOption
 from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
-from agentlearn.errors import ConfigError, MissingExtra
+from agentlearn.errors import MissingExtra
 
 _INSTALL = "pip install 'agentlearn-lib[serve]'"
 _PROGRESS_S = 5.0
@@ -39,7 +39,7 @@ def view(
         bool,
         Parameter(negative="", show_default=False, help="Only show pages, without forms that change things."),
     ] = False,
-    port: Annotated[int, Parameter(help="Port to listen on; 0 takes a free one.")] = 0,
+    port: PortOption = 0,
     host: Annotated[
         str, Parameter(help="Address to listen on. With any but 127.0.0.1, other machines can connect.")
     ] = "127.0.0.1",
@@ -57,8 +57,6 @@ def view(
     from agentlearn.library.sharing import SKILLS
     from agentlearn.store import read_store
 
-    if not 0 <= port <= 65_535:
-        raise ConfigError(f"--port is {port!r}; give a number from 1 to 65535, or 0 for any free port", code="bad_port")
     try:
         from agentlearn.view.bundle import write_bundle
         from agentlearn.view.routes import address_of

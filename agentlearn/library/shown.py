@@ -37,7 +37,7 @@ class Shown(Value):
     @classmethod
     def all_in(cls, messages: object) -> "dict[str, Shown]":
         """Return the lessons that were shown last in these messages, by the id of the capability that showed them."""
-        if isinstance(messages, _Result):
+        if not isinstance(messages, list | tuple) and isinstance(messages, _Result):  # slow for a protocol
             messages = messages.all_messages()[first_of_run(messages) :]
         found: dict[str, Shown] = {}
         for message in reversed(list(cast("Iterable[Any]", messages)) if isinstance(messages, Iterable) else []):

@@ -53,6 +53,8 @@ MAX_ENTRY_BYTES = 2**25
 RETRY_PAUSES_S = (0.0, 0.05, 0.2, 0.8)
 """Seconds to wait before each attempt to append: a failure such as a full disk may be temporary."""
 _FORK_PATIENCE_S = 5.0
+_ODD_NUMBER = re.compile(rb"[:,\[]-?(?:\d{19}|Infinity|NaN)")
+"""Where an entry may hold a number that does not fit into a column."""
 
 KeyedEntries = Sequence[tuple[str, Callable[[], EntryValue]]]
 """KeyedEntries to append together. An entry with a key is appended once per journal; the empty key stands for none."""
@@ -155,7 +157,8 @@ class _JournalWriter:
     def _append(self, ready: Sequence[tuple[_Job, dict[str, bytes], list[bytes]]]) -> AgentlearnError | None:
         failure: AgentlearnError | None = None
         for pause_s in RETRY_PAUSES_S:
-            time.sleep(pause_s)
+            if pause_s:  # sleep(0) gives the processor away
+                time.sleep(pause_s)
             with self._writing:
                 try:
                     self._append_once(ready)
@@ -220,7 +223,7 @@ def _refuse_unfit(value: EntryValue, content: bytes) -> None:
             " images, or record a part of the conversation",
             code="too_large",
         )
-    if (unfit := unfit_number(rows_of_entry(value))) is not None:
+    if _ODD_NUMBER.search(content) and (unfit := unfit_number(rows_of_entry(value))) is not None:
         raise StoreError(f"this cannot be stored: {unfit}", code="row_refused")
 
 

@@ -39,6 +39,7 @@ MAX_REQUEST = 256 * 1024
 """Largest size of a request over HTTP, in bytes."""
 MOST_WAITING = 50
 """Proposals of agents that may wait in a library at once."""
+_EVERY = Retrieval()
 _AUTHOR = Author(kind="traffic", name="mcp")
 _INSTRUCTIONS = (
     "Lessons that others learned on tasks like yours. Search them with the task in words before you begin, and follow"
@@ -93,47 +94,45 @@ def _refusals() -> Generator[None]:
         raise ToolError(f"{error} ({error.code})") from error
 
 
-def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) -> MCPServer[Any]:
-    """Return a server that offers libraries of a store. read_only: without the tools that store something.
+class _Tools:
+    """The tools, each a method that an agent calls."""
 
-    Raises LibraryError where a library does not exist.
-    """
-    libraries, recorders = LibraryStore(store / "libraries"), dict[str, Recorder]()
-    sources = {name: open_source(checked_name(name), store=store, follow=True) for name in names}
-    every = Retrieval()
-    reads, writes = ToolAnnotations(read_only_hint=True), ToolAnnotations(destructive_hint=False)
-    server = MCPServer[Any]("agentlearn", instructions=_INSTRUCTIONS, version=version(), log_level="ERROR")
+    def __init__(self, names: Sequence[str], store: Path) -> None:
+        self._store, self._libraries = store, LibraryStore(store / "libraries")
+        self._recorders = dict[str, Recorder]()
+        self._sources = {name: open_source(checked_name(name), store=store, follow=True) for name in names}
 
-    def offered(name: str) -> Sequence[str]:
-        if name and name not in names:
-            known = ", ".join(map(repr, names))
+    def _names(self, name: str) -> Sequence[str]:
+        """The libraries that a tool was asked for."""
+        if name and name not in self._sources:
+            known = ", ".join(map(repr, self._sources))
             raise LibraryError(f"no library {name!r} is offered here (offered: {known})", code="unknown_library")
-        return [name] if name else names
+        return [name] if name else list(self._sources)
 
-    @server.tool(annotations=reads)
-    def search_lessons(  # pyright: ignore[reportUnusedFunction]
+    def search_lessons(
+        self,
         query: Annotated[str, Field(min_length=1, max_length=8_000, description="The task in words.")],
         library: _Name = "",
         limit: Annotated[int, Field(ge=1, le=20)] = 8,
     ) -> OfferedLessons:
         """Find the lessons whose words fit a task. Lessons that wait for a person are not among them."""
         with _refusals():
-            loaded = {name: sources[name].current() for name in offered(library)}
+            loaded = {name: self._sources[name].current() for name in self._names(library)}
         ranked = list[tuple[int, OfferedLesson]]()
         for name, one in loaded.items():
-            best = lesson_index(one.experiences, every).words.ranked(query, limit)
+            best = lesson_index(one.experiences, _EVERY).words.ranked(query, limit)
             ranked += [(rank, _offered(name, one, one.experiences[place])) for rank, (place, _) in enumerate(best)]
         ranked.sort(key=lambda pair: pair[0])
         return OfferedLessons(lessons=[one for _, one in ranked[:limit]], searched=sum(map(len, loaded.values())))
 
-    @server.tool(annotations=reads)
-    def get_lesson(  # pyright: ignore[reportUnusedFunction]
+    def get_lesson(
+        self,
         lesson: Annotated[str, Field(min_length=4, max_length=64, description="Its id, or the start of it.")],
         library: _Name = "",
     ) -> OfferedLesson:
         """Return one lesson that a library shows."""
         with _refusals():
-            loaded = {name: sources[name].current() for name in offered(library)}
+            loaded = {name: self._sources[name].current() for name in self._names(library)}
             found = [
                 _offered(name, one, held)
                 for name, one in loaded.items()
@@ -145,7 +144,8 @@ def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) ->
                 raise LibraryError(why, code="unknown_lesson")
         return found[0]
 
-    def propose(  # the name of the tool is that of the function that checks
+    def propose(
+        self,
         context: Context[Any, Any],
         library: _Into,
         lesson: Annotated[str, Field(min_length=1, max_length=4_000, description="One advice, at most 80 words.")],
@@ -157,8 +157,8 @@ def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) ->
         client = "" if params is None else f" of {visible_line(params.client_info.name, 60)!r}"
         reason = f"proposed over MCP by an agent{client}{f', which says: {visible_line(why)!r}' if why else ''}"
         with _refusals():
-            (name,) = offered(library)
-            history, made = libraries.history(name), list[ImportedLessons]()
+            (name,) = self._names(library)
+            history, made = self._libraries.history(name), list[ImportedLessons]()
 
             def next_library(current: Library) -> Library:
                 if refusal_key(lesson) in history.refused_words():
@@ -179,6 +179,7 @@ def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) ->
         return ProposedLesson(id=made[-1].lessons[0].experience.id, library=name)
 
     async def record_feedback(
+        self,
         library: _Into,
         rollout: Annotated[str, Field(max_length=64, description="Id of a recorded answer; or name an episode.")] = "",
         episode: Annotated[str, Field(max_length=200, description="Name of a recorded conversation.")] = "",
@@ -188,8 +189,8 @@ def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) ->
     ) -> RecordedFeedback:
         """Say whether a recorded answer, or all answers of an episode, was right, and why."""
         with _refusals():
-            (name,) = offered(library)
-            recorder = recorders.setdefault(name, Recorder(name, store))
+            (name,) = self._names(library)
+            recorder = self._recorders.setdefault(name, Recorder(name, self._store))
             stored = await recorder.feedback(
                 rollout or None,
                 episode=episode,
@@ -200,9 +201,20 @@ def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) ->
             )
         return RecordedFeedback(id=stored)
 
+
+def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) -> MCPServer[Any]:
+    """Return a server that offers libraries of a store. read_only: without the tools that store something.
+
+    Raises LibraryError where a library does not exist.
+    """
+    server = MCPServer[Any]("agentlearn", instructions=_INSTRUCTIONS, version=version(), log_level="ERROR")
+    tools = _Tools(names, store)
+    reads, writes = ToolAnnotations(read_only_hint=True), ToolAnnotations(destructive_hint=False)
+    server.add_tool(tools.search_lessons, annotations=reads)
+    server.add_tool(tools.get_lesson, annotations=reads)
     if not read_only:
-        server.add_tool(propose, name="propose_lesson", annotations=writes)
-        server.add_tool(record_feedback, annotations=writes)
+        server.add_tool(tools.propose, name="propose_lesson", annotations=writes)
+        server.add_tool(tools.record_feedback, annotations=writes)
     return server
 
 

@@ -1,10 +1,14 @@
 """What `agentlearn serve` adds to a model call: time one by one and at 100 streams at once, CPU time, and memory.
 
 A stub service is asked directly, through a proxy that only passes bytes on, through the gateway without records, and
-through the gateway, in turns. `--litellm COMMAND` starts LiteLLM's proxy as well, such as /tmp/llm/bin/litellm.
+through the gateway, in turns. `--before FOLDER` adds the gateway of another checkout. Two programs are not part of the
+development tools, because one brings a hundred packages and the other a plugin into every test run:
 
-    just bench gateway --requests 50000
-    just bench gateway --litellm /tmp/llm/bin/litellm
+    python3 -m venv /tmp/llm && /tmp/llm/bin/pip install 'litellm[proxy]'
+    just bench gateway --litellm /tmp/llm/bin/litellm              # LiteLLM's proxy beside it
+    python3 -m venv /tmp/st && /tmp/st/bin/pip install schemathesis
+    just bench gateway --schemathesis /tmp/st/bin/st               # requests made from /openapi.json; what breaks
+    just bench gateway --requests 50000                            # its memory
 """
 
 import argparse
@@ -25,9 +29,21 @@ from aiohttp import ClientError, ClientSession, TCPConnector
 from agentlearn import Library, LibraryStore
 from scripts.bench.found import Found, Row, Target
 
-PORTS = {"service": 8_501, "bare proxy": 8_502, "gateway, no records": 8_503, "gateway": 8_504, "litellm": 8_505}
+PORTS = {
+    "service": 8_501,
+    "bare proxy": 8_502,
+    "gateway, no records": 8_503,
+    "gateway": 8_504,
+    "litellm": 8_505,
+    "before": 8_506,
+}
 QUESTION = "How many integers from 3 to 30 are divisible by 4? " * 20
+LIBRARY = Library.of(["When a list has ends, count both."])
 WARM, STREAMS = 50, 100
+_LITELLM_STARTS = {  # without a download of prices, and without a key of its own
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+}
 _LITELLM = """
 model_list:
   - model_name: stub
@@ -40,13 +56,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--calls", type=int, default=300, help="calls one by one, for each way")
     parser.add_argument("--requests", type=int, default=0, help="further requests, to see memory grow (default none)")
     parser.add_argument("--litellm", type=Path, help="command of LiteLLM's proxy")
+    parser.add_argument("--before", type=Path, help="folder of another checkout, whose gateway is measured as well")
+    parser.add_argument("--schemathesis", type=Path, help="command of schemathesis, to test our own paths with")
 
 
 @contextmanager
-def _started(command: list[str], port: int, folder: str) -> Generator[psutil.Process]:
-    """A server that answers at its port."""
-    environment = {**os.environ, "AGENTLEARN_STORE": folder}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
+def _started(command: list[str], port: int, folder: str, checkout: Path | None = None) -> Generator[psutil.Process]:
+    """A server that answers at its port. checkout: folder whose agentlearn it runs; None: this one."""
+    environment = {**os.environ, **_LITELLM_STARTS, "AGENTLEARN_STORE": folder}
+    if checkout is not None:
+        environment["PYTHONPATH"] = str(checkout.absolute())
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=quiet, stderr=quiet, env=environment, cwd=checkout) as process:
         try:
             asyncio.run(_answering(port))
             yield psutil.Process(process.pid)
@@ -112,7 +133,7 @@ def measure(chosen: argparse.Namespace) -> Found:
     """Run the benchmark."""
     python, agentlearn = sys.executable, [sys.executable, "-m", "agentlearn"]
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        LibraryStore(Path(folder, "libraries")).publish("math", Library.of(["When a list has ends, count both."]))
+        LibraryStore(Path(folder, "libraries")).publish("math", LIBRARY)
         peers = [python, "-m", "scripts.bench.gateway_peers"]
         upstream = f"http://127.0.0.1:{PORTS['service']}"
         serve = [*agentlearn, "serve", "--upstream", upstream, "--library", "math", "--port"]
@@ -126,8 +147,14 @@ def measure(chosen: argparse.Namespace) -> Found:
             settings = Path(folder, "litellm.yaml")
             settings.write_text(_LITELLM, encoding="utf-8")
             commands["litellm"] = [str(chosen.litellm), "--config", str(settings), "--port", str(PORTS["litellm"])]
+        if chosen.before:
+            commands["before"] = [*serve, str(PORTS["before"]), "--store", str(Path(folder, "before"))]
+            LibraryStore(Path(folder, "before", "libraries")).publish("math", LIBRARY)
         running = {
-            name: stack.enter_context(_started(command, PORTS[name], folder)) for name, command in commands.items()
+            name: stack.enter_context(
+                _started(command, PORTS[name], folder, chosen.before if name == "before" else None)
+            )
+            for name, command in commands.items()
         }
         ports = {name: PORTS[name] for name in running}
         before = {name: _cpu(process) for name, process in running.items()}
@@ -163,4 +190,14 @@ def measure(chosen: argparse.Namespace) -> Found:
             asyncio.run(_at_once(ports["gateway"], chosen.requests, stream=False))
             slope = (memory().rss - first) / chosen.requests / 1024
             targets.append(Target(what="KiB of memory per request", figure=slope, bound="at_most", limit=1))
-    return Found(rows=tuple(rows), targets=tuple(targets))
+        failures = _contract(chosen.schemathesis, PORTS["gateway"]) if chosen.schemathesis else ()
+    return Found(rows=tuple(rows), targets=tuple(targets), failures=failures)
+
+
+def _contract(command: Path, port: int) -> tuple[str, ...]:
+    """What schemathesis finds in our own paths."""
+    address = f"http://127.0.0.1:{port}/openapi.json"
+    done = subprocess.run(
+        [command, "run", address, "--no-color", "--max-examples", "100"], capture_output=True, text=True, check=False
+    )
+    return () if done.returncode == 0 else (done.stdout[-4_000:] + done.stderr[-1_000:],)

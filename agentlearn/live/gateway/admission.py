@@ -20,8 +20,6 @@ Receive = Callable[[], Awaitable[AsgiMessage]]
 Send = Callable[[AsgiMessage], Awaitable[None]]
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_SENDING_S = 30.0
-"""Longest time for a client to send its request."""
 _MOST_CLIENTS = 10_000
 """Clients whose rate is remembered."""
 _ONCE = ("host", "authorization", "x-api-key", "content-type", "content-length")
@@ -29,11 +27,11 @@ _ONCE = ("host", "authorization", "x-api-key", "content-type", "content-length")
 
 
 class GatewayRefusal(Exception):
-    """A request that the gateway answers itself, with a status, a code and a sentence."""
+    """A request that the gateway answers itself, with a status, a code, a sentence, and perhaps headers."""
 
-    def __init__(self, status: int, code: str, message: str, *, retry_after_s: int = 0) -> None:
+    def __init__(self, status: int, code: str, message: str, *headers: tuple[bytes, bytes]) -> None:
         super().__init__(message)
-        self.status, self.code, self.message, self.retry_after_s = status, code, message, retry_after_s
+        self.status, self.code, self.message, self.headers = status, code, message, headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +62,8 @@ class GatewaySettings:
     """Largest request; replies up to this size are recorded."""
     max_requests_per_minute: int = 0
     """Of one client; 0: no limit."""
+    max_sending_s: float = 30.0
+    """Longest time for a client to send its request."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.upstream)
@@ -129,9 +129,8 @@ class Admission:
             self._rates.popitem(last=False)
         if left < 1:
             wait = max(1, round((1 - left) * 60 / most))
-            raise GatewayRefusal(
-                429, "too_many_requests", f"more than {most:.0f} requests in a minute", retry_after_s=wait
-            )
+            said = f"more than {most:.0f} requests in a minute"
+            raise GatewayRefusal(429, "too_many_requests", said, (b"retry-after", b"%d" % wait))
 
 
 def headers_of(scope: AsgiScope) -> dict[str, str]:
@@ -157,24 +156,25 @@ def path_of(scope: AsgiScope) -> str:
     return path
 
 
-async def content_of(receive: Receive, most_mib: int) -> bytes:
+async def content_of(receive: Receive, settings: GatewaySettings) -> bytes:
     """The body of a request. Raises GatewayRefusal for one that is too large, too slow or cut."""
     parts, size = list[bytes](), 0
     try:
-        async with asyncio.timeout(_SENDING_S):
+        async with asyncio.timeout(settings.max_sending_s):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise GatewayRefusal(400, "cut", "the request was cut")
                 part: bytes = message.get("body", b"")
                 size += len(part)
-                if size > most_mib * 2**20:
-                    raise GatewayRefusal(413, "too_large", f"the request is larger than {most_mib} MiB")
+                if size > settings.max_body_mib * 2**20:
+                    raise GatewayRefusal(413, "too_large", f"the request is larger than {settings.max_body_mib} MiB")
                 parts.append(part)
                 if not message.get("more_body"):
                     return b"".join(parts)
     except TimeoutError as error:
-        raise GatewayRefusal(408, "too_slow", f"the request did not arrive in {_SENDING_S:.0f} seconds") from error
+        said = f"the request did not arrive in {settings.max_sending_s:g} seconds"
+        raise GatewayRefusal(408, "too_slow", said) from error
 
 
 def body_part(body: bytes, *, more: bool) -> AsgiMessage:

@@ -13,6 +13,8 @@ from agentlearn.recorder import Reserved
 
 MOST = 20_000
 """Conversations that are remembered; the one that was longest without a request is forgotten first."""
+MOST_BYTES = 2**26
+"""Size of the conversations that are kept whole, because a request may name their reply in place of them."""
 
 
 @dataclass(slots=True)
@@ -35,6 +37,8 @@ class Conversations:
         self._reserve = reserve
         self._lock = threading.Lock()
         self._turns: OrderedDict[bytes, GatewayTurn] = OrderedDict()
+        self._whole: OrderedDict[tuple[str, str], tuple[Chat, int]] = OrderedDict()
+        self._size = 0
 
     def __len__(self) -> int:
         return len(self._turns)
@@ -62,6 +66,21 @@ class Conversations:
             while len(self._turns) > MOST:
                 self._turns.popitem(last=False)
         return found
+
+    def keep(self, scope: str, reply: str, chat: Chat) -> None:
+        """Keep a conversation whole, with the reply of this name at its end."""
+        size = len(str(chat))
+        with self._lock:
+            self._size += size - self._whole.pop((scope, reply), (chat, 0))[1]
+            self._whole[scope, reply] = chat, size
+            while self._size > MOST_BYTES:
+                self._size -= self._whole.popitem(last=False)[1][1]
+
+    def whole(self, scope: str, reply: str, chat: Chat) -> Chat:
+        """Return the conversation that ends with the reply of this name and goes on with `chat`, if it is kept."""
+        before, _ = self._whole.get((scope, reply), ([], 0))
+        repeats = bool(before) and chat[:1] == before[:1] and before[0]["role"] == "system"
+        return [*before, *(chat[1:] if repeats else chat)]
 
 
 def _digests(scope: str, chat: Chat) -> "list[bytes]":

@@ -14,6 +14,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.usage import RequestUsage
+from pydantic_core import from_json
 
 from agentlearn.formats.openai_chat import Chat, ChatMessage, from_chat
 from agentlearn.library.lessons import Advice, takes_advice, with_advice
@@ -22,6 +23,7 @@ _Json = Mapping[str, Any]
 _CHAT = TypeAdapter(list[ChatMessage])
 _COUNT = "/count_tokens"
 _SPACE = re.compile(r"[ \t\r\n]*")
+_DATA = re.compile(rb"^data: ?(\{.*)", re.MULTILINE)
 _value_at = json.JSONDecoder().raw_decode
 
 
@@ -128,6 +130,11 @@ class Reply:
     whole: bool = True
     """Whether the reply reached its end."""
 
+    @property
+    def message(self) -> dict[str, Any]:
+        """The reply as a message of a dialogue."""
+        return _assistant(self.text, self.calls)
+
 
 def dialogue(path: str, body: _Json) -> Chat:
     """The messages of a request, as Chat Completions writes them. Parts without text stand as `[TYPE]`."""
@@ -142,7 +149,7 @@ def dialogue(path: str, body: _Json) -> Chat:
 
 def messages_of(chat: Chat, reply: Reply | None) -> list[ModelMessage]:
     """The dialogue as pydantic-ai's messages, with the reply at its end. Raises ValueError for what is no dialogue."""
-    told = chat if reply is None else [*chat, _assistant(reply.text, reply.calls)]
+    told = chat if reply is None else [*chat, reply.message]
     messages = from_chat(_CHAT.validate_python(list(_with_calls(told))))
     last = messages[-1] if messages else None
     if reply is None or not isinstance(last, ModelResponse):
@@ -292,14 +299,11 @@ def _details(choice: _Json, body: _Json) -> dict[str, Any]:
 
 
 def _events(content: bytes) -> list[dict[str, Any]]:
-    """The JSON objects of a stream of server-sent events."""
-    found: list[dict[str, Any]] = []
-    for event in re.split(r"\r?\n\r?\n|\r\r", content.decode(errors="replace")):
-        lines = [line[5:].removeprefix(" ") for line in event.splitlines() if line.startswith("data:")]
-        data = json_object("\n".join(lines).encode()) if lines else None
-        if data is not None:
-            found.append(data)
-    return found
+    """The JSON objects of a stream of server-sent events, each on one line as services write them."""
+    found = _DATA.findall(content)
+    with suppress(ValueError):  # all at once takes a third of the time
+        return _objects(from_json(b"[%b]" % b",".join(found)))
+    return [event for one in found if (event := json_object(one)) is not None]
 
 
 def _chat_reply(body: _Json) -> Reply:

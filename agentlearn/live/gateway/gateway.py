@@ -1,22 +1,25 @@
 """The gateway as a web app: it passes requests on, adds lessons, records what was said, and takes feedback."""
 
 import asyncio
+import gc
 import json
 import time
 import zlib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opentelemetry.trace import get_tracer
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 
 from agentlearn.errors import AgentlearnError
+from agentlearn.formats.openai_chat import Chat
+from agentlearn.installed import version
 from agentlearn.library.history.change_log import is_library_name
 from agentlearn.library.lessons import Advice, Lessons
 from agentlearn.library.shown import share_of
@@ -36,6 +39,7 @@ from agentlearn.live.gateway.admission import (
 )
 from agentlearn.live.gateway.conversations import Conversations, GatewayTurn
 from agentlearn.live.gateway.dialects import (
+    Reply,
     dialogue,
     is_counted,
     is_inference,
@@ -52,10 +56,14 @@ from agentlearn.recorder import Recorder
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
+T = TypeVar("T")
 _HELD_S, _WAITING_S = 1.0, 5.0
 """How long the end of a reply waits for its record; how long the number of waiting things is kept."""
 _LARGE = 2**18
 """Bytes from which a request is read in a thread, so that others do not wait for it."""
+_READ, _ANY = ("GET", "HEAD"), ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_OWN = {"/health": _READ, "/openapi.json": _READ, "/metrics": _READ, "/v1/feedback": ("POST",)}
+"""Methods of the paths that the gateway answers itself, beside the skills."""
 _METRICS = {
     "requests": ("counter", "Requests that were passed on, by status of the service."),
     "refused": ("counter", "Requests that the gateway answered itself, by code."),
@@ -72,7 +80,7 @@ class _Feedback(BaseModel):
     """Feedback in the words of TensorZero. An inference is a rollout: the header `x-agentlearn-rollout`."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    metric_name: str = "reward"
+    metric_name: str
     value: bool | float | str
     inference_id: str = ""
     episode_id: str = ""
@@ -100,8 +108,9 @@ class _Call:
 
     path: str
     content: bytes
-    body: dict[str, Any]
     model: str
+    chat: Chat = field(default_factory=Chat)
+    """The conversation so far, without the lessons."""
     library: str = ""
     advice: Advice | None = None
     turn: GatewayTurn | None = None
@@ -130,6 +139,7 @@ class Gateway:
         self._upstream = Upstream(settings, self.counts)
         self._tenants = {name: self._made(name) for name in sorted({*settings.tokens.values()} or {""})}
         self._tracer = get_tracer("agentlearn.gateway")
+        self._description = _description(settings)
 
     def _made(self, name: str) -> _Tenant:
         """What belongs to a tenant. Raises LibraryError for a library that cannot be used."""
@@ -170,42 +180,40 @@ class Gateway:
         elif scope["type"] == "http":
             try:
                 path, headers = path_of(scope), headers_of(scope)
+                _refuse_method(path, scope["method"])
                 if path == "/health":
                     await _answer(send, 200, {"status": "ok"})
+                elif path == "/openapi.json":
+                    await _answer(send, 200, self._description)
                 else:
                     tenant = self._tenants[self._admission.tenant(scope, headers)]
                     await self._routed(tenant, path, headers, scope, receive, send)
             except GatewayRefusal as refusal:
                 self.counts["refused", refusal.code] += 1
-                after = [(b"retry-after", b"%d" % refusal.retry_after_s)] if refusal.retry_after_s else []
                 kind = "invalid_request_error" if refusal.status < 500 else "api_error"
                 error = {"type": kind, "code": refusal.code, "message": refusal.message}
-                await _answer(send, refusal.status, {"type": "error", "error": error}, after)
+                await _answer(send, refusal.status, {"type": "error", "error": error}, refusal.headers)
 
     async def _routed(
         self, tenant: _Tenant, path: str, headers: Mapping[str, str], scope: AsgiScope, receive: Receive, send: Send
     ) -> None:
-        asked = (scope["method"], path)
-        if asked == ("GET", "/metrics"):
+        if path == "/metrics":
             await _answer(send, 200, self._metrics(tenant), media="text/plain; version=0.0.4")
             return
-        if scope["method"] == "GET" and path.startswith(SKILLS):
+        if path.startswith(SKILLS):
             libraries = {name: one.library for name, one in tenant.lessons.items() if is_library_name(name)}
             content, media = skill_file(libraries, path.removeprefix(SKILLS))
             await _answer(send, 200, content, media=media)
             return
         if not path.startswith("/v1/"):
             raise GatewayRefusal(404, "no_such_path", "there is nothing here; paths of the service begin with /v1/")
-        content = await content_of(receive, self.settings.max_body_mib)
-        if asked == ("POST", "/v1/feedback"):
+        content = await content_of(receive, self.settings)
+        if path == "/v1/feedback":
             await _answer(send, 200, {"feedback_id": await self._feedback(tenant, content)})
             return
         begun, call = time.perf_counter(), None
         if scope["method"] == "POST" and is_inference(path):
-            if len(content) > _LARGE:
-                call = await asyncio.to_thread(self._call, tenant, path, content, headers)
-            else:
-                call = self._call(tenant, path, content, headers)
+            call = await _read(len(content), partial(self._call, tenant, path, content, headers))
         with self._tracer.start_as_current_span("gateway.request") as span:
             if call is not None and call.advice is not None:
                 span.set_attribute("agentlearn.library", call.library)
@@ -233,10 +241,12 @@ class Gateway:
             raise GatewayRefusal(
                 404, "unknown_library", f"the gateway does not serve the library {library!r}; it has {known}"
             )
-        call = _Call(path, content, body, model, library)
+        call = _Call(path, content, model, library=library)
         if tenant.conversations is not None and not is_counted(path):
             episode = headers.get(f"{OURS}episode", "")
-            call.turn = tenant.conversations.turn(tenant.name, dialogue(path, body), episode)
+            earlier = str(body.get("previous_response_id")) if path.endswith("/responses") else ""
+            call.chat = tenant.conversations.whole(tenant.name, earlier, dialogue(path, body))
+            call.turn = tenant.conversations.turn(tenant.name, call.chat, episode)
             said: Any = body.get("metadata")
             said = said.get("user_id") if isinstance(said, dict) else None
             call.user = headers.get(f"{OURS}user") or str(
@@ -266,14 +276,13 @@ class Gateway:
             return
         encoding = response.headers.get("content-encoding", "")
         streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-        if len(content) > _LARGE:
-            read = await asyncio.to_thread(_messages, call, content, encoding, streamed=streamed)
-        else:
-            read = _messages(call, content, encoding, streamed=streamed)
-        if read is None or tenant.recorder is None or call.turn is None:
+        read = await _read(len(content), partial(_messages, call, content, encoding, streamed=streamed))
+        if read is None or tenant.recorder is None or tenant.conversations is None or call.turn is None:
             self.counts["unrecorded", "unread"] += 1
             return
-        messages, model = read
+        messages, reply = read
+        if call.path.endswith("/responses"):  # a later request may name it in place of the conversation
+            tenant.conversations.keep(tenant.name, reply.identity, [*call.chat, reply.message])
         asked = [number for number, one in enumerate(messages) if _asks(one)]
         write = asyncio.ensure_future(
             tenant.recorder.record(
@@ -281,7 +290,7 @@ class Gateway:
                 experiences=call.advice,
                 episode=call.turn.episode,
                 user=call.user,
-                model=model or call.model or None,
+                model=reply.model or call.model or None,
                 seconds=seconds,
                 before=asked[-1] if asked else 0,
                 reserved=call.turn.reserved,
@@ -368,6 +377,9 @@ def serve_gateway(gateway: Gateway, listener: socket) -> None:
     """Serve until the process is stopped; open requests may then take 30 seconds. Blocks."""
     import uvicorn
 
+    gc.collect()
+    gc.freeze()  # what is loaded now stays; without this, 15 % of the time went into looking for garbage in it
+    gc.set_threshold(10_000)
     config = uvicorn.Config(
         gateway,  # pyright: ignore[reportArgumentType]
         access_log=False,
@@ -385,26 +397,65 @@ def serve_gateway(gateway: Gateway, listener: socket) -> None:
 
 
 async def _answer(
-    send: Send, status: int, content: object, headers: Headers | None = None, *, media: str = "application/json"
+    send: Send,
+    status: int,
+    content: object,
+    headers: Iterable[tuple[bytes, bytes]] = (),
+    *,
+    media: str = "application/json",
 ) -> None:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
-    told = [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body)), *(headers or ())]
+    told = [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body)), *headers]
     await send({"type": "http.response.start", "status": status, "headers": told})
     await send(body_part(body, more=False))
+
+
+def _refuse_method(path: str, method: str) -> None:
+    """Raise GatewayRefusal for a method that one of our own paths does not take, or that no path takes.
+
+    TRACE asks a service to repeat the request, with the key that the gateway has put in.
+    """
+    wanted = _OWN.get(path, _READ if path.startswith(SKILLS) else _ANY)
+    if method not in wanted:
+        said = f"send {' or '.join(wanted)}, and not {method!r:.20}"
+        raise GatewayRefusal(405, "other_method", said, (b"allow", ", ".join(wanted).encode()))
+
+
+def _description(settings: GatewaySettings) -> dict[str, Any]:
+    """What OpenAPI says about our own paths."""
+    found = json.loads(Path(__file__).with_name("openapi.json").read_text(encoding="utf-8"))
+    for one in found["components"]["schemas"]["Reward"]["oneOf"]:
+        one["properties"]["metric_name"]["const"] = settings.metric
+    return {
+        **found,
+        "info": {**found["info"], "version": version()},
+        "security": [{"token": []}] * bool(settings.tokens),
+    }
+
+
+async def _read(size: int, read: Callable[[], T]) -> T:
+    return await asyncio.to_thread(read) if size > _LARGE else read()
 
 
 def _asks(message: ModelMessage) -> bool:
     return isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts)
 
 
-def _messages(call: _Call, content: bytes, encoding: str, *, streamed: bool) -> tuple[list[ModelMessage], str] | None:
-    """The dialogue of a request and its reply, and the model; None where they cannot be read, or the reply was cut."""
+def _messages(call: _Call, content: bytes, encoding: str, *, streamed: bool) -> tuple[list[ModelMessage], Reply] | None:
+    """The dialogue of a request and its reply; None where they cannot be read, or the reply was cut."""
     try:
         if encoding in {"gzip", "deflate"}:
-            content = zlib.decompress(content, zlib.MAX_WBITS | 32)
+            content = _plain(content)
         reply = reply_of(call.path, content, streamed=streamed)
-        if reply is None or not reply.whole:
-            return None
-        return messages_of(dialogue(call.path, call.body), reply), reply.model
+        return (messages_of(call.chat, reply), reply) if reply is not None and reply.whole else None
     except (ValueError, zlib.error):
         return None
+
+
+def _plain(content: bytes) -> bytes:
+    """A compressed reply in plain bytes. Raises ValueError for more than 64 MiB of them."""
+    reading = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    found = reading.decompress(content, 2**26)
+    if reading.unconsumed_tail:
+        raise ValueError("too large")
+    return found
