@@ -30,7 +30,7 @@ from agentlearn.library.history.change_log import (
     Change,
     ChangeKind,
     ChangeLog,
-    LibraryState,
+    VersionFiles,
     checked_name,
     is_library_name,
     locked,
@@ -90,16 +90,18 @@ def things_waiting(libraries: Path) -> int:
     with suppress(OSError, ValueError):
         found = int(own(libraries / WAITING_FILE, libraries).read_bytes()[:20])
     for log in libraries.glob("*/history.jsonl"):
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, LibraryError):
             changes = map(json.loads, reversed(own(log, libraries).read_bytes().splitlines()))
             moved = (one for one in changes if one["branch"] == "main" and one["kind"] not in {"pin", "unpin", "tag"})
-            if (last := next(moved, None)) is not None and b"pending" in (
-                text := own(log.parent / f"{last['version']}.json", libraries).read_bytes()
-            ):
-                library = json.loads(text)
-                shown = {one["lesson"].casefold() for one in library["experiences"]}
-                pending = [one["experience"] for one in library["withheld"] if one["status"] == "pending"]
-                found += sum(one["lesson"].casefold() not in shown for one in pending)
+            if (last := next(moved, None)) is None:
+                continue
+            text = own(log.parent / f"{last['version']}.json", libraries).read_bytes()
+            builds_on = b'"base":{' in text and b'"withheld":[]' not in text
+            if b"pending" in text or builds_on:
+                library = VersionFiles(libraries, log.parent.name).load(last["version"])
+                shown = {one.lesson.casefold() for one in library.experiences}
+                pending = [one.experience for one in library.withheld if one.status == "pending"]
+                found += sum(one.lesson.casefold() not in shown for one in pending)
     return found
 
 
@@ -220,9 +222,10 @@ class LibraryStore:
         for name in self.names():
             history = self.history(name)
             with suppress(LibraryError):
-                for version in dict.fromkeys(one.version for one in history.changes if one.makes):
-                    with suppress(LibraryError):
-                        found.update(history.load(version).by_id)
+                made = dict.fromkeys(one.version for one in history.changes if one.makes)
+                for _, library in history.load_each(made):
+                    if isinstance(library, Library):
+                        found.update((one.id, one) for one in library.experiences)
         return found
 
     def head(self, name: str) -> Path:
@@ -256,22 +259,24 @@ class LibraryStore:
     def log(self, name: str) -> list[Publication]:
         """Return the versions that the name came to mean, newest first. Raises LibraryError."""
         self._refuse_unknown(name)
-        publications: list[Publication] = []
-        before, history = EMPTY_LIBRARY, self.history(name)
-        for version, at in LibraryState.heads(history.changes):
-            library = history.load(version)
+        publications, history = list[Publication](), self.history(name)
+        heads, before = history.heads, set[ExperienceId]()
+        for (version, at), (_, library) in zip(heads, history.load_each(one for one, _ in heads), strict=True):
+            if isinstance(library, LibraryError):
+                raise library
+            held = {one.id for one in library.experiences}
             publications.append(
                 Publication(
                     version=version,
                     parent=library.parent,
                     lessons=len(library),
                     tokens=library.tokens,
-                    added=len(library.by_id.keys() - before.by_id.keys()),
-                    removed=len(before.by_id.keys() - library.by_id.keys()),
+                    added=len(held - before),
+                    removed=len(before - held),
                     at=at,
                 )
             )
-            before = library
+            before = held
         return publications[::-1]
 
     def lessons_from(self, identities: Iterable[ExperienceId]) -> tuple[HeldLesson, ...]:
@@ -279,8 +284,13 @@ class LibraryStore:
 
         Raises LibraryError for a version that cannot be read.
         """
-        histories = [(name, self.history(name)) for name in self.names()]
-        named = [(name, history.load(version)) for name, history in histories for version in history.versions()]
+        named = list[tuple[str, Library]]()
+        for name in self.names():
+            history = self.history(name)
+            for _, library in history.load_each(history.versions()):
+                if isinstance(library, LibraryError):
+                    raise library
+                named.append((name, library))
         found = Ancestry((library for _, library in named), ()).with_descendants(identities)
         held = [(f"{name}@{library.version}", held_lessons(library)) for name, library in named]
         return tuple(
@@ -295,9 +305,7 @@ class LibraryStore:
             history = self.history(name)
             with suppress(LibraryError):
                 changes += history.changes
-            for version in history.versions():
-                with suppress(LibraryError):
-                    libraries.append(history.load(version))
+            libraries += [one for _, one in history.load_each(history.versions()) if isinstance(one, Library)]
         return Ancestry(libraries, changes)
 
     def export(self, reference: str, out: Path, format: Form = "agentlearn") -> None:  # noqa: A002 - the name of the option
@@ -310,16 +318,16 @@ class LibraryStore:
         if not is_library_name(name) or not self._known(name):
             return
         history = self.history(name)
-        for version in dict.fromkeys(one.version for one in reversed(history.changes)):
-            with suppress(LibraryError):  # a damaged version was exported by nobody
-                yield history.load(version)
+        newest = dict.fromkeys(one.version for one in reversed(history.changes))
+        # a damaged version was exported by nobody
+        yield from (one for _, one in history.load_each(newest) if isinstance(one, Library))
 
     def list(self) -> list[StoredLibrary]:
         """Return the current version of every library, sorted by name."""
         found: list[StoredLibrary] = []
         for name in self.names():
             history = self.history(name)
-            version, at = LibraryState.heads(history.changes)[-1]
+            version, at = history.heads[-1]
             library = history.load(version)
             found.append(StoredLibrary(name, version, len(library), library.tokens, at))
         return found

@@ -85,6 +85,11 @@ class Experience(Value):
         """Whether a person wrote it. A run never changes, drops or hides such a lesson on its own."""
         return self.origin.kind == "person"
 
+    @cached_property
+    def tokens(self) -> int:
+        """Estimated tokens of the lesson."""
+        return estimated_tokens(self.lesson)
+
 
 WithheldStatus = Literal["parked", "pending"]
 """Why a lesson is withheld: parked because of evidence or by a person, or pending until a person approves it."""
@@ -112,7 +117,7 @@ class Library(Value):
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Self:
-        ids = {*self.by_id, *(one.experience.id for one in self.withheld)}
+        ids = {one.id for one in self.experiences} | {one.experience.id for one in self.withheld}
         if len(ids) != len(self.experiences) + len(self.withheld):
             raise ValueError("a library holds each experience once")
         return self
@@ -153,7 +158,7 @@ class Library(Value):
     @cached_property
     def tokens(self) -> int:
         """Estimated tokens of all lessons."""
-        return sum(estimated_tokens(experience.lesson) for experience in self.experiences)
+        return sum(experience.tokens for experience in self.experiences)
 
     @classmethod
     def of(cls, lessons: Iterable[str]) -> Self:

@@ -1,6 +1,6 @@
 """`History`: the changes of one library, its branches and tags, and everything that can be asked of them or done."""
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from agentlearn.library.history.change_log import (
     Change,
     ChangeKind,
     ChangeLog,
+    HeadEntry,
     HistoryOperation,
     LibraryState,
     LogWriter,
@@ -82,7 +83,13 @@ class History:
     @property
     def state(self) -> LibraryState:
         """What the names of the library mean now."""
-        return LibraryState.of(self.changes)
+        return self._log.read().state
+
+    @property
+    def heads(self) -> tuple[HeadEntry, ...]:
+        """Each version that the library's name came to mean, with the time, oldest first."""
+        lines = (line.split(" ", 1) for line in self._log.read().head.decode().splitlines())
+        return tuple((LibraryVersion(version), datetime.fromisoformat(at)) for version, at in lines)
 
     @property
     def exists(self) -> bool:
@@ -111,6 +118,10 @@ class History:
     def load(self, reference: str | None = None) -> Library:
         """Return the library of a reference. Raises LibraryError."""
         return self._files.load(self.resolve(reference))
+
+    def load_each(self, versions: Iterable[LibraryVersion]) -> Iterator[tuple[LibraryVersion, Library | LibraryError]]:
+        """Yield these versions in their order, or why one cannot be read."""
+        return self._files.several(versions)
 
     def branch_of(self, reference: str | None) -> str:
         """Return the branch that a reference names; `main` for None.
@@ -233,9 +244,9 @@ class History:
         kind: what made it. base: the version that a run started from. operations: what was done to single lessons.
         """
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             branch = branch if branch == MAIN else self._known(state, branch)
-            self._files.save(library)
+            self._files.save(library, state.branches.get(branch))
             if state.branches.get(branch) == library.version:
                 return None
             return self._append(
@@ -259,8 +270,7 @@ class History:
         from. since: when it started. versions: those that it made, which have no file.
         """
         with self._writing() as writer:
-            changes = writer.logged.changes
-            head = LibraryState.of(changes).branches.get(MAIN)
+            changes, head = writer.logged.changes, writer.logged.state.branches.get(MAIN)
             library = selected
             if head is not None:
                 began = LibraryState.of(one for one in changes if one.at < since).branches.get(MAIN)
@@ -270,9 +280,9 @@ class History:
                         before = self._files.load(one.before).by_id if one.before is not None else {}
                         approved |= self._files.load(one.version).by_id.keys() - before.keys()
                 library = self._joined_with_persons(selected, start, head, began, versions, approved)
-            self._files.save(library)
+            self._files.save(library, head)
             if head != library.version:
-                self._files.save(selected)
+                self._files.save(selected, head)
                 self._append(writer, kind, library.version, MAIN, base=start.version, **signed)
             return library
 
@@ -321,7 +331,7 @@ class History:
         copied: called after it; returns the lessons of this store that lessons of the new version were copied from.
         """
         with self._writing() as writer:
-            before = self._current(writer.state, branch, create=True)
+            before = self._current(writer.logged.state, branch, create=True)
             after = change(before)
             if after.version == before.version:
                 return None
@@ -332,7 +342,7 @@ class History:
     def rollback(self, to: str, *, branch: str = MAIN, **signed: Any) -> Change:
         """Make an older version the current one of a branch again. Nothing is removed."""
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             version = self._resolved(state, to)
             self._files.load(version)
             if state.branches.get(branch) == version:
@@ -357,7 +367,7 @@ class History:
         screened: keep lessons of theirs that strangers wrote back until a person approves them.
         """
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             ours = self._files.load(state.branches[self._known(state, branch)])
             ancestry = self._ancestry(ours, theirs)
             join = ancestry.join(ours, theirs, prefer or "ours")
@@ -376,7 +386,7 @@ class History:
         """Make a branch that begins with the version of a reference."""
         checked_name(name, "branch")
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             if name in state.branches or name in state.tags or name == MAIN:
                 raise LibraryError(
                     f"library {self.name!r} has {name!r} already; `agentlearn library log {self.name}` lists its"
@@ -389,7 +399,7 @@ class History:
         """Give a version a name that never means another one."""
         checked_name(name, "tag")
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             version, meant = self._resolved(state, reference), state.tags.get(name)
             if name in state.branches or name == MAIN or meant not in {None, version}:
                 what = f"version {meant[:12]!r}" if meant else "a branch"
@@ -404,7 +414,7 @@ class History:
     def pin(self, reference: str | None = None, **signed: Any) -> Change:
         """Let the library's name mean one version until `unpin`. Learning goes on adding versions to the history."""
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             version = self._resolved(state, reference)
             if state.pinned == version:
                 raise LibraryError(f"{self.name} is pinned to version {version[:12]!r} already", code="no_change")
@@ -414,7 +424,7 @@ class History:
     def unpin(self, **signed: Any) -> Change:
         """Let the library's name mean the current version of `main` again."""
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             if state.pinned is None:
                 raise LibraryError(
                     f"{self.name} is not pinned; agentlearn library pin {self.name}@VERSION pins it", code="no_change"
@@ -436,7 +446,7 @@ class History:
         """
         with self._writing() as writer:
             running = running_canary(writer.logged.changes)
-            state, version, refusal = writer.state, library.version, ""
+            state, version, refusal = writer.logged.state, library.version, ""
             if margin is None:
                 margin = DEFAULT_MARGIN if running is None else running.margin
             if state.current is None:
@@ -500,7 +510,7 @@ class History:
                 self._refuse_unknown()
             edit(HandEdits(EMPTY_LIBRARY, where, context))  # a refused lesson leaves no folder behind
         with self._writing() as writer:
-            library = self._current(writer.state, branch, create=create)
+            library = self._current(writer.logged.state, branch, create=create)
             after, operations = edit(HandEdits(library, where, context))
             self._files.save(after)
             accepted = tuple(sorted(set(accept)))
@@ -535,7 +545,7 @@ class History:
     ) -> Change:
         if kind == "approve" and not receipt:
             self.refuse_lone_approval()
-        state = writer.state
+        state = writer.logged.state
         return writer.append(
             kind=kind,
             version=version,
