@@ -204,11 +204,12 @@ def _library_of(document: dict[str, Any], source: str) -> Library:
     if document.get("version") == _HAND_WRITTEN:
         written = [(f"#{place}", entry.get("lesson"), entry.get("tags", ())) for place, entry in enumerate(entries, 1)]
         return _new_library(written, "person", source)
+    given = cast("list[object]", entries)
     try:
         library = Library(
             parent=document.get("parent"),
             joined=document.get("joined"),
-            experiences=tuple(Experience.model_validate(entry) for entry in entries),
+            experiences=tuple(one if isinstance(one, Experience) else Experience.model_validate(one) for one in given),
             withheld=document.get("withheld", ()),
         )
     except ValidationError as error:
@@ -218,7 +219,8 @@ def _library_of(document: dict[str, Any], source: str) -> Library:
             f"{source!r} was changed: its lessons make version {library.version[:8]!r}, but it says"
             f" {str(document.get('version'))[:8]!r}; {_HOW_TO_FIX}"
         )
-    held = (*library.experiences, *(one.experience for one in library.withheld))
+    held = [one for one, entry in zip(library.experiences, given, strict=True) if one is not entry]  # the base is right
+    held += [one.experience for one in library.withheld]
     ids = {library.parent, library.joined, *(one.id for one in held), *(one.origin.library for one in held)}
     ids |= {parent for one in held for parent in one.origin.parents}
     if odd := sorted(one for one in ids if one is not None and not _ID.fullmatch(one)):

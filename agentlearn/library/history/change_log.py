@@ -545,8 +545,8 @@ def checked_name(name: str, noun: Literal["library", "branch", "tag"] = "library
     return name
 
 
-_MAX_STEPS = 31
-"""How many files a version may build on. They have at most half the size of the whole version."""
+_MAX_STEPS = 15
+"""How many files a version may build on. But for the whole version among them, they have at most half of its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -560,6 +560,8 @@ class _VersionFile:
     """Number of files that it builds on; 0 where it holds all lessons."""
     changed: int
     """Bytes of it and those files, without the one that holds all lessons."""
+    whole: int
+    """Bytes of that one."""
 
 
 class VersionFiles:
@@ -580,15 +582,15 @@ class VersionFiles:
         """
         file = self._file(library.version)
         if not file.exists():
-            text = library_text(library)
+            text = ""
             for base in (one for one in (library.parent, library.joined, near) if one and self._file(one).exists()):
                 with suppress(LibraryError):  # what builds on a damaged file could not be read
                     found = self._read(base, {})
                     changed = changes_text(library, found.library, found.hash)
-                    if found.steps < _MAX_STEPS and 2 * (found.changed + len(changed)) < len(text):
+                    if found.steps < _MAX_STEPS and 2 * (found.changed + len(changed)) < found.whole:
                         text = changed
                         break
-            write_whole(file, text.encode("utf-8", "backslashreplace"), private=True)
+            write_whole(file, (text or library_text(library)).encode("utf-8", "backslashreplace"), private=True)
         return file
 
     def load(self, version: LibraryVersion) -> Library:
@@ -632,8 +634,8 @@ class VersionFiles:
         if library.version != version:
             raise LibraryError(f"{str(file)!r} holds version {library.version[:8]!r}; publish the library again")
         steps = 1 + below[0].steps if below else 0
-        changed = len(content) + below[0].changed if below else 0
-        known[version] = _VersionFile(library, hashlib.sha256(content).hexdigest(), steps, changed)
+        changed, whole = (len(content) + below[0].changed, below[0].whole) if below else (0, len(content))
+        known[version] = _VersionFile(library, hashlib.sha256(content).hexdigest(), steps, changed, whole)
         return known[version]
 
     def all_libraries(self) -> Iterator[Library]:

@@ -240,9 +240,9 @@ class Ancestry:
         status: dict[ExperienceId, LessonStatus] = {}
         for change in changes:
             if change.moves and change.version in self.libraries:
-                held = {one: how for one, (_, how) in held_lessons(self.libraries[change.version]).items()}
+                held = held_lessons(self.libraries[change.version])
                 left.update((one, change) for one in status if one not in held)
-                status = {one: how for one, how in held.items() if one in known}
+                status = {one: how for one, (_, how) in held.items() if one in known}
                 for one in status:
                     brought.setdefault(one, change)
                     left.pop(one, None)
