@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import own, own_folder, readable, write_whole
@@ -35,13 +35,14 @@ from agentlearn.library.history.change_log import (
     is_library_name,
     locked,
 )
-from agentlearn.library.history.hand_edits import held_lessons
-from agentlearn.library.history.three_way import Ancestry, HeldLesson
 from agentlearn.library.shown import in_canary
 from agentlearn.text import nearest_name
 from agentlearn.types.author import Author
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+
+if TYPE_CHECKING:  # applications that use lessons do not ask where they come from
+    from agentlearn.library.history.three_way import Ancestry, HeldLesson
 
 WAITING_FILE = "waiting"
 """File with the number of things of runs that wait for a person."""
@@ -279,11 +280,13 @@ class LibraryStore:
             before = held
         return publications[::-1]
 
-    def lessons_from(self, identities: Iterable[ExperienceId]) -> tuple[HeldLesson, ...]:
+    def lessons_from(self, identities: Iterable[ExperienceId]) -> "tuple[HeldLesson, ...]":
         """Return the lessons, and those that go back to one of them, with the versions of all libraries that hold each.
 
         Raises LibraryError for a version that cannot be read.
         """
+        from agentlearn.library.history.three_way import Ancestry, HeldLesson
+
         named = list[tuple[str, Library]]()
         for name in self.names():
             history = self.history(name)
@@ -298,8 +301,10 @@ class LibraryStore:
             for one in found
         )
 
-    def ancestry(self) -> Ancestry:
+    def ancestry(self) -> "Ancestry":
         """Return what all libraries know of where their versions and lessons come from. What is damaged is left out."""
+        from agentlearn.library.history.three_way import Ancestry
+
         libraries, changes = list[Library](), list[Change]()
         for name in self.names():
             history = self.history(name)

@@ -95,6 +95,10 @@ WithheldStatus = Literal["parked", "pending"]
 """Why a lesson is withheld: parked because of evidence or by a person, or pending until a person approves it."""
 
 
+LessonStatus = Literal["shown", "parked", "pending"]
+"""How a library holds a lesson: shown to agents, or withheld."""
+
+
 class Withheld(Value):
     """A lesson that a library keeps and shows to no agent."""
 
@@ -239,6 +243,13 @@ def library_of(lessons: Iterable[str], *, kind: OriginKind = "person", tags: tup
         for ordinal, lesson in enumerate(lessons)
     )
     return Library(experiences=experiences)
+
+
+def held_lessons(library: Library) -> dict[ExperienceId, tuple[Experience, LessonStatus]]:
+    """Return every lesson of the library by id, shown or withheld, with its status."""
+    held: dict[ExperienceId, tuple[Experience, LessonStatus]] = {one.id: (one, "shown") for one in library.experiences}
+    withheld: list[tuple[Experience, WithheldStatus]] = [(one.experience, one.status) for one in library.withheld]
+    return {**held, **{one.id: (one, status) for one, status in withheld}}
 
 
 def counted_lessons(number: int) -> str:

@@ -5,11 +5,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentlearn.config.options import LessonOptions
 from agentlearn.errors import LibraryError
-from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history.canary import DEFAULT_MARGIN, Canary, running_canary
 from agentlearn.library.history.change_log import (
     MAIN,
@@ -28,13 +26,16 @@ from agentlearn.library.history.change_log import (
     checked_name,
     is_version_prefix,
 )
-from agentlearn.library.history.hand_edits import HandEdit, HandEdits, LibraryDiff, held_lessons
-from agentlearn.library.history.three_way import Ancestry, BlamedLesson, JoinSide, LibraryJoin
 from agentlearn.library.policy import Policy
 from agentlearn.text import storable
 from agentlearn.types.author import Author
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+
+if TYPE_CHECKING:  # applications that use lessons do not change or join them
+    from agentlearn.config.options import LessonOptions
+    from agentlearn.library.history.hand_edits import HandEdit, HandEdits, LibraryDiff
+    from agentlearn.library.history.three_way import Ancestry, BlamedLesson, JoinSide, LibraryJoin
 
 _OF_RUNS = frozenset({"add", "modify", "merge"})
 """How runs make lessons."""
@@ -46,7 +47,7 @@ class JoinedLibraries:
 
     change: Change | None
     """The change; None when nothing was joined, because of conflicts or because there was nothing to join."""
-    join: LibraryJoin
+    join: "LibraryJoin"
     theirs: LibraryVersion
 
     @property
@@ -139,6 +140,8 @@ class History:
 
     def refused_words(self, before: datetime | None = None) -> frozenset[str]:
         """Lessons that persons refused, as `refusal_key` returns them. before: only those of changes before a time."""
+        from agentlearn.library.curate.similarity import refusal_key
+
         decided = (one for _, one in self.decisions(before))
         return frozenset(refusal_key(one.lesson) for one in decided if isinstance(one, RejectLesson))
 
@@ -170,8 +173,10 @@ class History:
             found += [(change, one) for one in change.operations if isinstance(one, ApproveLesson | RejectLesson)]
         return found
 
-    def diff(self, before: str | None = None, after: str | None = None) -> LibraryDiff:
+    def diff(self, before: str | None = None, after: str | None = None) -> "LibraryDiff":
         """Return what changed between two references. before: None for the version before `after`."""
+        from agentlearn.library.history.hand_edits import LibraryDiff
+
         later = self.load(after)
         if before is not None:
             return LibraryDiff.of(self.load(before), later)
@@ -180,12 +185,14 @@ class History:
         earlier = self._files.load(found) if found else EMPTY_LIBRARY
         return LibraryDiff.of(earlier, later)
 
-    def blame(self, lesson: str, reference: str | None = None) -> tuple[BlamedLesson, ...]:
+    def blame(self, lesson: str, reference: str | None = None) -> "tuple[BlamedLesson, ...]":
         """Return a lesson and all that it goes back to, each with the changes that brought and removed it.
 
         lesson: the start of its id. reference: where to look; lessons of any other version are found too. Raises
         LibraryError.
         """
+        from agentlearn.library.history.hand_edits import HandEdits
+
         library, ancestry = self.load(reference), self._ancestry()
         here = any(one.startswith(lesson) for one in held_lessons(library))
         elsewhere = [one for one in ancestry.experiences if lesson and one.startswith(lesson)]
@@ -357,7 +364,7 @@ class History:
         self,
         theirs: Library,
         *,
-        prefer: JoinSide | None = None,
+        prefer: "JoinSide | None" = None,
         screened: bool = True,
         branch: str = MAIN,
         **signed: Any,
@@ -366,6 +373,8 @@ class History:
 
         screened: keep lessons of theirs that strangers wrote back until a person approves them.
         """
+        from agentlearn.library.history.three_way import LibraryJoin
+
         with self._writing() as writer:
             state = writer.logged.state
             ours = self._files.load(state.branches[self._known(state, branch)])
@@ -495,15 +504,17 @@ class History:
     def _edit(
         self,
         kind: ChangeKind,
-        edit: Callable[[HandEdits], HandEdit],
+        edit: "Callable[[HandEdits], HandEdit]",
         *,
         accept: Collection[str] = (),
-        options: LessonOptions | None = None,
+        options: "LessonOptions | None" = None,
         branch: str = MAIN,
         create: bool = False,
         **signed: Any,
     ) -> Change:
         """Apply an operation to the current version of a branch. create: make the library if it does not exist."""
+        from agentlearn.library.history.hand_edits import HandEdits
+
         context, where = HandEdits.checked(accept, options, self.refused_words(), self.name), self._named(branch)
         if not self.exists:
             if not create:
@@ -557,7 +568,9 @@ class History:
             **fields,
         )
 
-    def _ancestry(self, *more: Library) -> Ancestry:
+    def _ancestry(self, *more: Library) -> "Ancestry":
+        from agentlearn.library.history.three_way import Ancestry
+
         changes = list[Change]()
         for folder in self._files.folders():
             with suppress(LibraryError):  # another library may be damaged

@@ -11,8 +11,7 @@ from typing import Literal
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate.similarity import NEAR, LessonWords
 from agentlearn.library.history.change_log import Change
-from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Withheld
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, LessonStatus, Library, Withheld, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
 from agentlearn.types.value import Value
 
