@@ -16,8 +16,8 @@ from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import MAIN, Change, History
-from agentlearn.library.history.hand_edits import LibraryDiff, held_lessons
-from agentlearn.types.experience import MAX_LESSON_WORDS
+from agentlearn.library.history.hand_edits import LibraryDiff
+from agentlearn.types.experience import MAX_LESSON_WORDS, held_lessons
 from agentlearn.views.figure import count_words
 
 _BRANCH = Parameter(help="NAME, or NAME@BRANCH to change another branch than main.")

@@ -24,7 +24,6 @@ from weakref import WeakKeyDictionary
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import own
-from agentlearn.library.curate.similarity import LessonWords
 from agentlearn.types.experience import DEFAULT_RETRIEVAL, Library
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.ranking import ChosenLessons, LessonIndex, Retrieval, capped_query, lesson_index
@@ -421,6 +420,8 @@ async def near_duplicates(
             by = embedder.name
             found = VectorTable(vectors).near_pairs(_NEAR_BY_EMBEDDING if similarity is None else similarity)
     if found is None:
+        from agentlearn.library.curate.similarity import LessonWords  # here: agents that read lessons compare none
+
         least, words = (
             _NEAR_BY_WORDS if similarity is None else similarity,
             [LessonWords.of(one.lesson) for one in lessons],

@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import own, own_folder, readable, write_whole
@@ -30,18 +30,19 @@ from agentlearn.library.history.change_log import (
     Change,
     ChangeKind,
     ChangeLog,
-    LibraryState,
+    VersionFiles,
     checked_name,
     is_library_name,
     locked,
 )
-from agentlearn.library.history.hand_edits import held_lessons
-from agentlearn.library.history.three_way import Ancestry, HeldLesson
 from agentlearn.library.shown import in_canary
 from agentlearn.text import nearest_name
 from agentlearn.types.author import Author
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+
+if TYPE_CHECKING:  # applications that use lessons do not ask where they come from
+    from agentlearn.library.history.three_way import Ancestry, HeldLesson
 
 WAITING_FILE = "waiting"
 """File with the number of things of runs that wait for a person."""
@@ -90,16 +91,18 @@ def things_waiting(libraries: Path) -> int:
     with suppress(OSError, ValueError):
         found = int(own(libraries / WAITING_FILE, libraries).read_bytes()[:20])
     for log in libraries.glob("*/history.jsonl"):
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, LibraryError):
             changes = map(json.loads, reversed(own(log, libraries).read_bytes().splitlines()))
             moved = (one for one in changes if one["branch"] == "main" and one["kind"] not in {"pin", "unpin", "tag"})
-            if (last := next(moved, None)) is not None and b"pending" in (
-                text := own(log.parent / f"{last['version']}.json", libraries).read_bytes()
-            ):
-                library = json.loads(text)
-                shown = {one["lesson"].casefold() for one in library["experiences"]}
-                pending = [one["experience"] for one in library["withheld"] if one["status"] == "pending"]
-                found += sum(one["lesson"].casefold() not in shown for one in pending)
+            if (last := next(moved, None)) is None:
+                continue
+            text = own(log.parent / f"{last['version']}.json", libraries).read_bytes()
+            builds_on = b'"base":{' in text and b'"withheld":[]' not in text
+            if b"pending" in text or builds_on:
+                library = VersionFiles(libraries, log.parent.name).load(last["version"])
+                shown = {one.lesson.casefold() for one in library.experiences}
+                pending = [one.experience for one in library.withheld if one.status == "pending"]
+                found += sum(one.lesson.casefold() not in shown for one in pending)
     return found
 
 
@@ -220,9 +223,10 @@ class LibraryStore:
         for name in self.names():
             history = self.history(name)
             with suppress(LibraryError):
-                for version in dict.fromkeys(one.version for one in history.changes if one.makes):
-                    with suppress(LibraryError):
-                        found.update(history.load(version).by_id)
+                made = dict.fromkeys(one.version for one in history.changes if one.makes)
+                for _, library in history.load_each(made):
+                    if isinstance(library, Library):
+                        found.update((one.id, one) for one in library.experiences)
         return found
 
     def head(self, name: str) -> Path:
@@ -256,31 +260,40 @@ class LibraryStore:
     def log(self, name: str) -> list[Publication]:
         """Return the versions that the name came to mean, newest first. Raises LibraryError."""
         self._refuse_unknown(name)
-        publications: list[Publication] = []
-        before, history = EMPTY_LIBRARY, self.history(name)
-        for version, at in LibraryState.heads(history.changes):
-            library = history.load(version)
+        publications, history = list[Publication](), self.history(name)
+        heads, before = history.heads, set[ExperienceId]()
+        for (version, at), (_, library) in zip(heads, history.load_each(one for one, _ in heads), strict=True):
+            if isinstance(library, LibraryError):
+                raise library
+            held = {one.id for one in library.experiences}
             publications.append(
                 Publication(
                     version=version,
                     parent=library.parent,
                     lessons=len(library),
                     tokens=library.tokens,
-                    added=len(library.by_id.keys() - before.by_id.keys()),
-                    removed=len(before.by_id.keys() - library.by_id.keys()),
+                    added=len(held - before),
+                    removed=len(before - held),
                     at=at,
                 )
             )
-            before = library
+            before = held
         return publications[::-1]
 
-    def lessons_from(self, identities: Iterable[ExperienceId]) -> tuple[HeldLesson, ...]:
+    def lessons_from(self, identities: Iterable[ExperienceId]) -> "tuple[HeldLesson, ...]":
         """Return the lessons, and those that go back to one of them, with the versions of all libraries that hold each.
 
         Raises LibraryError for a version that cannot be read.
         """
-        histories = [(name, self.history(name)) for name in self.names()]
-        named = [(name, history.load(version)) for name, history in histories for version in history.versions()]
+        from agentlearn.library.history.three_way import Ancestry, HeldLesson
+
+        named = list[tuple[str, Library]]()
+        for name in self.names():
+            history = self.history(name)
+            for _, library in history.load_each(history.versions()):
+                if isinstance(library, LibraryError):
+                    raise library
+                named.append((name, library))
         found = Ancestry((library for _, library in named), ()).with_descendants(identities)
         held = [(f"{name}@{library.version}", held_lessons(library)) for name, library in named]
         return tuple(
@@ -288,16 +301,16 @@ class LibraryStore:
             for one in found
         )
 
-    def ancestry(self) -> Ancestry:
+    def ancestry(self) -> "Ancestry":
         """Return what all libraries know of where their versions and lessons come from. What is damaged is left out."""
+        from agentlearn.library.history.three_way import Ancestry
+
         libraries, changes = list[Library](), list[Change]()
         for name in self.names():
             history = self.history(name)
             with suppress(LibraryError):
                 changes += history.changes
-            for version in history.versions():
-                with suppress(LibraryError):
-                    libraries.append(history.load(version))
+            libraries += [one for _, one in history.load_each(history.versions()) if isinstance(one, Library)]
         return Ancestry(libraries, changes)
 
     def export(self, reference: str, out: Path, format: Form = "agentlearn") -> None:  # noqa: A002 - the name of the option
@@ -310,16 +323,16 @@ class LibraryStore:
         if not is_library_name(name) or not self._known(name):
             return
         history = self.history(name)
-        for version in dict.fromkeys(one.version for one in reversed(history.changes)):
-            with suppress(LibraryError):  # a damaged version was exported by nobody
-                yield history.load(version)
+        newest = dict.fromkeys(one.version for one in reversed(history.changes))
+        # a damaged version was exported by nobody
+        yield from (one for _, one in history.load_each(newest) if isinstance(one, Library))
 
     def list(self) -> list[StoredLibrary]:
         """Return the current version of every library, sorted by name."""
         found: list[StoredLibrary] = []
         for name in self.names():
             history = self.history(name)
-            version, at = LibraryState.heads(history.changes)[-1]
+            version, at = history.heads[-1]
             library = history.load(version)
             found.append(StoredLibrary(name, version, len(library), library.tokens, at))
         return found

@@ -27,13 +27,13 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history import MAIN, Change, History
 from agentlearn.library.history.change_log import RejectLesson, account_name
-from agentlearn.library.history.hand_edits import HandEdits, held_lessons
+from agentlearn.library.history.hand_edits import HandEdits
 from agentlearn.live.waiting import Found, Item, Seen, WaitingItems, applied, item_of, look, run_of, why_not
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.codec import DecisionEntry, EntryValue, LibraryEntry, encode_entry
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.text import storable
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Withheld
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Withheld, held_lessons
 from agentlearn.types.ids import LibraryVersion, ProposalId, RunId
 from agentlearn.types.operation import (
     LEFT_OUT,

@@ -85,9 +85,18 @@ class Experience(Value):
         """Whether a person wrote it. A run never changes, drops or hides such a lesson on its own."""
         return self.origin.kind == "person"
 
+    @cached_property
+    def tokens(self) -> int:
+        """Estimated tokens of the lesson."""
+        return estimated_tokens(self.lesson)
+
 
 WithheldStatus = Literal["parked", "pending"]
 """Why a lesson is withheld: parked because of evidence or by a person, or pending until a person approves it."""
+
+
+LessonStatus = Literal["shown", "parked", "pending"]
+"""How a library holds a lesson: shown to agents, or withheld."""
 
 
 class Withheld(Value):
@@ -112,7 +121,7 @@ class Library(Value):
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Self:
-        ids = {*self.by_id, *(one.experience.id for one in self.withheld)}
+        ids = {one.id for one in self.experiences} | {one.experience.id for one in self.withheld}
         if len(ids) != len(self.experiences) + len(self.withheld):
             raise ValueError("a library holds each experience once")
         return self
@@ -153,7 +162,7 @@ class Library(Value):
     @cached_property
     def tokens(self) -> int:
         """Estimated tokens of all lessons."""
-        return sum(estimated_tokens(experience.lesson) for experience in self.experiences)
+        return sum(experience.tokens for experience in self.experiences)
 
     @classmethod
     def of(cls, lessons: Iterable[str]) -> Self:
@@ -234,6 +243,13 @@ def library_of(lessons: Iterable[str], *, kind: OriginKind = "person", tags: tup
         for ordinal, lesson in enumerate(lessons)
     )
     return Library(experiences=experiences)
+
+
+def held_lessons(library: Library) -> dict[ExperienceId, tuple[Experience, LessonStatus]]:
+    """Return every lesson of the library by id, shown or withheld, with its status."""
+    held: dict[ExperienceId, tuple[Experience, LessonStatus]] = {one.id: (one, "shown") for one in library.experiences}
+    withheld: list[tuple[Experience, WithheldStatus]] = [(one.experience, one.status) for one in library.withheld]
+    return {**held, **{one.id: (one, status) for one, status in withheld}}
 
 
 def counted_lessons(number: int) -> str:

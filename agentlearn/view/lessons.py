@@ -9,10 +9,9 @@ from agentlearn.errors import LibraryError
 from agentlearn.learning.evidence import LessonEvidence, LibraryEvidence, evidence_of
 from agentlearn.library.audit import DEFAULT_THRESHOLD, AuditedLesson, LibraryAudit
 from agentlearn.library.history import MAIN, Change
-from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
 from agentlearn.live import Inbox, Item
 from agentlearn.store.page_queries import PageQuery
-from agentlearn.types.experience import MAX_LESSON_CHARACTERS, Experience, Library
+from agentlearn.types.experience import MAX_LESSON_CHARACTERS, Experience, LessonStatus, Library, held_lessons
 from agentlearn.types.ids import ExperienceId
 from agentlearn.view.page import Body, Page, View, box, field_of, keys, link, row_of, sheet, tabs, text_block
 from agentlearn.views.charts import Forest, ForestRow

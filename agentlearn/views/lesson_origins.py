@@ -92,15 +92,14 @@ def change_lines(history: History, branch: str | None) -> Iterator[str]:
     branches = {name: version for name, version in state.branches.items() if name != MAIN}
     for kind, named in (("tag", state.tags), ("branch", branches)):
         yield from (f"{kind} {name}: version {version[:SHORT_ID]}" for name, version in named.items())
-    for change in reversed(history.changes):
-        if branch in {None, change.branch}:
-            try:
-                library = history.load(change.version)
-                size = f"{count_words(len(library), 'lesson')}, {library.tokens} tokens"
-            except LibraryError:
-                size = "its file cannot be read"
-            when = f"{change.at:%Y-%m-%d %H:%M}"
-            yield f"{history.name}@{change.version[:SHORT_ID]}  {size}  {when}  {_change_words(change)}"
+    changes = [one for one in reversed(history.changes) if branch in {None, one.branch}]
+    for change, (_, library) in zip(changes, history.load_each(one.version for one in changes), strict=True):
+        if isinstance(library, LibraryError):
+            size = "its file cannot be read"
+        else:
+            size = f"{count_words(len(library), 'lesson')}, {library.tokens} tokens"
+        when = f"{change.at:%Y-%m-%d %H:%M}"
+        yield f"{history.name}@{change.version[:SHORT_ID]}  {size}  {when}  {_change_words(change)}"
 
 
 def log_json(history: History, store: Path, branch: str | None) -> dict[str, Any]:

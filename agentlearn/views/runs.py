@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from agentlearn.learning.report import LearnReport
     from agentlearn.train.report import TrainReport
 
+_MOST_ROLLOUTS = 400
+"""About how many rollouts of a run are printed with all their values."""
 _VERDICTS: dict[ContrastVerdict, str] = {
     "better": "better",
     "worse": "WORSE than before",
@@ -331,6 +334,8 @@ class RunRecord:
     next_step: str
     main_lines: tuple[str, ...]
     """The main numbers of the report as text."""
+    store: Path
+    """Directory of the store that it was read from."""
     unmatched_feedback: int = 0
     """Feedback to the recorder of a live run that names a rollout or an episode that the store does not hold."""
 
@@ -345,6 +350,7 @@ class RunRecord:
             reason=end_reason(reader, row),
             next_step=next_step(reader, row),
             main_lines=tuple(_report_lines(reader, row)),
+            store=reader.directory,
             unmatched_feedback=reader.unmatched_feedback(row.domain) if row.kind == "live" else 0,
         )
 
@@ -372,8 +378,10 @@ class RunRecord:
             yield labelled("why", self.reason)
         yield labelled_command("next", self.next_step)
         yield from self.main_lines
-        for phase in dict.fromkeys(one.phase for one in self.rollouts):
-            members = [one for one in self.rollouts if one.phase == phase]
+        phases: dict[str, list[TrajectoryRow]] = {}
+        for one in self.rollouts:
+            phases.setdefault(one.phase, []).append(one)
+        for phase, members in phases.items():
             rewards = [one.reward for one in members if one.reward is not None]
             mean = score_words(sum(rewards) / len(rewards) if rewards else None)
             outcomes = Counter(one.outcome for one in members)
@@ -397,11 +405,29 @@ class RunRecord:
         yield from _leaf_lines({name: value for name, value in whole.items() if value is not None})
         if self.rollouts:
             yield ""
-            yield "rollouts"
-            rows = [[plain(value) for value in asdict(one).values()] for one in self.rollouts]
-            table = [list(asdict(self.rollouts[0])), *rows]
+            shown = self._worth_showing()
+            rest = f" ({len(shown):,} of {len(self.rollouts):,})" if len(shown) < len(self.rollouts) else ""
+            yield f"rollouts{rest}"
+            if rest:
+                yield "  groups with different rewards, failed or undecided rollouts come first; all of them:"
+                yield f"  {command_words('trace', row.run, store=self.store)}  (by task), or add --json to this command"
+            rows = [[plain(value) for value in asdict(one).values()] for one in shown]
+            table = [list(asdict(shown[0])), *rows]
             for part in parts_of_table(table, columns=None if columns is None else columns - 2):
                 yield from (Block(f"  {line}") for line in part)
+
+    def _worth_showing(self) -> list[TrajectoryRow]:
+        """The rollouts of whole groups, at most about `_MOST_ROLLOUTS`, those that differ or broke first."""
+        groups: dict[tuple[str, str], list[TrajectoryRow]] = {}
+        for one in self.rollouts:
+            groups.setdefault((one.phase, one.task), []).append(one)
+        plain_groups = [len({one.reward for one in group}) == 1 for group in groups.values()]
+        shown = list[TrajectoryRow]()
+        for _, group in sorted(zip(plain_groups, groups.values(), strict=True), key=itemgetter(0)):
+            if len(shown) >= _MOST_ROLLOUTS:
+                break
+            shown += group
+        return shown if len(shown) < len(self.rollouts) else list(self.rollouts)
 
 
 def run_json(row: RunRow) -> dict[str, Any]:

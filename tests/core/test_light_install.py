@@ -75,6 +75,38 @@ for name in agentlearn.__all__:
         assert words.endswith("): pip install 'agentlearn-lib[learn]'")
 
 
+NOT_FOR_LESSONS = (
+    *("agentlearn.answers", "agentlearn.config", "agentlearn.domain", "agentlearn.learning", "agentlearn.models"),
+    *("agentlearn.library.curate", "agentlearn.library.history.hand_edits", "agentlearn.library.history.three_way"),
+    *(
+        "agentlearn.rollout",
+        "agentlearn.sandbox",
+        "agentlearn.store",
+        "agentlearn.views",
+        "importlib.resources",
+        "yaml",
+    ),
+)
+"""What an application that uses lessons does not load, beyond what pydantic-ai loads."""
+
+
+def test_lessons_load_few_modules(tmp_path: Path) -> None:
+    program = f"""
+import pydantic_ai
+before = set(sys.modules)
+from agentlearn import Experiences, library_of
+Experiences(library_of(["Count both ends of a range."]))
+loaded = sys.modules.keys() - before
+print([one for one in sorted(loaded) if one.startswith({NOT_FOR_LESSONS!r})])
+print(sum(one.startswith("agentlearn") for one in loaded))
+"""
+    ended = light(program, tmp_path)
+    assert ended.stderr == ""
+    wrong, number = ended.stdout.splitlines()
+    assert wrong == "[]"
+    assert int(number) <= 30
+
+
 def test_lessons_are_used(tmp_path: Path) -> None:
     ended = light(USE, tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")

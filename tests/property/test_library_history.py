@@ -5,6 +5,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.formats import write_form
 from agentlearn.library.history import History
-from agentlearn.library.history.change_log import MAIN
+from agentlearn.library.history.change_log import MAIN, LibraryState
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation, Proposal
@@ -43,6 +44,8 @@ class LibraryHistoryMachine(RuleBasedStateMachine):
         self.made: dict[tuple[str, LibraryVersion], Library] = {}
         """Every version ever made, by the library's name."""
         self.logs: dict[str, bytes] = {}
+        self.often = patch("agentlearn.library.history.change_log._CACHED_EVERY", 3)
+        self.often.start()
         self.history.add("When a game begins, read the rules.", at=None)
         for branch in BRANCHES[1:]:
             self.history.branch(branch)
@@ -52,6 +55,7 @@ class LibraryHistoryMachine(RuleBasedStateMachine):
         return self.store.history("math")
 
     def teardown(self) -> None:
+        self.often.stop()
         shutil.rmtree(self.folder)
 
     def lesson(self, branch: str, number: int, *statuses: str) -> str | None:
@@ -193,7 +197,7 @@ class LibraryHistoryMachine(RuleBasedStateMachine):
 
         # every version ever made is there and has its hash
         for name, version in list(self.made)[-8:] + list(self.made)[:2]:
-            assert self.store.load(f"{name}@{version}").version == version
+            assert self.store.load(f"{name}@{version}") == self.made[name, version]
         for change in self.history.changes:
             assert ("math", change.version) in self.made
 
@@ -209,6 +213,7 @@ class LibraryHistoryMachine(RuleBasedStateMachine):
     def head_is_what_the_name_means(self) -> None:
         history = self.history
         last = self.store.head("math").read_text().splitlines()[-1]
+        assert history.state == LibraryState.of(history.changes)
         assert last.split(" ")[0] == history.resolve() == self.store.load("math").version
 
 

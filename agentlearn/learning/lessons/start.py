@@ -11,8 +11,7 @@ from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.library.curate.hostile import wrong_form
 from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history.change_log import MAIN, is_library_name
-from agentlearn.library.history.hand_edits import held_lessons
-from agentlearn.types.experience import EMPTY_LIBRARY, Library, counted_lessons
+from agentlearn.types.experience import EMPTY_LIBRARY, Library, counted_lessons, held_lessons
 
 
 def start_library(settings: LearnSettings, libraries: LibraryStore, given: Library | None = None) -> Library:

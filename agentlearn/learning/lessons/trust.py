@@ -18,10 +18,9 @@ from agentlearn.learning.lessons.stage_agent import shown_reason
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import lower_case_words
 from agentlearn.library.history.change_log import ApproveLesson
-from agentlearn.library.history.hand_edits import held_lessons
 from agentlearn.store import RunRow, StoreReader
 from agentlearn.types.author import Author, AuthorKind, strangers
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, held_lessons
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId
 from agentlearn.types.operation import OF_EVIDENCE, Modify, Quarantined

@@ -30,11 +30,22 @@ from agentlearn.errors import LibraryError, MissingExtra
 from agentlearn.files import write_whole
 from agentlearn.library.formats.markdown import AgentSkill, AgentsMd, MarkdownList, tags_of_heading
 from agentlearn.library.formats.source_files import Form, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, OriginKind, experience_id
+from agentlearn.types.experience import (
+    EMPTY_LIBRARY,
+    Experience,
+    Library,
+    Origin,
+    OriginKind,
+    Withheld,
+    experience_id,
+)
+from agentlearn.types.ids import LibraryVersion
 from agentlearn.types.rendering import in_sections
 
 _FORMAT = "agentlearn-library/1"
 _LINES_FORMAT = "agentlearn-lessons/1"
+_CHANGES_FORMAT = "agentlearn-changes/1"
+"""The format of a version in a store that builds on another one; `changes_text` describes it."""
 _LINES_FILE = "lessons.jsonl"
 """The file of a folder that holds the library."""
 _HAND_WRITTEN = "hand-written"
@@ -193,11 +204,12 @@ def _library_of(document: dict[str, Any], source: str) -> Library:
     if document.get("version") == _HAND_WRITTEN:
         written = [(f"#{place}", entry.get("lesson"), entry.get("tags", ())) for place, entry in enumerate(entries, 1)]
         return _new_library(written, "person", source)
+    given = cast("list[object]", entries)
     try:
         library = Library(
             parent=document.get("parent"),
             joined=document.get("joined"),
-            experiences=tuple(Experience.model_validate(entry) for entry in entries),
+            experiences=tuple(one if isinstance(one, Experience) else Experience.model_validate(one) for one in given),
             withheld=document.get("withheld", ()),
         )
     except ValidationError as error:
@@ -207,7 +219,8 @@ def _library_of(document: dict[str, Any], source: str) -> Library:
             f"{source!r} was changed: its lessons make version {library.version[:8]!r}, but it says"
             f" {str(document.get('version'))[:8]!r}; {_HOW_TO_FIX}"
         )
-    held = (*library.experiences, *(one.experience for one in library.withheld))
+    held = [one for one, entry in zip(library.experiences, given, strict=True) if one is not entry]  # the base is right
+    held += [one.experience for one in library.withheld]
     ids = {library.parent, library.joined, *(one.id for one in held), *(one.origin.library for one in held)}
     ids |= {parent for one in held for parent in one.origin.parents}
     if odd := sorted(one for one in ids if one is not None and not _ID.fullmatch(one)):
@@ -241,7 +254,7 @@ def _new_library(entries: Sequence[tuple[str, Any, Any]], kind: OriginKind, sour
 
 def _entries(document: dict[str, Any], source: str) -> list[dict[str, Any]]:
     entries = document.get("experiences")
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+    if not isinstance(entries, list) or not all(isinstance(entry, dict | Experience) for entry in entries):
         raise LibraryError(f'{source!r} needs "experiences", a list of objects')
     return cast("list[dict[str, Any]]", entries)
 
@@ -482,16 +495,84 @@ def library_text(library: Library) -> str:
     return _JSON.write(library)[""]
 
 
-def parse_library(text: str, source: str) -> Library:
+def changes_text(library: Library, base: Library, hash_of_base: str) -> str:
+    """Return what changed in a library since another version, as a line of JSON.
+
+    A list of lessons holds new ones, and [FROM, TO] for those that stand next to one another in the list of the base.
+    hash_of_base: of the file that the base was read from, which `parse_library` gives back.
+    """
+
+    def pieces(before: Sequence[Experience | Withheld], after: Sequence[Experience | Withheld]) -> list[Any]:
+        places = {(one.experience if isinstance(one, Withheld) else one).id: n for n, one in enumerate(before)}
+        found = list[Any]()
+        for one in after:
+            place = places.get((one.experience if isinstance(one, Withheld) else one).id)
+            if place is None or before[place] != one:
+                found.append(one.model_dump(mode="json"))
+            elif found and isinstance(found[-1], list) and found[-1][1] == place:
+                found[-1][1] += 1
+            else:
+                found.append([place, place + 1])
+        return found
+
+    document = {
+        "format": _CHANGES_FORMAT,
+        "version": library.version,
+        "base": {"version": base.version, "file": hash_of_base},
+        "parent": library.parent,
+        "joined": library.joined,
+        "experiences": pieces(base.experiences, library.experiences),
+        "withheld": pieces(base.withheld, library.withheld),
+    }
+    return json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":")) + "\n"
+
+
+BaseLoader = Callable[[LibraryVersion, str], Library]
+"""Returns a version, from a file with this hash. Raises LibraryError."""
+
+
+def _with_changes(document: dict[str, Any], source: str, load: BaseLoader) -> Library:
+    """Return the library of what `changes_text` wrote. Raises LibraryError."""
+    match document.get("base"):
+        case {"version": str(version), "file": str(hash_of_base)}:
+            base = load(LibraryVersion(version), hash_of_base)
+        case _:
+            raise LibraryError(f"{source!r} does not say which version it builds on; restore the file from a copy")
+
+    def whole(before: Sequence[Any], listed: object) -> list[Any]:
+        found = list[Any]()
+        for piece in cast("list[Any]", listed) if isinstance(listed, list) else [None]:
+            match piece:
+                case [int(first), int(end)] if 0 <= first < end <= len(before):
+                    found += before[first:end]
+                case dict():
+                    found.append(cast("dict[str, Any]", piece))
+                case _:
+                    raise LibraryError(f"{source!r} was changed and cannot be read; restore the file from a copy")
+        return found
+
+    lists = {name: whole(getattr(base, name), document.get(name)) for name in ("experiences", "withheld")}
+    return _library_of({**document, **lists}, source)
+
+
+def parse_library(text: str, source: str, base: BaseLoader | None = None) -> Library:
     """Return the library in a text of ours, or of the original. source: the file's name, for messages.
 
-    Files of other formats are imported, because their lessons have to be checked. Raises LibraryError.
+    Files of other formats are imported, because their lessons have to be checked. base: reads the version that a file
+    of changes builds on; without it, such a file is refused. Raises LibraryError.
     """
     given = SourceFiles.of_text(text, source)
     if _LINES.sniff(given):
         return _LINES.library(given)
     document = _json_value(text, source)
     match document:
+        case {"format": "agentlearn-changes/1"}:
+            if base is None:
+                raise LibraryError(
+                    f"{source!r} holds only what changed since another version; name it NAME@VERSION, or export that to"
+                    " a file"
+                )
+            return _with_changes(cast("dict[str, Any]", document), source, base)
         case {"format": str(form)}:
             _check_format(form, _FORMAT, source)
             return _library_of(cast("dict[str, Any]", document), source)

@@ -1,15 +1,13 @@
 """`History`: the changes of one library, its branches and tags, and everything that can be asked of them or done."""
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentlearn.config.options import LessonOptions
 from agentlearn.errors import LibraryError
-from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history.canary import DEFAULT_MARGIN, Canary, running_canary
 from agentlearn.library.history.change_log import (
     MAIN,
@@ -18,6 +16,7 @@ from agentlearn.library.history.change_log import (
     Change,
     ChangeKind,
     ChangeLog,
+    HeadEntry,
     HistoryOperation,
     LibraryState,
     LogWriter,
@@ -27,13 +26,16 @@ from agentlearn.library.history.change_log import (
     checked_name,
     is_version_prefix,
 )
-from agentlearn.library.history.hand_edits import HandEdit, HandEdits, LibraryDiff, held_lessons
-from agentlearn.library.history.three_way import Ancestry, BlamedLesson, JoinSide, LibraryJoin
 from agentlearn.library.policy import Policy
 from agentlearn.text import storable
 from agentlearn.types.author import Author
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+
+if TYPE_CHECKING:  # applications that use lessons do not change or join them
+    from agentlearn.config.options import LessonOptions
+    from agentlearn.library.history.hand_edits import HandEdit, HandEdits, LibraryDiff
+    from agentlearn.library.history.three_way import Ancestry, BlamedLesson, JoinSide, LibraryJoin
 
 _OF_RUNS = frozenset({"add", "modify", "merge"})
 """How runs make lessons."""
@@ -45,7 +47,7 @@ class JoinedLibraries:
 
     change: Change | None
     """The change; None when nothing was joined, because of conflicts or because there was nothing to join."""
-    join: LibraryJoin
+    join: "LibraryJoin"
     theirs: LibraryVersion
 
     @property
@@ -82,7 +84,13 @@ class History:
     @property
     def state(self) -> LibraryState:
         """What the names of the library mean now."""
-        return LibraryState.of(self.changes)
+        return self._log.read().state
+
+    @property
+    def heads(self) -> tuple[HeadEntry, ...]:
+        """Each version that the library's name came to mean, with the time, oldest first."""
+        lines = (line.split(" ", 1) for line in self._log.read().head.decode().splitlines())
+        return tuple((LibraryVersion(version), datetime.fromisoformat(at)) for version, at in lines)
 
     @property
     def exists(self) -> bool:
@@ -112,6 +120,10 @@ class History:
         """Return the library of a reference. Raises LibraryError."""
         return self._files.load(self.resolve(reference))
 
+    def load_each(self, versions: Iterable[LibraryVersion]) -> Iterator[tuple[LibraryVersion, Library | LibraryError]]:
+        """Yield these versions in their order, or why one cannot be read."""
+        return self._files.several(versions)
+
     def branch_of(self, reference: str | None) -> str:
         """Return the branch that a reference names; `main` for None.
 
@@ -128,6 +140,8 @@ class History:
 
     def refused_words(self, before: datetime | None = None) -> frozenset[str]:
         """Lessons that persons refused, as `refusal_key` returns them. before: only those of changes before a time."""
+        from agentlearn.library.curate.similarity import refusal_key
+
         decided = (one for _, one in self.decisions(before))
         return frozenset(refusal_key(one.lesson) for one in decided if isinstance(one, RejectLesson))
 
@@ -159,8 +173,10 @@ class History:
             found += [(change, one) for one in change.operations if isinstance(one, ApproveLesson | RejectLesson)]
         return found
 
-    def diff(self, before: str | None = None, after: str | None = None) -> LibraryDiff:
+    def diff(self, before: str | None = None, after: str | None = None) -> "LibraryDiff":
         """Return what changed between two references. before: None for the version before `after`."""
+        from agentlearn.library.history.hand_edits import LibraryDiff
+
         later = self.load(after)
         if before is not None:
             return LibraryDiff.of(self.load(before), later)
@@ -169,12 +185,14 @@ class History:
         earlier = self._files.load(found) if found else EMPTY_LIBRARY
         return LibraryDiff.of(earlier, later)
 
-    def blame(self, lesson: str, reference: str | None = None) -> tuple[BlamedLesson, ...]:
+    def blame(self, lesson: str, reference: str | None = None) -> "tuple[BlamedLesson, ...]":
         """Return a lesson and all that it goes back to, each with the changes that brought and removed it.
 
         lesson: the start of its id. reference: where to look; lessons of any other version are found too. Raises
         LibraryError.
         """
+        from agentlearn.library.history.hand_edits import HandEdits
+
         library, ancestry = self.load(reference), self._ancestry()
         here = any(one.startswith(lesson) for one in held_lessons(library))
         elsewhere = [one for one in ancestry.experiences if lesson and one.startswith(lesson)]
@@ -233,9 +251,9 @@ class History:
         kind: what made it. base: the version that a run started from. operations: what was done to single lessons.
         """
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             branch = branch if branch == MAIN else self._known(state, branch)
-            self._files.save(library)
+            self._files.save(library, state.branches.get(branch))
             if state.branches.get(branch) == library.version:
                 return None
             return self._append(
@@ -259,8 +277,7 @@ class History:
         from. since: when it started. versions: those that it made, which have no file.
         """
         with self._writing() as writer:
-            changes = writer.logged.changes
-            head = LibraryState.of(changes).branches.get(MAIN)
+            changes, head = writer.logged.changes, writer.logged.state.branches.get(MAIN)
             library = selected
             if head is not None:
                 began = LibraryState.of(one for one in changes if one.at < since).branches.get(MAIN)
@@ -270,9 +287,9 @@ class History:
                         before = self._files.load(one.before).by_id if one.before is not None else {}
                         approved |= self._files.load(one.version).by_id.keys() - before.keys()
                 library = self._joined_with_persons(selected, start, head, began, versions, approved)
-            self._files.save(library)
+            self._files.save(library, head)
             if head != library.version:
-                self._files.save(selected)
+                self._files.save(selected, head)
                 self._append(writer, kind, library.version, MAIN, base=start.version, **signed)
             return library
 
@@ -321,7 +338,7 @@ class History:
         copied: called after it; returns the lessons of this store that lessons of the new version were copied from.
         """
         with self._writing() as writer:
-            before = self._current(writer.state, branch, create=True)
+            before = self._current(writer.logged.state, branch, create=True)
             after = change(before)
             if after.version == before.version:
                 return None
@@ -332,7 +349,7 @@ class History:
     def rollback(self, to: str, *, branch: str = MAIN, **signed: Any) -> Change:
         """Make an older version the current one of a branch again. Nothing is removed."""
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             version = self._resolved(state, to)
             self._files.load(version)
             if state.branches.get(branch) == version:
@@ -347,7 +364,7 @@ class History:
         self,
         theirs: Library,
         *,
-        prefer: JoinSide | None = None,
+        prefer: "JoinSide | None" = None,
         screened: bool = True,
         branch: str = MAIN,
         **signed: Any,
@@ -356,8 +373,10 @@ class History:
 
         screened: keep lessons of theirs that strangers wrote back until a person approves them.
         """
+        from agentlearn.library.history.three_way import LibraryJoin
+
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             ours = self._files.load(state.branches[self._known(state, branch)])
             ancestry = self._ancestry(ours, theirs)
             join = ancestry.join(ours, theirs, prefer or "ours")
@@ -376,7 +395,7 @@ class History:
         """Make a branch that begins with the version of a reference."""
         checked_name(name, "branch")
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             if name in state.branches or name in state.tags or name == MAIN:
                 raise LibraryError(
                     f"library {self.name!r} has {name!r} already; `agentlearn library log {self.name}` lists its"
@@ -389,7 +408,7 @@ class History:
         """Give a version a name that never means another one."""
         checked_name(name, "tag")
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             version, meant = self._resolved(state, reference), state.tags.get(name)
             if name in state.branches or name == MAIN or meant not in {None, version}:
                 what = f"version {meant[:12]!r}" if meant else "a branch"
@@ -404,7 +423,7 @@ class History:
     def pin(self, reference: str | None = None, **signed: Any) -> Change:
         """Let the library's name mean one version until `unpin`. Learning goes on adding versions to the history."""
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             version = self._resolved(state, reference)
             if state.pinned == version:
                 raise LibraryError(f"{self.name} is pinned to version {version[:12]!r} already", code="no_change")
@@ -414,7 +433,7 @@ class History:
     def unpin(self, **signed: Any) -> Change:
         """Let the library's name mean the current version of `main` again."""
         with self._writing() as writer:
-            state = writer.state
+            state = writer.logged.state
             if state.pinned is None:
                 raise LibraryError(
                     f"{self.name} is not pinned; agentlearn library pin {self.name}@VERSION pins it", code="no_change"
@@ -436,7 +455,7 @@ class History:
         """
         with self._writing() as writer:
             running = running_canary(writer.logged.changes)
-            state, version, refusal = writer.state, library.version, ""
+            state, version, refusal = writer.logged.state, library.version, ""
             if margin is None:
                 margin = DEFAULT_MARGIN if running is None else running.margin
             if state.current is None:
@@ -485,22 +504,24 @@ class History:
     def _edit(
         self,
         kind: ChangeKind,
-        edit: Callable[[HandEdits], HandEdit],
+        edit: "Callable[[HandEdits], HandEdit]",
         *,
         accept: Collection[str] = (),
-        options: LessonOptions | None = None,
+        options: "LessonOptions | None" = None,
         branch: str = MAIN,
         create: bool = False,
         **signed: Any,
     ) -> Change:
         """Apply an operation to the current version of a branch. create: make the library if it does not exist."""
+        from agentlearn.library.history.hand_edits import HandEdits
+
         context, where = HandEdits.checked(accept, options, self.refused_words(), self.name), self._named(branch)
         if not self.exists:
             if not create:
                 self._refuse_unknown()
             edit(HandEdits(EMPTY_LIBRARY, where, context))  # a refused lesson leaves no folder behind
         with self._writing() as writer:
-            library = self._current(writer.state, branch, create=create)
+            library = self._current(writer.logged.state, branch, create=create)
             after, operations = edit(HandEdits(library, where, context))
             self._files.save(after)
             accepted = tuple(sorted(set(accept)))
@@ -535,7 +556,7 @@ class History:
     ) -> Change:
         if kind == "approve" and not receipt:
             self.refuse_lone_approval()
-        state = writer.state
+        state = writer.logged.state
         return writer.append(
             kind=kind,
             version=version,
@@ -547,7 +568,9 @@ class History:
             **fields,
         )
 
-    def _ancestry(self, *more: Library) -> Ancestry:
+    def _ancestry(self, *more: Library) -> "Ancestry":
+        from agentlearn.library.history.three_way import Ancestry
+
         changes = list[Change]()
         for folder in self._files.folders():
             with suppress(LibraryError):  # another library may be damaged

@@ -52,7 +52,8 @@ def canaries(changes: Iterable[Change]) -> tuple[Canary, ...]:
     """Return every canary of a library, oldest first. Only the last one can be running."""
     state, found = LibraryState(), list[Canary]()
     for change in changes:
-        before, state = state.current, state.after(change)
+        before = state.current
+        state.take(change)
         running = found.pop() if found and found[-1].ended is None else None
         if change.kind == "canary" and change.share and before is not None:
             if running is None or running.version != change.version:

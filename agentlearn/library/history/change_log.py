@@ -4,8 +4,14 @@ A line of the log `NAME/history.jsonl` is JSON with sorted keys and holds the ha
 was changed, added or removed later does not fit its neighbours. The log is only ever appended to. A change counts when
 its whole line is on disk. What a crash left of a line is not a change, and the next append removes it. Programs that
 follow a library watch `NAME/HEAD`. It follows from the log and is written after it; a reader that finds the two
-different corrects HEAD. A HEAD that names more versions than the log shows that lines of the log are lost. A version
-`NAME/VERSION.json` is written once and never changed.
+different corrects HEAD. A HEAD that names more versions than the log shows that lines of the log are lost.
+
+`NAME/history.cache` holds what the first lines mean together, so that a reader need not parse them again. It is
+believed only where it has the hash of itself, of these lines and of the part of HEAD that follows from them; else it is
+ignored and written anew. Times play no part.
+
+A version `NAME/VERSION.json` is written once and never changed. It holds all lessons, or what changed since another
+version and the hash of that version's file.
 """
 
 import fcntl
@@ -17,18 +23,18 @@ import re
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import own, own_folder, sync, write_whole
-from agentlearn.library.formats import library_text, parse_library
+from agentlearn.library.formats import changes_text, library_text, parse_library
 from agentlearn.types.experience import Library
-from agentlearn.types.ids import ExperienceId, LibraryVersion
+from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
 from agentlearn.types.operation import Add, Delete, Merge, Modify
 from agentlearn.types.value import Value
 
@@ -154,6 +160,10 @@ class Change(Value):
     def parse(cls, line: bytes, number: int, previous: str, source: str) -> "Change":
         """Return the change in a line. Raises LibraryError, which names the line, where it does not fit its place."""
         where, reason, cause, change = f"line {number + 1} of {source!r}", "", None, None
+        with suppress(ValueError):  # the rest says what is wrong with a line, and reads what only Python's JSON does
+            change = cls.model_validate_json(line)
+            if change.number == number and change.previous == previous:
+                return change
         try:
             document: Any = json.loads(line)
             form = document.get("format") if isinstance(document, dict) else None
@@ -202,7 +212,7 @@ HeadEntry = tuple[LibraryVersion, datetime]
 """A version, and when the library's name began to mean it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LibraryState:
     """What the names of a library mean."""
 
@@ -218,41 +228,36 @@ class LibraryState:
         """The version that the library's name means; None before the first change of `main`."""
         return self.pinned or self.branches.get(MAIN)
 
-    def after(self, change: Change) -> "LibraryState":
-        """The state after one more change."""
+    def take(self, change: Change) -> bool:
+        """Take in the next change. Returns whether the library's name means another version from then on."""
+        before = self.current
         match change.kind:
             case "pin":
-                return replace(self, pinned=change.version)
+                self.pinned = change.version
             case "unpin":
-                return replace(self, pinned=None)
+                self.pinned = None
             case "tag":
-                return replace(self, tags={**self.tags, change.label: change.version})
+                self.tags[change.label] = change.version
             case "canary" | "end_canary":
-                return self
+                pass
             case _:
-                return replace(self, branches={**self.branches, change.branch: change.version})
+                self.branches[change.branch] = change.version
+        return self.current is not None and self.current != before
 
     @classmethod
-    def of(cls, changes: Iterable[Change]) -> "LibraryState":
+    def of(cls, changes: Iterable[Change]) -> Self:
         """Return the state after all of these changes."""
         state = cls()
         for change in changes:
-            state = state.after(change)
+            state.take(change)
         return state
-
-    @classmethod
-    def heads(cls, changes: Iterable[Change]) -> tuple[HeadEntry, ...]:
-        """Return each version that the library's name came to mean, with the time, oldest first."""
-        state, entries = cls(), list[HeadEntry]()
-        for change in changes:
-            before, state = state.current, state.after(change)
-            if state.current is not None and state.current != before:
-                entries.append((state.current, change.at))
-        return tuple(entries)
 
 
 LOG_FILE = "history.jsonl"
 HEAD_FILE = "HEAD"
+_CACHE_FILE = "history.cache"
+_CACHED_EVERY = 64
+"""Number of changes after which the cache is written again."""
 _LOCK_FILE = "history.lock"
 _WAIT_S = 30.0
 """Seconds to wait for another process before giving up."""
@@ -282,18 +287,104 @@ def locked(file: Path, *, wait_s: float = _WAIT_S) -> Generator[None]:
         os.close(fd)
 
 
-@dataclass(frozen=True, slots=True)
-class _LoggedChanges:
-    """What the log holds, and whether HEAD follows from it."""
+class _LogCache(Value):
+    """What the first lines of a log mean together."""
 
-    changes: tuple[Change, ...]
-    """All changes, oldest first."""
-    size: int
-    """Bytes of the log's whole lines."""
+    format: Literal[1] = 1
+    lines: int = Field(ge=0)
+    size: int = Field(ge=0)
+    """Bytes of these lines."""
     tip: str
-    """Hash of the last change's line."""
-    head_fits: bool
-    """Whether HEAD says what follows from the changes."""
+    head_size: int = Field(ge=0)
+    """Bytes of HEAD that follow from these lines."""
+    covers: str
+    """Hash of these lines and of that part of HEAD."""
+    branches: dict[str, LibraryVersion]
+    tags: dict[str, LibraryVersion]
+    pinned: LibraryVersion | None
+
+    def fits(self, log: bytes, head: bytes) -> bool:
+        """Whether the log and HEAD begin with what it was made from."""
+        return self.covers == self.hash_of(log[: self.size], head[: self.head_size])
+
+    @staticmethod
+    def hash_of(log: bytes, head: bytes) -> str:
+        """Return the hash of lines and the part of HEAD that follows from them (SHA-256; both count by length)."""
+        found = hashlib.sha256(b"%d %d\n" % (len(log), len(head)))
+        found.update(log)
+        found.update(head)
+        return found.hexdigest()
+
+    @classmethod
+    def parse(cls, content: bytes) -> Self | None:
+        """Return the cache in a file; None for one that is torn, was changed, or has another format."""
+        check, _, text = content.partition(b"\n")
+        try:
+            return cls.model_validate_json(text) if check.decode() == content_hash(text.decode()) else None
+        except ValueError:
+            return None
+
+    def file_content(self) -> bytes:
+        """The hash of the cache, and the cache."""
+        text = self.model_dump_json()
+        return f"{content_hash(text)}\n{text}".encode()
+
+
+@dataclass(slots=True)
+class _LoggedChanges:
+    """What the log says. Lines are taken in one by one, after those that the cache covers."""
+
+    source: str
+    """Name of the log, for messages."""
+    log: bytes = b""
+    """The whole lines."""
+    head: bytes = b""
+    """What HEAD holds after these lines."""
+    lines: int = 0
+    tip: str = NO_LINE
+    """Hash of the last line."""
+    state: LibraryState = field(default_factory=LibraryState)
+    cached: int = 0
+    """Number of lines that the cache on disk covers."""
+    head_fits: bool = False
+    """Whether HEAD on disk is what follows from the lines."""
+    _taken: list[Change] = field(default_factory=list[Change])
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All changes, oldest first. Raises LibraryError."""
+        earlier, previous = list[Change](), NO_LINE
+        for number, line in enumerate(self.log.split(b"\n")[: self.lines - len(self._taken)]):
+            earlier.append(Change.parse(line, number, previous, self.source))
+            previous = _line_hash(line)
+        return (*earlier, *self._taken)
+
+    @property
+    def stale(self) -> bool:
+        """Whether the cache on disk lacks many lines."""
+        return self.lines - self.cached >= _CACHED_EVERY
+
+    def take(self, change: Change, line: bytes) -> bytes:
+        """Take in the next change, whose line is in the log. Returns what it adds to HEAD."""
+        self._taken.append(change)
+        self.lines, self.tip = self.lines + 1, _line_hash(line)
+        return f"{self.state.current} {change.at.isoformat()}\n".encode() if self.state.take(change) else b""
+
+    @classmethod
+    def of(cls, log: bytes, shown: bytes, cache: _LogCache | None, source: str) -> Self:
+        """Return what a log says. log: its whole lines. shown: what HEAD holds. Raises LibraryError."""
+        logged, size = cls(source, log), 0
+        if cache is not None and cache.fits(log, shown):
+            state = LibraryState(dict(cache.branches), dict(cache.tags), cache.pinned)
+            logged, size = (
+                cls(source, log, shown[: cache.head_size], cache.lines, cache.tip, state, cache.lines),
+                cache.size,
+            )
+        lines = log[size:].split(b"\n")[:-1]
+        added = [logged.take(Change.parse(one, logged.lines, logged.tip, source), one) for one in lines]
+        logged.head += b"".join(added)
+        logged.head_fits = logged.head == shown
+        return logged
 
 
 class ChangeLog:
@@ -306,13 +397,13 @@ class ChangeLog:
 
     def exists(self) -> bool:
         """Whether the folder holds a library."""
-        return self.head.is_file() or (self.file.is_file() and bool(self._read().changes))
+        return self.head.is_file() or (self.file.is_file() and bool(self._read().lines))
 
     def read(self) -> _LoggedChanges:
-        """Return the changes, and correct HEAD where a crash left it behind. Raises LibraryError."""
+        """Return what the log says. Corrects HEAD where a crash left it behind. Raises LibraryError."""
         logged = self._read()
-        if not logged.head_fits:
-            # A reader may lack the right to write, and a process that holds the lock writes HEAD itself.
+        if not logged.head_fits or logged.stale:
+            # A reader may lack the right to write, and a process that holds the lock writes these files itself.
             with suppress(OSError, LibraryError), locked(self.folder / _LOCK_FILE, wait_s=0.0):
                 logged = self._repaired()
         return logged
@@ -324,42 +415,56 @@ class ChangeLog:
         with locked(self.folder / _LOCK_FILE):
             yield LogWriter(self, self._repaired())
 
+    def _content(self, file: Path) -> bytes:
+        return own(file, self.folder.parent.parent).read_bytes()
+
     def _read(self) -> _LoggedChanges:
-        try:  # read first, because a writer appends to the log before it writes HEAD
-            shown = own(self.head, self.folder.parent.parent).read_bytes()
-        except OSError:  # it follows from the log
-            shown = b""
+        shown, cache, content = b"", None, b""
+        with suppress(OSError):  # HEAD and the cache follow from the log; a writer appends to it before it writes them
+            shown = self._content(self.head)
+        with suppress(OSError):
+            cache = _LogCache.parse(self._content(self.folder / _CACHE_FILE))
         try:
-            content = own(self.file, self.folder.parent.parent).read_bytes()
+            content = self._content(self.file)
         except FileNotFoundError:
-            content = b""
+            pass
         except OSError as error:
             raise LibraryError(f"{str(self.file)!r} cannot be read: {error}") from error
-        lines = content.split(b"\n")[:-1]  # what stands after the last line end is no change
-        changes, previous = list[Change](), NO_LINE
-        for number, line in enumerate(lines):
-            changes.append(Change.parse(line, number, previous, str(self.file)))
-            previous = _line_hash(line)
-        derived = self.head_of(changes)
-        if len(shown) > len(derived) and shown.startswith(derived):
+        whole = content[: content.rfind(b"\n") + 1]  # what stands after the last line end is no change
+        logged = _LoggedChanges.of(whole, shown, cache, str(self.file))
+        if len(shown) > len(logged.head) and shown.startswith(logged.head):
             raise LibraryError(
                 f"{str(self.file)!r} is damaged: it lacks changes that {HEAD_FILE} shows; {_RESTORE}",
                 code="history_damaged",
             )
-        size = sum(len(line) + 1 for line in lines)
-        return _LoggedChanges(tuple(changes), size, previous, head_fits=derived == shown)
+        return logged
 
     def _repaired(self) -> _LoggedChanges:
-        """Read the log again, and correct HEAD. Raises LibraryError and OSError."""
+        """Read the log again, and correct HEAD and the cache. Raises LibraryError and OSError."""
         logged = self._read()
         if not logged.head_fits:
-            write_whole(self.head, self.head_of(logged.changes), private=True)
-        return replace(logged, head_fits=True)
+            write_whole(self.head, logged.head, private=True)
+            logged.head_fits = True
+        self.keep(logged)
+        return logged
 
-    @staticmethod
-    def head_of(changes: Iterable[Change]) -> bytes:
-        """What HEAD holds after these changes."""
-        return "".join(f"{version} {at.isoformat()}\n" for version, at in LibraryState.heads(changes)).encode()
+    def keep(self, logged: _LoggedChanges) -> None:
+        """Write the cache where it lacks many lines. The lock is held. Without it a reader is only slower."""
+        if not logged.stale:
+            return
+        cache = _LogCache(
+            lines=logged.lines,
+            size=len(logged.log),
+            tip=logged.tip,
+            head_size=len(logged.head),
+            covers=_LogCache.hash_of(logged.log, logged.head),
+            branches=logged.state.branches,
+            tags=logged.state.tags,
+            pinned=logged.state.pinned,
+        )
+        with suppress(OSError):
+            write_whole(self.folder / _CACHE_FILE, cache.file_content(), private=True)
+            logged.cached = logged.lines
 
 
 class LogWriter:
@@ -369,26 +474,22 @@ class LogWriter:
         self._log = log
         self.logged = logged
 
-    @property
-    def state(self) -> LibraryState:
-        """What the names of the library mean after the changes so far."""
-        return LibraryState.of(self.logged.changes)
-
     def append(self, **fields: Any) -> Change:
         """Append a change with these fields and return it. The log is on disk before HEAD. Raises OSError."""
         logged, log = self.logged, self._log
-        change = Change(number=len(logged.changes), previous=logged.tip, **fields)
-        changes, line = (*logged.changes, change), change.line
-        self._append(line + b"\n")
-        self.logged = _LoggedChanges(changes, logged.size + len(line) + 1, _line_hash(line), head_fits=True)
-        head = log.head_of(changes)
-        if head != log.head_of(logged.changes) or not log.head.exists():
-            write_whole(log.head, head, private=True)
+        change = Change(number=logged.lines, previous=logged.tip, **fields)
+        line = change.line
+        self._append(log.file, len(logged.log), line + b"\n")
+        logged.log += line + b"\n"
+        if (meant := logged.take(change, line)) or not log.head.exists():
+            self._append(log.head, len(logged.head), meant)
+            logged.head += meant
+        log.keep(logged)
         return change
 
-    def _append(self, added: bytes) -> None:
-        """Write after the whole lines; what a crash left behind them is cut off. A failure leaves the whole lines."""
-        file, size = self._log.file, self.logged.size
+    @staticmethod
+    def _append(file: Path, size: int, added: bytes) -> None:
+        """Write after the first `size` bytes; what a crash left behind them is cut off. A failure leaves those."""
         new = not file.exists()
         fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -444,6 +545,25 @@ def checked_name(name: str, noun: Literal["library", "branch", "tag"] = "library
     return name
 
 
+_MAX_STEPS = 15
+"""How many files a version may build on. But for the whole version among them, they have at most half of its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class _VersionFile:
+    """A version as its file says it."""
+
+    library: Library
+    hash: str
+    """SHA-256 of the file."""
+    steps: int
+    """Number of files that it builds on; 0 where it holds all lessons."""
+    changed: int
+    """Bytes of it and those files, without the one that holds all lessons."""
+    whole: int
+    """Bytes of that one."""
+
+
 class VersionFiles:
     """The version files of one library. directory: the library store. name: the library."""
 
@@ -455,33 +575,74 @@ class VersionFiles:
         """Every version that has a file, sorted."""
         return tuple(LibraryVersion(file.stem) for file in sorted(self.folder.glob("*.json")))
 
-    def save(self, library: Library) -> Path:
-        """Write the version unless it is there, and return its file. Raises OSError."""
-        file = self.folder / f"{library.version}.json"
+    def save(self, library: Library, near: LibraryVersion | None = None) -> Path:
+        """Write the version unless it is there, and return its file. Raises OSError.
+
+        near: a version with nearly the same lessons, where the store may lack the version's parents.
+        """
+        file = self._file(library.version)
         if not file.exists():
-            write_whole(file, library_text(library).encode("utf-8", "backslashreplace"), private=True)
+            text = ""
+            for base in (one for one in (library.parent, library.joined, near) if one and self._file(one).exists()):
+                with suppress(LibraryError):  # what builds on a damaged file could not be read
+                    found = self._read(base, {})
+                    changed = changes_text(library, found.library, found.hash)
+                    if found.steps < _MAX_STEPS and 2 * (found.changed + len(changed)) < found.whole:
+                        text = changed
+                        break
+            write_whole(file, (text or library_text(library)).encode("utf-8", "backslashreplace"), private=True)
         return file
 
     def load(self, version: LibraryVersion) -> Library:
         """Return the version. Raises LibraryError when its file is missing, unreadable or holds another version."""
-        file = self.folder / f"{version}.json"
+        return self._read(version, {}).library
+
+    def several(self, versions: Iterable[LibraryVersion]) -> Iterator[tuple[LibraryVersion, Library | LibraryError]]:
+        """Yield these versions, or why one cannot be read. Each file is read once, and equal lessons are one object."""
+        known = dict[LibraryVersion, _VersionFile]()
+        for version in versions:
+            try:
+                yield version, self._read(version, known).library
+            except LibraryError as error:
+                yield version, error
+
+    def _file(self, version: LibraryVersion) -> Path:
+        return self.folder / f"{version}.json"
+
+    def _read(self, version: LibraryVersion, known: dict[LibraryVersion, _VersionFile], left: int = 99) -> _VersionFile:
+        """Return what the file of a version says. known: files that were read before. left: files it may build on."""
+        if version in known:
+            return known[version]
+        file, below = self._file(version), list[_VersionFile]()
+
+        def built_on(base: LibraryVersion, hash_of_file: str) -> Library:
+            if not left or not is_version_prefix(base):
+                raise LibraryError(f"{str(file)!r} builds on {base!r:.40}, which it cannot; {_RESTORE}")
+            found = self._read(base, known, left - 1)
+            if found.hash != hash_of_file:
+                raise LibraryError(
+                    f"{str(self._file(base))!r} was changed after {str(file)!r} had been made from it; {_RESTORE}"
+                )
+            below.append(found)
+            return found.library
+
         try:
-            library = parse_library(own(file, self.directory.parent).read_text(encoding="utf-8"), str(file))
+            content = own(file, self.directory.parent).read_bytes()
+            library = parse_library(content.decode(), str(file), built_on)
         except (OSError, UnicodeDecodeError) as error:
             raise LibraryError(f"library file {str(file)!r} cannot be read: {error}") from error
         if library.version != version:
             raise LibraryError(f"{str(file)!r} holds version {library.version[:8]!r}; publish the library again")
-        return library
+        steps = 1 + below[0].steps if below else 0
+        changed, whole = (len(content) + below[0].changed, below[0].whole) if below else (0, len(content))
+        known[version] = _VersionFile(library, hashlib.sha256(content).hexdigest(), steps, changed, whole)
+        return known[version]
 
     def all_libraries(self) -> Iterator[Library]:
         """Every version of every library of the store that can be read, those of this library first."""
         for folder in self.folders():
             files = VersionFiles(self.directory, folder.name)
-            for version in files.listed():
-                try:
-                    yield files.load(version)
-                except LibraryError:
-                    continue
+            yield from (one for _, one in files.several(files.listed()) if isinstance(one, Library))
 
     def folders(self) -> tuple[Path, ...]:
         """The folders of all libraries of the store, this one first."""

@@ -8,16 +8,15 @@ part of a prompt hold for everybody.
 import difflib
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import LibraryError
-from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.curate.codes import ACCEPTABLE
-from agentlearn.library.curate.library_draft import withhold
-from agentlearn.library.curate.next_version import why_not
+from agentlearn.library.curate.library_draft import CheckContext, withhold
+from agentlearn.library.curate.next_version import next_version, why_not
 from agentlearn.library.history.change_log import (
     ApproveLesson,
     HistoryOperation,
@@ -25,13 +24,19 @@ from agentlearn.library.history.change_log import (
     RejectLesson,
     UnparkLesson,
 )
-from agentlearn.types.experience import Experience, Library, Origin, Withheld, WithheldStatus, experience_id
+from agentlearn.types.experience import (
+    Experience,
+    LessonStatus,
+    Library,
+    Origin,
+    Withheld,
+    WithheldStatus,
+    experience_id,
+    held_lessons,
+)
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId
 from agentlearn.types.operation import Add, Applied, Delete, Dropped, Modify, Proposal, Quarantined, Rejected
 from agentlearn.types.value import Value
-
-LessonStatus = Literal["shown", "parked", "pending"]
-"""How a library holds a lesson: shown to agents, or withheld."""
 
 
 class _WordChange(Value):
@@ -57,13 +62,6 @@ class _StatusChange(Value):
     experience: Experience
     before: LessonStatus
     after: LessonStatus
-
-
-def held_lessons(library: Library) -> dict[ExperienceId, tuple[Experience, LessonStatus]]:
-    """Return every lesson of the library by id, shown or withheld, with its status."""
-    held: dict[ExperienceId, tuple[Experience, LessonStatus]] = {one.id: (one, "shown") for one in library.experiences}
-    withheld: list[tuple[Experience, WithheldStatus]] = [(one.experience, one.status) for one in library.withheld]
-    return {**held, **{one.id: (one, status) for one, status in withheld}}
 
 
 class LibraryDiff(Value):

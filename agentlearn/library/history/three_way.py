@@ -11,8 +11,7 @@ from typing import Literal
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate.similarity import NEAR, LessonWords
 from agentlearn.library.history.change_log import Change
-from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Withheld
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, LessonStatus, Library, Withheld, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
 from agentlearn.types.value import Value
 
@@ -235,24 +234,40 @@ class Ancestry:
     def blame(self, identity: ExperienceId, changes: Sequence[Change]) -> tuple[BlamedLesson, ...]:
         """Return a lesson and all that it goes back to, the nearest first, as far as they are known."""
         chain = [identity, *self.lesson_ancestors(identity)]
-        moves = [change for change in changes if change.moves and change.version in self.libraries]
-        blamed: list[BlamedLesson] = []
-        for one in (self.experiences[known] for known in chain if known in self.experiences):
-            brought, left, status = None, None, None
-            for change in moves:
+        known = dict.fromkeys(one for one in chain if one in self.experiences)
+        brought, left = dict[ExperienceId, Change](), dict[ExperienceId, Change]()
+        status: dict[ExperienceId, LessonStatus] = {}
+        for change in changes:
+            if change.moves and change.version in self.libraries:
                 held = held_lessons(self.libraries[change.version])
-                if one.id in held:
-                    brought, left, status = brought or change, None, held[one.id][1]
-                elif brought is not None and status is not None:
-                    left, status = change, None
-            replaces = one.origin.parents
-            blamed.append(BlamedLesson(experience=one, status=status, brought=brought, left=left, replaces=replaces))
-        return tuple(blamed)
+                left.update((one, change) for one in status if one not in held)
+                status = {one: how for one, (_, how) in held.items() if one in known}
+                for one in status:
+                    brought.setdefault(one, change)
+                    left.pop(one, None)
+        return tuple(
+            BlamedLesson(
+                experience=self.experiences[one],
+                status=status.get(one),
+                brought=brought.get(one),
+                left=left.get(one),
+                replaces=self.experiences[one].origin.parents,
+            )
+            for one in known
+        )
 
     def with_descendants(self, identities: Iterable[ExperienceId]) -> tuple[Experience, ...]:
         """Return the lessons, then all others that go back to one of them, as far as they are known."""
         wanted = dict.fromkeys(one for one in identities if one in self.experiences)
-        later = [one for one in self.experiences if wanted.keys() & set(self.lesson_ancestors(one))]
+        made_from: dict[ExperienceId, list[ExperienceId]] = {}
+        for one in self.experiences.values():
+            for parent in one.origin.parents:
+                made_from.setdefault(parent, []).append(one.id)
+        found, edge = set(wanted), list(wanted)
+        while edge:
+            edge = [child for one in edge for child in made_from.get(one, ()) if child not in found]
+            found.update(edge)
+        later = [one for one in self.experiences if one in found]
         return tuple(self.experiences[one] for one in wanted | dict.fromkeys(later))
 
 

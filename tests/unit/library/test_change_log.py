@@ -1,5 +1,7 @@
 """The log of a library's changes: what a line holds, what damage and crashes do to it, and how HEAD follows it."""
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +14,8 @@ import pytest
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import History
-from agentlearn.library.history.change_log import NO_LINE, ChangeLog, locked
+from agentlearn.library.history.change_log import NO_LINE, Change, ChangeLog, LibraryState, locked
+from agentlearn.types.ids import content_hash
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CARRY = "When adding, carry."
@@ -161,6 +164,107 @@ def test_a_full_disk_leaves_the_log_as_it_was(history: History, monkeypatch: pyt
     assert len(history.load()) == 2
 
 
+EVERY = 4
+"""Number of changes after which the cache is written, in these tests."""
+
+
+@pytest.fixture
+def cached(history: History, monkeypatch: pytest.MonkeyPatch) -> History:
+    """A library with a tag, a branch, a pin and edits, and a cache that covers all of its log but the last changes."""
+    monkeypatch.setattr("agentlearn.library.history.change_log._CACHED_EVERY", EVERY)
+    history.tag("v-1", at=AT)
+    history.branch("try-2", at=AT)
+    history.add(ZERO, branch="try-2", at=AT.replace(year=2020))  # the clock went back
+    history.pin("v-1")
+    history.add(ZERO, at=AT)
+    return history
+
+
+def sealed(cache: bytes, old: str, new: str) -> bytes:
+    """The cache with another text, and the hash that fits it."""
+    text = cache.decode().partition("\n")[2].replace(old, new)
+    return f"{content_hash(text)}\n{text}".encode()
+
+
+CACHES: dict[str, Callable[[bytes], bytes]] = {
+    "torn": lambda cache: cache[:70],
+    "empty": lambda _: b"",
+    "zeros": lambda cache: b"\0" * len(cache),
+    "edited": lambda cache: cache.replace(b'"try-2"', b'"try-3"'),
+    "of a newer agentlearn": lambda cache: sealed(cache, '"format":1', '"format":2'),
+    "of other lines": lambda cache: sealed(cache, '"covers":"', '"covers":"0'),
+    "with a negative size": lambda cache: sealed(cache, '"size":', '"size":-'),
+    "larger than the log": lambda cache: sealed(cache, '"size":', '"size":9'),
+}
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_a_wrong_cache_is_ignored_and_written_anew(cached: History, name: str) -> None:
+    cache = log_of(cached).with_name("history.cache")
+    right, state = cache.read_bytes(), cached.state
+    wrong = CACHES[name](right)
+    assert wrong != right
+    cache.write_bytes(wrong)
+    assert cached.state == state == LibraryState.of(cached.changes)
+    assert wrong != cache.read_bytes()
+    assert cached.state == state
+
+
+def test_an_older_cache_and_times_of_files_change_nothing(cached: History, tmp_path: Path) -> None:
+    folder, old = log_of(cached).parent, tmp_path / "old"
+    shutil.copytree(folder, old)
+    for _ in range(EVERY + 1):  # each is a change of HEAD
+        cached.pin("main")
+        cached.pin("v-1")
+    state, heads = cached.state, cached.heads
+    assert len(heads) > EVERY
+    for name in ("history.cache", "HEAD"):  # a crash between the log and these two
+        shutil.copy(old / name, folder / name)
+    for file in folder.iterdir():
+        os.utime(file, (0, 0))
+    assert (cached.state, cached.heads) == (state, heads)
+    assert head_of(cached).read_bytes() != (old / "HEAD").read_bytes()
+
+
+def test_the_cache_of_another_library_is_not_believed(cached: History) -> None:
+    other = LibraryStore(log_of(cached).parents[1]).history("other")
+    other.add(ENDS, who="ann", at=AT)
+    shutil.copy(log_of(cached).with_name("history.cache"), log_of(other).with_name("history.cache"))
+    assert (other.state, len(other.heads)) == (LibraryState.of(other.changes), 1)
+
+
+def test_a_line_that_the_cache_covers_is_still_checked(cached: History) -> None:
+    log = log_of(cached)
+    whole = log.read_bytes()
+    log.write_bytes(whole.replace(b'"who":"ann"', b'"who":"eve"'))
+    for ask in (cached.load, lambda: cached.state, lambda: cached.add(CARRY)):
+        with pytest.raises(LibraryError, match=r"line 2 of .* is damaged: it does not follow the line before it"):
+            ask()
+    log.write_bytes(b"".join(line + b"\n" for line in whole.splitlines()[:1]))
+    with pytest.raises(LibraryError, match="it lacks changes that HEAD shows"):
+        cached.load()
+    head_of(cached).unlink()  # nothing shows then that lines are lost
+    assert (cached.state, len(cached.changes)) == (LibraryState.of(cached.changes), 1)
+
+
+def test_a_load_parses_no_line_that_the_cache_covers(cached: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed, parse = list[int](), Change.parse
+    for _ in range(3 * EVERY):
+        cached.pin("main")
+        cached.pin("v-1")
+    changes = cached.changes
+
+    def counted(line: bytes, number: int, previous: str, source: str) -> Change:
+        parsed.append(number)
+        return parse(line, number, previous, source)
+
+    monkeypatch.setattr(Change, "parse", counted)
+    cached.load()
+    cached.state  # noqa: B018 - it reads the files
+    assert len(parsed) < 2 * EVERY < len(changes)
+    assert min(parsed, default=len(changes)) > len(changes) - EVERY
+
+
 @pytest.mark.slow
 def test_several_processes_append_without_losing_a_change(tmp_path: Path) -> None:
     program = """
@@ -168,16 +272,18 @@ import sys
 from agentlearn.library import LibraryStore
 from agentlearn.types.experience import library_of
 history = LibraryStore(sys.argv[1]).history("math")
-for number in range(15):
+for number in range(25):
     history.publish(library_of([f"When case {sys.argv[2]} {number} comes, think."]), who=sys.argv[2])
 """
     running = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path), str(one)]) for one in range(3)]
     assert [one.wait(100) for one in running] == [0, 0, 0]
     changes = LibraryStore(tmp_path).history("math").changes
-    assert len(changes) == 45
+    assert len(changes) == 75
+    assert LibraryStore(tmp_path).history("math").state == LibraryState.of(changes)
+    assert (tmp_path / "math" / "history.cache").is_file()
     for before, after in pairwise(changes):
         assert after.before == before.version
-    assert len((tmp_path / "math" / "HEAD").read_text().splitlines()) == 45
+    assert len((tmp_path / "math" / "HEAD").read_text().splitlines()) == 75
 
 
 GOLDEN_VERSIONS = ("3368ad9831a23c79874bbd6f367ffd4d", "dd08fd4eeb688a89882044e14d7dc608")

@@ -4,10 +4,22 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore, Publication
-from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
+from agentlearn.library.formats import changes_text, parse_library
+from agentlearn.types.experience import (
+    EMPTY_LIBRARY,
+    Experience,
+    Library,
+    Origin,
+    Withheld,
+    experience_id,
+    library_of,
+)
+from agentlearn.types.ids import LibraryVersion
 
 FIRST = library_of(["When adding, carry.", "When counting, check the ends."], tags=("sums",))
 SECOND = Library(
@@ -147,3 +159,80 @@ def test_a_missing_or_binary_file_is_refused_in_a_sentence(tmp_path: Path) -> No
     (tmp_path / "bytes.json").write_bytes(b"\xff")
     with pytest.raises(LibraryError, match="cannot be read"):
         LibraryStore(tmp_path).load(str(tmp_path / "bytes.json"))
+
+
+def _with(library: Library, place: int, number: int) -> Library:
+    """The library with a new lesson in a place, a lesson less at the end, and one withheld."""
+    lessons = list(library.experiences)
+    origin = Origin(kind="modify", parents=(lessons[place].id,), library=library.version)
+    identity = experience_id(library.version, ["modify", number], 0)
+    lessons[place] = Experience(id=identity, lesson=f"When case {number} comes, think.", tags=("t",), origin=origin)
+    waiting = Withheld(experience=lessons.pop(), status="parked", reason=f"It lost in {number}.")
+    return Library(parent=library.version, experiences=tuple(lessons), withheld=(*library.withheld, waiting))
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> tuple[LibraryStore, list[Library]]:
+    """A store, and the versions of its library `many`, oldest first."""
+    store, made = LibraryStore(tmp_path / "libraries"), [library_of(f"When {n} come, count them." for n in range(60))]
+    for number in range(24):
+        made.append(_with(made[-1], 7 * number % 30, number))
+    for one in made:
+        store.publish("many", one)
+    return store, made
+
+
+def test_a_version_on_disk_holds_what_changed_and_is_read_whole(many: tuple[LibraryStore, list[Library]]) -> None:
+    store, made = many
+    assert [store.load(f"many@{one.version}") for one in made] == made
+    assert [one for _, one in store.history("many").load_each(one.version for one in reversed(made))] == made[::-1]
+    sizes = [(store.head("many").parent / f"{one.version}.json").stat().st_size for one in made]
+    assert sum(sizes) < 6 * sizes[0]
+    assert [(one.lessons, one.added, one.removed) for one in store.log("many")[:2]] == [(36, 1, 2), (37, 1, 2)]
+
+
+def test_a_version_is_refused_where_a_file_that_it_builds_on_was_changed(
+    many: tuple[LibraryStore, list[Library]], tmp_path: Path
+) -> None:
+    store, made = many
+    folder = store.head("many").parent
+    first, second = (folder / f"{one.version}.json" for one in made[:2])
+    with pytest.raises(LibraryError, match="holds only what changed since another version; name it NAME@VERSION"):
+        store.load(str(second))
+    whole = first.read_text()
+    first.write_text(whole.replace('"tags": []', '"tags": ["t"]', 1))  # no part of the hash of a version
+    with pytest.raises(LibraryError, match=rf"{made[0].version}.json' was changed after .*{made[1].version}"):
+        store.load(f"many@{made[1].version}")
+    next_one = _with(made[1], 3, 99)  # is written whole, because nothing can build on a version that cannot be read
+    store.publish("many", next_one)
+    assert store.load("many") == next_one
+    first.unlink()
+    with pytest.raises(LibraryError, match=r"library file .* cannot be read"):
+        store.load(f"many@{made[1].version}")
+    first.write_text(whole)
+    assert store.load(f"many@{made[1].version}") == made[1]
+    document = json.loads(second.read_text())
+    wrongs = ({"base": {"version": "../../etc", "file": "0"}}, {"base": 1}, {"experiences": [[0, 99]]}, {"withheld": 1})
+    for wrong in wrongs:
+        second.write_text(json.dumps({**document, **wrong}))
+        with pytest.raises(LibraryError):
+            store.load(f"many@{made[1].version}")
+
+
+@given(st.lists(st.integers(0, 19), unique=True), st.lists(st.integers(0, 19), unique=True), st.integers(0, 9))
+def test_what_changed_and_the_base_are_the_library(before: list[int], after: list[int], held: int) -> None:
+    known = library_of(f"When {n} come, count them." for n in range(20)).experiences
+
+    def library(places: list[int], parent: LibraryVersion | None) -> Library:
+        withheld = tuple(Withheld(experience=known[one], status="pending") for one in places[:held])
+        return Library(parent=parent, experiences=tuple(known[one] for one in places[held:]), withheld=withheld)
+
+    base = library(before, None)
+    changed, asked = library(after, base.version), list[tuple[str, str]]()
+
+    def load(version: LibraryVersion, hash_of_file: str) -> Library:
+        asked.append((version, hash_of_file))
+        return base
+
+    assert parse_library(changes_text(changed, base, "abc"), "x", load) == changed
+    assert asked == [(base.version, "abc")]

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from agentlearn.cli.app import run
 from agentlearn.errors import ConfigError
 from agentlearn.rollout.recorded_run import recorded_run, started_event
-from agentlearn.store import open_store
+from agentlearn.store import RunRow, TrajectoryRow, open_store
 from agentlearn.text import visible
-from agentlearn.types.ids import new_run_id
+from agentlearn.types.ids import RolloutId, TaskId, new_run_id
 from agentlearn.types.run_event import RunEvent, RunFailure
-from agentlearn.views.runs import _leaf_lines, plain
+from agentlearn.views.runs import RunRecord, _leaf_lines, plain
 from tests.support.command import output, result
 from tests.support.small_math import few_math_tasks
 
@@ -135,3 +135,24 @@ def test_the_next_step_of_a_run_that_reached_its_limit_works(
     with few_math_tasks():
         assert run([*arguments, "--max-tokens", "100000000"]) == 0
     assert latest(capsys, store)["state"] == "done"
+
+
+def test_of_many_rollouts_whole_groups_are_printed_those_that_differ_first(tmp_path: Path) -> None:
+    event = started_event(new_run_id(), "learn", domain="math", model="mock", simulated=False, seed=0, settings="{}")
+    row = RunRow(
+        run=event.run, domain="math", kind="learn", state="done", model="mock", simulated=False, seed=0, settings="{}",
+        package_version="0", report="", started_at=event.at, at=event.at,
+    )  # fmt: skip
+    rollouts = [
+        TrajectoryRow(RolloutId(f"r{n}-{g}"), "epoch-1", 0, TaskId(f"t{n}"), g, 0, "ok", reward, 1, 1, None, 1.0)
+        for n in range(60)
+        for g, reward in enumerate([1.0] * 9 + [0.0 if n == 59 else 1.0])
+    ]
+    record = RunRecord(row, rollouts, (), "", "", (), tmp_path / "s")
+    lines = [str(line) for line in record.lines(short=False)]
+    begins = lines.index("rollouts (400 of 600)")
+    assert lines[begins + 2].split()[:5] == ["agentlearn", "trace", row.run, "--store", str(tmp_path / "s")]
+    ids = [line.split()[0] for line in lines[begins + 4 :]]
+    assert (len(ids), ids[0], ids[10]) == (400, "r59-0", "r0-0")
+    few = RunRecord(row, rollouts[:400], (), "", "", (), tmp_path / "s")
+    assert "rollouts" in [str(line) for line in few.lines(short=False)]
