@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse
@@ -116,6 +116,8 @@ class ModelCall:
     """Output tokens at which the last reply was cut off because the budget allowed no more; 0: it was not."""
     asked: "Model | None" = None
     """The endpoint of the last request; None: nothing was sent."""
+    written: tuple[ModelResponse, bytes] | None = None
+    """The last reply and its JSON."""
     answers_before: int = field(init=False)
     """Answers of the endpoint when the attempts began."""
 
@@ -144,8 +146,7 @@ class ModelCall:
         last = messages[-1]
         instructions = last.instructions if isinstance(last, ModelRequest) else None
         # The newest message and the settings; earlier messages of the unit have records of their own.
-        (plain,) = ModelMessagesTypeAdapter.dump_python([last], mode="json")
-        parts = [[part["part_kind"], part.get("tool_call_id"), part.get("content")] for part in plain["parts"]]
+        parts = _asked_parts(last)
         request_hash = content_hash(len(messages), seed, own.get("temperature"), instructions, parts)
         sampling = given.applied(own)
         sent = set[str](sampling)
@@ -393,7 +394,8 @@ class ModelCall:
         self.asked = model
         try:
             async with asyncio.timeout(state.deadline_s):
-                return await ask_once(model, self.messages, sampling, self.parameters, salt=self.id)
+                self.written = await ask_once(model, self.messages, sampling, self.parameters, salt=self.id)
+                return self.written[0]
         except ModelHTTPError as error:
             if error.status_code == 429:
                 ticket.refused(min(retry_after_s(error) or 0.0, state.retry.retry_after_cap_s))
@@ -468,6 +470,9 @@ class ModelCall:
         unit, usage, identity = self.unit, served.usage, self.id
         if unused:
             identity = CallId(content_hash("unused", self.id, response.usage.output_tokens, self.requests))
+        of, as_json = self.written or (None, b"")
+        if response is not of:  # its usage was estimated
+            as_json = ModelMessagesTypeAdapter.dump_json([response])
         written = CallRecord(
             id=identity,
             run=unit.call_context.run,
@@ -478,7 +483,7 @@ class ModelCall:
             name=self.model.model_name,
             ok=not unused,
             error=unused,
-            response=ModelMessagesTypeAdapter.dump_json([response]).decode(),
+            response=as_json.decode(),
             request_hash=self.hash,
             asked=_as_json(self.messages) if unit.stage in _LEARNING else "",
             tokens_in=usage.tokens_in,
@@ -535,6 +540,17 @@ class ModelCall:
         if garbled:
             return EndpointError(f"{where} sent a reply that cannot be read {words}", code=GARBLED)
         return EndpointError(f"{where} could not be used {words}", code="endpoint_broken")
+
+
+def _asked_parts(message: ModelMessage) -> list[list[Any]]:
+    """Return kind, tool call id and content of each part, as JSON values."""
+    found = [
+        [one.part_kind, getattr(one, "tool_call_id", None), getattr(one, "content", None)] for one in message.parts
+    ]
+    if all(content is None or isinstance(content, str) for _, _, content in found):
+        return found
+    (plain,) = ModelMessagesTypeAdapter.dump_python([message], mode="json")
+    return [[part["part_kind"], part.get("tool_call_id"), part.get("content")] for part in plain["parts"]]
 
 
 def _as_json(messages: Sequence[ModelMessage]) -> str:

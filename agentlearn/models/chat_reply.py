@@ -258,8 +258,8 @@ async def ask_once(
     parameters: "ModelRequestParameters",
     *,
     salt: str = "",
-) -> ModelResponse:
-    """Return the reply of a model, safe to store. Raises _GarbledReply when it cannot be decoded.
+) -> tuple[ModelResponse, bytes]:
+    """Return the reply of a model, safe to store, and its JSON. Raises _GarbledReply when it cannot be decoded.
 
     salt: makes ids differ that take the place of missing and repeated ids of tool calls.
     """
@@ -275,8 +275,8 @@ async def ask_once(
         ) from error
 
 
-def checked(response: ModelResponse) -> ModelResponse:
-    """Return a reply that can be stored and read back. Raises an error for one that cannot."""
+def checked(response: ModelResponse) -> tuple[ModelResponse, bytes]:
+    """Return a reply that can be stored and read back, and its JSON. Raises an error for one that cannot."""
     whole = replace(
         response,
         parts=[_storable_part(one) for part in response.parts for one in _without_thoughts(part)],
@@ -284,10 +284,11 @@ def checked(response: ModelResponse) -> ModelResponse:
         model_name=None if response.model_name is None else without_secrets(storable(response.model_name)),
         provider_url=response.provider_url and without_credentials(response.provider_url),
     )
-    (again,) = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json([whole]))
+    written = ModelMessagesTypeAdapter.dump_json([whole])
+    (again,) = ModelMessagesTypeAdapter.validate_json(written)
     assert isinstance(again, ModelResponse)
     tokens_of(again)  # a resumed run reads them; a number that is not finite is null there
-    return whole
+    return whole, written
 
 
 def _believed(usage: RequestUsage) -> RequestUsage:

@@ -272,14 +272,14 @@ class Rollouts:
         identity = self._identity(task, slot)
         structlog.contextvars.bind_contextvars(task=task.id, rollout=identity)  # each rollout is an asyncio task
         unit = WorkUnit(self.call_context, "rollout", identity, slot.seed)
-        tools = ToolJournal(unit)
+        tools = ToolJournal(experiences, unit)
         started_at, started = datetime.now(UTC), time.perf_counter()
         output, answer, failure, cause = None, None, None, ""
         said: list[ModelMessage] = []  # where the agent ran more than once, or not at all
         with capture_run_messages() as messages:
             try:
                 with unit.traced({"task": task.id, "rollout": identity, "phase": slot.phase}) as tracing:
-                    capabilities = [experiences, tools, *tracing]
+                    capabilities = [tools, *tracing]
                     output = await self._act(task, slot, treatment, experiences, capabilities, unit, said)
                     answer = self._answer(output)
             except BudgetExceeded:

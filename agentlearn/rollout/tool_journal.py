@@ -13,6 +13,7 @@ from pydantic_ai.messages import ToolCallPart, ToolReturn
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
+from agentlearn.library.capability import Experiences
 from agentlearn.models.call_context import CallRecord, WorkUnit
 from agentlearn.text import storable
 from agentlearn.types.ids import content_hash
@@ -62,31 +63,34 @@ def _json(value: dict[str, Any]) -> str:
     return storable(json.dumps(value, sort_keys=True, ensure_ascii=False, default=str))
 
 
-@dataclass(slots=True)
-class ToolJournal(AbstractCapability[Any]):
-    """Commits every tool result to the journal before the agent sees it, and measures how long each call took.
+class ToolJournal(Experiences):
+    """The lessons of a rollout. Commits every tool result to the journal before the agent sees it, and times each call.
 
-    It also notes the tools that each request offers, because each further capability slows every step of an agent.
+    It also notes the tools that each request offers. All of this is one capability, because each further one slows
+    every step of an agent.
 
     A resumed run executes a recorded tool call again, because later calls may need the state that it leaves. The agent
     is given the recorded result, even if the new one differs.
     """
 
-    unit: WorkUnit
-    offered: _OfferedTools = field(default_factory=_OfferedTools)
-    seconds: dict[str, float] = field(default_factory=dict[str, float])
-    """Duration of each call, by tool call id."""
-    diverged: set[str] = field(default_factory=set[str])
-    """Ids of the tool calls whose new result differs from the recorded one."""
+    def __init__(self, experiences: Experiences, unit: WorkUnit) -> None:
+        """experiences: lessons that are chosen already."""
+        vars(self).update(vars(experiences))
+        self.unit = unit
+        self.offered = _OfferedTools()
+        self.seconds: dict[str, float] = {}
+        """Duration of each call, by tool call id."""
+        self.diverged: set[str] = set()
+        """Ids of the tool calls whose new result differs from the recorded one."""
 
-    def __post_init__(self) -> None:
-        self.id = None
+    async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
+        return self
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         self.offered.add(request_context.model_request_parameters)
-        return request_context
+        return await super().before_model_request(ctx, request_context)
 
     async def wrap_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any

@@ -21,7 +21,6 @@ from agentlearn.types.value import Value
 
 _CALLS_PER_PROCESSOR = 2
 """Calls that run at once per processor. Others wait, so that a time limit measures the code, not the machine's load."""
-_STARTS_AT_ONCE = 4
 _CUT_NOTE_CHARS = 100
 """Room for the line that marks the gap in a shortened output."""
 _LOST = "the variables are lost and the next call starts in a fresh interpreter"
@@ -180,8 +179,9 @@ class _ForkedInterpreter:
 class _InterpreterSession:
     """A session that replaces its interpreter: after a call that ended the interpreter, the next call gets a new one.
 
-    The result of the call that lost the variables says so. If the interpreter ended between two calls, the next call
-    is not run and returns `state_lost`.
+    The first call starts the first interpreter, so that a session without calls costs nothing. The result of the call
+    that lost the variables says so. If the interpreter ended between two calls, the next call is not run and returns
+    `state_lost`.
 
     A session whose interpreter ended for a reason outside the code, such as the end of its zygote, raises ToolLost from
     then on: no result of it may be taken for one of the code.
@@ -202,14 +202,6 @@ class _InterpreterSession:
         self._interpreter: _ForkedInterpreter | None = None
         self._closed = False
         self._lost: ToolLost | None = None
-
-    async def start(self) -> _ForkedInterpreter:
-        """Return the interpreter; start one if there is none. Raises ToolError."""
-        if self._closed:
-            raise ToolError("this session of the code sandbox has ended; open another", code="sandbox_session")
-        if self._interpreter is None:
-            self._interpreter = await self._start_interpreter(self._seed)
-        return self._interpreter
 
     async def end(self) -> None:
         """End the session permanently."""
@@ -243,7 +235,11 @@ class _InterpreterSession:
             _raise_if_lost(ended := await self._end_interpreter())
             why = ended.error or "the interpreter ended since the last call"
             return CodeResult(status="state_lost", error=f"{why}; this code was not run; {_LOST}")
-        interpreter = await self.start()
+        if self._closed:
+            raise ToolError("this session of the code sandbox has ended; open another", code="sandbox_session")
+        if self._interpreter is None:
+            self._interpreter = await self._start_interpreter(self._seed)
+        interpreter = self._interpreter
         started_at = time.monotonic()
         try:
             async with asyncio.timeout(limit_s):
@@ -281,7 +277,6 @@ class InterpreterSandbox:
     def __init__(self, zygote: SupervisedZygote, limits: SandboxLimits) -> None:
         self._zygote = zygote
         self._limits = limits
-        self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
         processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
         self._slots = asyncio.Semaphore(_CALLS_PER_PROCESSOR * processors)
 
@@ -292,10 +287,10 @@ class InterpreterSandbox:
 
     @contextlib.asynccontextmanager
     async def open(self, seed: int) -> AsyncGenerator[_InterpreterSession]:
-        """Open a new session with seeded random generators; killed on exit. Raises ToolError."""
+        """Open a new session with seeded random generators; killed on exit. Raises ToolError for a closed sandbox."""
+        if self._zygote.closed:
+            raise ToolError("the code sandbox was closed", code="sandbox_ended")
         session = _InterpreterSession(self._start_interpreter, seed, self._limits, self._slots)
-        async with self._starts:
-            await session.start()
         try:
             yield session
         finally:

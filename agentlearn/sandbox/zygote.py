@@ -65,6 +65,25 @@ _PRELOADED = (
     *_PACKAGES,
     *("numpy.random", "fractions", "decimal", "itertools", "math", "random", "hashlib"),
 )
+WARM_UP = (
+    "from sympy import *",
+    "x, y = symbols('x y'); solve(x**2 - 5*x + 6, x); solve([x + 2*y - 4, 3*x - y - 5], [x, y]); solve(x**3 - 8)",
+    "solve(Eq(sqrt(x + 1), 3)); solve(Abs(Symbol('r', real=True) - 3) - 2); solveset(sin(x) - Rational(1, 2), x)",
+    "solve_univariate_inequality(Symbol('r', real=True)**2 - 4 > 0, Symbol('r', real=True)); nsolve(cos(x) - x, 1)",
+    "simplify((x**2 - 1)/(x - 1) + sin(x)**2 + cos(x)**2); factor(x**4 - 1); expand((x + y)**5); apart(1/(x**2 - x))",
+    "str(sqrt(50) + pi/4); latex(x/2); N(pi, 20); sympify('2*x + 1'); nsimplify(0.75); trigsimp(2*sin(x)*cos(x))",
+    "integrate(x**2*exp(x), x); integrate(x*cos(2*x), (x, 0, pi)); integrate(1/(x**2 + 1), (x, 0, 1))",
+    "diff(sin(x)*log(x), x); limit(sin(x)/x, x, 0); series(cos(x), x, 0, 6); Sum(1/x**2, (x, 1, oo)).doit()",
+    "n = symbols('n', integer=True, positive=True); summation(n**2, (n, 1, 10)); Poly(x**3 - 1).all_roots()",
+    "m = Matrix([[2, 1], [1, 3]]); m.det(); m.inv(); m.eigenvals(); m.rref(); str(m)",
+    "factorint(360360); isprime(10007); divisors(360); totient(36); gcd(84, 36); binomial(10, 3); primerange(99)",
+    "import numpy as np; a = np.array([[2.0, 1.0], [1.0, 3.0]]); np.linalg.solve(a, a[0]); np.linalg.inv(a); str(a)",
+    "np.linalg.eigh(a); np.linalg.svd(a); np.linalg.det(a); np.roots([1, -3, 2]); np.polyfit([0, 1, 2], [1, 2, 5], 2)",
+    "import mpmath; mpmath.quad(mpmath.exp, [0, 1]); mpmath.findroot(mpmath.cos, 1.5); str(mpmath.zeta(3))",
+)
+"""Programs that are run once, before the first fork: the first use of a function of these packages takes many times as
+long as the next. Their variables are dropped. What they leave is in the packages' own caches, and in the numbers of
+sympy's unnamed symbols, which are the same for all sessions."""
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
 _BOOT = Path(__file__).parent / "inside" / "boot.py"
 _MAX_MESSAGE_BYTES = 1 << 20
@@ -132,7 +151,7 @@ class Zygote:
             scratch = tempfile.mkdtemp(prefix="agentlearn-")
             _SCRATCH[scratch] = os.getpid()
             try:
-                return await cls._spawn(Config(os.getpid(), scratch, packages, _PRELOADED, sealed, limits))
+                return await cls._spawn(Config(os.getpid(), scratch, packages, _PRELOADED, WARM_UP, sealed, limits))
             except BaseException:
                 _remove(scratch)
                 raise
@@ -363,7 +382,8 @@ class SupervisedZygote:
         """Times of the last restarts, on a clock that never goes back."""
         self._zygote: Zygote | None = None
         self._hello: _Hello | None = None
-        self._closed = False
+        self.closed = False
+        """Whether it ends, or has ended, because its sandbox was left."""
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -377,7 +397,7 @@ class SupervisedZygote:
             await supervised._start()
             yield supervised
         finally:
-            supervised._closed = True
+            supervised.closed = True
             async with supervised._restarting:
                 if supervised._zygote is not None:
                     await supervised._zygote.end()
@@ -399,7 +419,7 @@ class SupervisedZygote:
             assert self._zygote is not None
             if (error := self._zygote.end_error) is None:
                 return self._zygote
-            if self._closed:
+            if self.closed:
                 raise error
             now = time.monotonic()
             if len(self._restarts) == _MOST_RESTARTS and now - self._restarts[0] < _WITHIN_S:

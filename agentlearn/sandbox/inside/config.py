@@ -54,6 +54,8 @@ class Config:
     """Folders and files of the packages that sessions may import besides the standard library."""
     modules: tuple[str, ...]
     """Modules that are imported once, before the first fork."""
+    warm_up: tuple[str, ...]
+    """Programs that are then run once, in one scope. One that fails is left out."""
     sealed: bool
     """Whether the kernel isolates sessions; otherwise they only have resource limits."""
     limits: SandboxLimits
@@ -71,7 +73,7 @@ class Config:
     def from_json(cls, line: str) -> "Config":
         """The configuration in a line written by `to_json`."""
         fields = json.loads(line)
-        tuples = {name: tuple(fields[name]) for name in ("packages", "modules")}
+        tuples = {name: tuple(fields[name]) for name in ("packages", "modules", "warm_up")}
         return cls(**fields | tuples | {"limits": SandboxLimits(**fields["limits"])})
 
 

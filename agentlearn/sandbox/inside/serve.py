@@ -21,6 +21,7 @@ import site
 import socket
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -442,7 +443,7 @@ class _ZygoteServer:
 
 
 def _preload(config: Config) -> None:
-    """Import the modules of sessions so that forks share their memory. Raises ImportError."""
+    """Import the modules of sessions, and use them once, so that forks share the memory. Raises ImportError."""
     gc.disable()
     link_packages(Path(config.package_folder), config.packages)
     sys.path.append(config.package_folder)
@@ -452,6 +453,13 @@ def _preload(config: Config) -> None:
     site.sethelper()
     for name in config.modules:
         importlib.import_module(name)
+    scope: dict[str, Any] = {}
+    for code in config.warm_up:
+        with contextlib.suppress(Exception), warnings.catch_warnings():  # a session then sees each warning as its first
+            warnings.simplefilter("ignore")
+            exec(code, scope)  # noqa: S102  our own code
+    del scope
+    gc.collect()
     gc.freeze()
 
 

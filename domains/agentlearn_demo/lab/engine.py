@@ -20,8 +20,10 @@ from agentlearn_demo.lab.transformer import BatchCache, Floats, SequenceCache, T
 
 MAX_BATCH = 64
 """Largest number of requests answered at once."""
-PREFIX_CACHE_BYTES = 128 * 1024 * 1024
+PREFIX_CACHE_BYTES = 64 * 1024 * 1024
 """Memory for the keys and values of prefixes that later requests may share."""
+SHARED_TOKENS = 96
+"""A first message from this size on is kept once for all requests that begin with it; shorter ones are copied."""
 
 
 @dataclass(eq=False)
@@ -43,10 +45,11 @@ class _Request:
 class _LabEngine:
     """Implements `agentlearn.serving.engine.Engine`. It works while `open_lab_engine` is open."""
 
-    def __init__(self, model: Transformer, end: int, *, max_batch: int = MAX_BATCH) -> None:
-        """end: token that ends a message. max_batch: largest number of requests answered at once."""
+    def __init__(self, model: Transformer, end: int, *, max_batch: int, share_from: int) -> None:
+        """end: token that ends a message. max_batch, share_from: see MAX_BATCH and SHARED_TOKENS."""
         self._model = model
         self._end = end
+        self._share_from = share_from
         self._cache = BatchCache(model.layout, max_batch)
         self._max_batch = max_batch
         self._waiting: deque[_Request] = deque()
@@ -128,6 +131,8 @@ class _LabEngine:
             self.prefilled_tokens += ends[0] - prefix.length
             prefix, _ = self._model.prefill(prompt[prefix.length : ends[0]], prefix)
             self._prefixes.store(prompt[: ends[0]], prefix)
+        if prefix.length >= self._share_from and prefix.shared is None:
+            prefix = prefix.branch()
         self.prefilled_tokens += len(prompt) - prefix.length
         return self._model.prefill(prompt[prefix.length :], prefix)
 
@@ -179,9 +184,11 @@ class _PrefixCache:
 
 
 @asynccontextmanager
-async def open_lab_engine(model: Transformer, end: int, *, max_batch: int = MAX_BATCH) -> AsyncGenerator[_LabEngine]:
+async def open_lab_engine(
+    model: Transformer, end: int, *, max_batch: int = MAX_BATCH, share_from: int = SHARED_TOKENS
+) -> AsyncGenerator[_LabEngine]:
     """Run the engine while the block runs."""
-    engine = _LabEngine(model, end, max_batch=max_batch)
+    engine = _LabEngine(model, end, max_batch=max_batch, share_from=share_from)
     async with asyncio.TaskGroup() as group:
         working = group.create_task(engine.work())
         try:

@@ -1,7 +1,10 @@
 """The lab model in numpy: Qwen3 in float32, for many sequences of different lengths at once.
 
-Axes: N sequences, T new tokens, L tokens attended to, H hidden, G heads of keys and values, R queries per such head, D
-width of a head, V tokens of the vocabulary.
+Axes: N sequences, T new tokens, P tokens of a shared prefix, L tokens after it, H hidden, G heads of keys and values, R
+queries per such head, D width of a head, V tokens of the vocabulary.
+
+The weights are rewritten once, so that a pass takes fewer steps: the weights of a norm are multiplied into the matrix
+that follows it, and the two elements that the rotary embedding turns lie side by side, as one complex number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,32 +43,41 @@ class Layout:
 class _Layer:
     """One layer's weights, transposed for `x @ w`. Weights with the same input are concatenated."""
 
-    before_H: Floats
     attend: Floats
     """Projections to queries, keys and values, concatenated."""
-    query_D: Floats
-    key_D: Floats
+    norm_FD: Floats
+    """Norms of each head of queries and keys; F heads. Those of the queries include the scale of the scores."""
     out: Floats
-    after_H: Floats
     gate_up: Floats
+    """The gate's half of it is multiplied by 0.5."""
     down: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SequenceCache:
-    """Keys and values of one sequence: shape (layers, 2, G, L, D)."""
+    """Keys and values of one sequence: shape (layers, 2, G, L, D), after those of a prefix that others share."""
 
     kept: Floats
+    shared: "SequenceCache | None" = None
 
     @property
-    def length(self) -> int:
-        """Number of tokens, L."""
+    def own_length(self) -> int:
+        """Number of tokens after the shared prefix, L."""
         return self.kept.shape[3]
 
     @property
+    def length(self) -> int:
+        """Number of tokens, P + L."""
+        return self.own_length + (0 if self.shared is None else self.shared.own_length)
+
+    @property
     def size_bytes(self) -> int:
-        """Memory in bytes."""
+        """Memory in bytes, without the shared prefix."""
         return self.kept.nbytes
+
+    def branch(self) -> "SequenceCache":
+        """Return a sequence without tokens of its own that shares all tokens of this one, which shares none."""
+        return SequenceCache(self.kept[..., :0, :], self)
 
 
 class BatchCache:
@@ -74,23 +86,26 @@ class BatchCache:
     def __init__(self, layout: Layout, rows: int) -> None:
         self._layout = layout
         self.lengths_N = np.zeros(rows, np.int64)
-        self.kept = self._empty(rows, 256)
+        """Tokens of each row, without its shared prefix."""
+        self.shared_N: list[SequenceCache | None] = [None] * rows
+        self.kept = self._empty(rows, 64)
 
     def put(self, at: int, sequence: SequenceCache) -> None:
-        """Copy a sequence into a row."""
-        self.reserve(sequence.length + 1)
-        self.kept[:, :, at, :, : sequence.length] = sequence.kept
-        self.lengths_N[at] = sequence.length
+        """Copy a sequence into a row. Its shared prefix is not copied."""
+        length = sequence.own_length
+        self.reserve(length + 1)
+        self.kept[:, :, at, :, :length] = sequence.kept
+        self.lengths_N[at], self.shared_N[at] = length, sequence.shared
 
     def move(self, source: int, target: int) -> None:
         """Move a sequence to another row."""
         length = self.lengths_N[source]
         self.kept[:, :, target, :, :length] = self.kept[:, :, source, :, :length]
-        self.lengths_N[target] = length
+        self.lengths_N[target], self.shared_N[target] = length, self.shared_N[source]
 
     def sequence(self, at: int) -> SequenceCache:
         """Return a copy of the sequence in a row."""
-        return SequenceCache(self.kept[:, :, at, :, : self.lengths_N[at]].copy())
+        return SequenceCache(self.kept[:, :, at, :, : self.lengths_N[at]].copy(), self.shared_N[at])
 
     def reserve(self, length: int) -> None:
         """Make room for sequences of this length."""
@@ -99,6 +114,14 @@ class BatchCache:
             wider = self._empty(rows, max(length, width * 3 // 2))
             wider[:, :, :, :, :width] = self.kept
             self.kept = wider
+
+    def rows_by_prefix(self, n: int) -> "list[tuple[SequenceCache, slice | list[int]]]":
+        """Return the shared prefixes of the first n rows, each with its rows."""
+        rows: dict[SequenceCache, list[int]] = {}
+        for row, shared in enumerate(self.shared_N[:n]):
+            if shared is not None:
+                rows.setdefault(shared, []).append(row)
+        return [(shared, slice(n) if len(own) == n else own) for shared, own in rows.items()]
 
     def _empty(self, rows: int, length: int) -> Floats:
         one = self._layout
@@ -109,16 +132,18 @@ class Transformer:
     """The weights of a lab model, and its forward passes."""
 
     def __init__(self, layout: Layout, weights: Mapping[str, NDArray[np.generic]]) -> None:
-        """weights: by their names in transformers; a tied head may be missing. Raises KeyError for a missing weight."""
+        """weights: by their names in transformers; a tied head may be missing.
+
+        Raises KeyError for a missing weight, ValueError for norms so large that `exp` of a score could overflow.
+        """
         self.layout = layout
         self._embed = _float(weights["model.embed_tokens.weight"])
-        self._head = np.ascontiguousarray(_float(weights.get("lm_head.weight", self._embed)).T)
-        self._last_H = _float(weights["model.norm.weight"])
-        self._layers = [_layer(weights, f"model.layers.{number}.") for number in range(layout.layers)]
+        head = _float(weights.get("lm_head.weight", self._embed))
+        self._head = np.ascontiguousarray((head * _after_norm(weights["model.norm.weight"])).T)
+        self._layers = [_layer(layout, weights, f"model.layers.{number}.") for number in range(layout.layers)]
         half = np.arange(0, layout.head, 2, dtype=np.float64) / layout.head
         angles = np.arange(layout.context)[:, None] * layout.theta ** -half[None]
-        twice = np.concatenate([angles, angles], 1)
-        self._cosines, self._sines = np.cos(twice).astype(np.float32), np.sin(twice).astype(np.float32)
+        self._turns = np.exp(1j * angles).astype(np.complex64)
 
     def empty(self) -> SequenceCache:
         """Return the cache of an empty sequence."""
@@ -127,26 +152,30 @@ class Transformer:
 
     def prefill(self, ids: Sequence[int], before: SequenceCache) -> tuple[SequenceCache, Floats]:
         """Extend a sequence by at least one token; returns its new cache, and the logits (V,) of the next token."""
-        layout, length = self.layout, before.length
+        layout, own, new, shared = self.layout, before.own_length, len(ids), before.shared
         hidden_TH = self._embed[np.asarray(ids)]
-        total = length + len(ids)
-        kept = np.empty((layout.layers, 2, layout.groups, total, layout.head), np.float32)
-        kept[..., :length, :] = before.kept
-        cosines, sines = self._cosines[length:total], self._sines[length:total]
-        masked_TL = np.arange(total)[None] > np.arange(length, total)[:, None]
-        repeats = layout.heads // layout.groups
+        kept = np.empty((layout.layers, 2, layout.groups, own + new, layout.head), np.float32)
+        kept[..., :own, :] = before.kept
+        turns_T1D = self._turns[before.length : before.length + new, None]
+        seen_TT = np.tri(new, dtype=np.float32)
         for number, layer in enumerate(self._layers):
-            queries, keys, values = self._projected(layer, hidden_TH)
+            queries, keys, values = self._projected(layer, hidden_TH, turns_T1D)
             keys_GLD, values_GLD = kept[number]
-            keys_GLD[:, length:] = _rotated(keys, cosines[:, None], sines[:, None]).transpose(1, 0, 2)
-            values_GLD[:, length:] = values.transpose(1, 0, 2)
-            queries_GRTD = _rotated(queries, cosines[:, None], sines[:, None]).transpose(1, 0, 2)
-            queries_GRTD = queries_GRTD.reshape(layout.groups, repeats, len(ids), layout.head)
-            scores = queries_GRTD @ keys_GLD[:, None].swapaxes(-1, -2) * np.float32(layout.head**-0.5)
-            scores[..., masked_TL] = -np.inf
-            mixed = _softmax(scores) @ values_GLD[:, None]
-            hidden_TH = self._after_attention(layer, hidden_TH, mixed.transpose(2, 0, 1, 3).reshape(len(ids), -1))
-        return SequenceCache(kept), self._logits(hidden_TH[-1:])[0]
+            keys_GLD[:, own:] = keys.transpose(1, 0, 2)
+            values_GLD[:, own:] = values.transpose(1, 0, 2)
+            queries_GRTD = queries.reshape(new, layout.groups, -1, layout.head).transpose(1, 2, 0, 3)
+            queries_GMD = queries_GRTD.reshape(layout.groups, -1, layout.head)  # M: R queries of T tokens
+            weights_GML = _exp_scores(queries_GMD, keys_GLD)
+            weights_GML.reshape(layout.groups, -1, new, own + new)[..., own:] *= seen_TT
+            mixed_GMD, totals_GM = weights_GML @ values_GLD, weights_GML.sum(-1)
+            if shared is not None:
+                weights_GMP = _exp_scores(queries_GMD, shared.kept[number, 0])
+                mixed_GMD += weights_GMP @ shared.kept[number, 1]
+                totals_GM += weights_GMP.sum(-1)
+            mixed_GMD /= totals_GM[..., None]
+            mixed_GRTD = mixed_GMD.reshape(queries_GRTD.shape)
+            hidden_TH = self._after_attention(layer, hidden_TH, mixed_GRTD.transpose(2, 0, 1, 3).reshape(new, -1))
+        return SequenceCache(kept, shared), self._logits(hidden_TH[-1:])[0]
 
     def decode(self, ids_N: Ints, cache: BatchCache) -> Floats:
         """Append a token to each of the first N rows; returns the logits (N, V) of the next tokens."""
@@ -156,76 +185,102 @@ class Transformer:
         cache.reserve(longest)
         cache.lengths_N[:n] += 1
         hidden_NH = self._embed[ids_N]
-        cosines, sines = self._cosines[places_N, None], self._sines[places_N, None]
-        masked_NL = (np.arange(longest)[None] > places_N[:, None])[:, None, None]
+        prefixes, before_N = cache.rows_by_prefix(n), np.zeros(n, np.int64)
+        for shared, rows in prefixes:
+            before_N[rows] = shared.length
+        turns_N1D = self._turns[before_N + places_N, None]
+        seen_NL = (np.arange(longest)[None] <= places_N[:, None]).astype(np.float32)[:, None, None]
         all_rows = np.arange(n)
         for number, layer in enumerate(self._layers):
-            queries, keys, values = self._projected(layer, hidden_NH)
-            keys_NGLD, values_NGLD = cache.kept[number, 0, :n], cache.kept[number, 1, :n]
-            keys_NGLD[all_rows, :, places_N] = _rotated(keys, cosines, sines)
+            queries, keys, values = self._projected(layer, hidden_NH, turns_N1D)
+            keys_NGLD, values_NGLD = cache.kept[number, 0, :n, :, :longest], cache.kept[number, 1, :n, :, :longest]
+            keys_NGLD[all_rows, :, places_N] = keys
             values_NGLD[all_rows, :, places_N] = values
-            queries_NGRD = _rotated(queries, cosines, sines).reshape(n, layout.groups, -1, layout.head)
-            scores = queries_NGRD @ keys_NGLD[:, :, :longest].swapaxes(-1, -2)
-            scores *= np.float32(layout.head**-0.5)
-            np.putmask(scores, np.broadcast_to(masked_NL, scores.shape), -np.inf)
-            mixed = _softmax(scores) @ values_NGLD[:, :, :longest]
-            hidden_NH = self._after_attention(layer, hidden_NH, mixed.reshape(n, -1))
+            queries_NGRD = queries.reshape(n, layout.groups, -1, layout.head)
+            weights_NGRL = _exp_scores(queries_NGRD, keys_NGLD)
+            weights_NGRL *= seen_NL
+            mixed_NGRD, totals_NGR = weights_NGRL @ values_NGLD, weights_NGRL.sum(-1)
+            for shared, rows in prefixes:
+                queries_GnRD = queries_NGRD[rows].swapaxes(0, 1)
+                weights_GMP = _exp_scores(
+                    queries_GnRD.reshape(layout.groups, -1, layout.head), shared.kept[number, 0]
+                )  # M: R queries of the rows that share the prefix
+                mixed_GMD = weights_GMP @ shared.kept[number, 1]
+                mixed_NGRD[rows] += mixed_GMD.reshape(queries_GnRD.shape).swapaxes(0, 1)
+                totals_NGR[rows] += weights_GMP.sum(-1).reshape(queries_GnRD.shape[:3]).swapaxes(0, 1)
+            mixed_NGRD /= totals_NGR[..., None]
+            hidden_NH = self._after_attention(layer, hidden_NH, mixed_NGRD.reshape(n, -1))
         return self._logits(hidden_NH)
 
-    def _projected(self, layer: _Layer, hidden: Floats) -> tuple[Floats, Floats, Floats]:
-        """Queries, keys and values (…, heads, D), before the rotary embedding."""
-        layout = self.layout
-        joined = self._normed(hidden, layer.before_H) @ layer.attend
-        heads = joined.reshape(len(hidden), -1, layout.head)
-        queries, keys = heads[:, : layout.heads], heads[:, layout.heads : layout.heads + layout.groups]
-        values = heads[:, layout.heads + layout.groups :]
-        return self._normed(queries, layer.query_D), self._normed(keys, layer.key_D), values
+    def _projected(self, layer: _Layer, hidden: Floats, turns: NDArray[np.complex64]) -> tuple[Floats, Floats, Floats]:
+        """Queries, keys and values (…, heads, D), after the rotary embedding."""
+        layout, turned = self.layout, self.layout.heads + self.layout.groups
+        heads = (self._unit(hidden) @ layer.attend).reshape(len(hidden), -1, layout.head)
+        both = self._unit(heads[:, :turned]) * layer.norm_FD
+        both = (both.view(np.complex64) * turns).view(np.float32)
+        return both[:, : layout.heads], both[:, layout.heads :], heads[:, turned:]
 
     def _after_attention(self, layer: _Layer, hidden: Floats, mixed: Floats) -> Floats:
         hidden = hidden + mixed @ layer.out
-        both = self._normed(hidden, layer.after_H) @ layer.gate_up
-        gate, up = both[:, : self.layout.inner], both[:, self.layout.inner :]
-        return hidden + (gate * (1 + np.tanh(gate * np.float32(0.5))) * np.float32(0.5) * up) @ layer.down
+        both = self._unit(hidden) @ layer.gate_up
+        half_gate, up = both[:, : self.layout.inner], both[:, self.layout.inner :]
+        gated = np.tanh(half_gate)
+        gated += 1
+        gated *= half_gate
+        gated *= up
+        hidden += gated @ layer.down
+        return hidden
 
     def _logits(self, hidden: Floats) -> Floats:
-        return self._normed(hidden, self._last_H) @ self._head
+        return self._unit(hidden) @ self._head
 
-    def _normed(self, values: Floats, weight: Floats) -> Floats:
-        squares = np.einsum("...d,...d->...", values, values)[..., None]
-        return values * (weight / np.sqrt(squares / np.float32(values.shape[-1]) + np.float32(self.layout.epsilon)))
-
-
-def _rotated(heads: Floats, cosines: Floats, sines: Floats) -> Floats:
-    """Apply the rotary embedding. heads: (…, D), in which elements i and i + D/2 form a pair."""
-    half = heads.shape[-1] // 2
-    other = np.concatenate([-heads[..., half:], heads[..., :half]], -1)
-    return heads * cosines + other * sines
+    def _unit(self, values: Floats) -> Floats:
+        """Divide by the root of the sum of squares. The factor to that of their mean is part of the weights."""
+        norms = np.vecdot(values, values)[..., None]
+        norms += np.float32(self.layout.epsilon * values.shape[-1])
+        return values / np.sqrt(norms, out=norms)
 
 
-def _softmax(scores: Floats) -> Floats:
-    scores -= scores.max(-1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(-1, keepdims=True)
-    return scores
+def _exp_scores(queries: Floats, keys: Floats) -> Floats:
+    """Return exp of the scores of queries (…, M, D) and keys (…, L, D): attention before it is divided by its sum."""
+    scores = queries @ keys.swapaxes(-1, -2)
+    return np.exp(scores, out=scores)
 
 
-def _layer(weights: Mapping[str, NDArray[np.generic]], prefix: str) -> _Layer:
+_MOST_SCORE = 60.0
+"""Largest score of a query and a key. The sum of `exp` of as many scores as a context has fits into float32."""
+
+
+def _layer(layout: Layout, weights: Mapping[str, NDArray[np.generic]], prefix: str) -> _Layer:
     def of(name: str) -> Floats:
         return _float(weights[f"{prefix}{name}.weight"])
 
-    def joined(*names: str) -> Floats:
-        return np.ascontiguousarray(np.concatenate([of(name) for name in names]).T)
+    def joined(before: str, *parts: Floats) -> Floats:
+        return np.ascontiguousarray((np.concatenate(parts) * _after_norm(of(before))).T)
 
+    # From halves (i, i + D/2), which the rotary embedding turns together, to neighbours.
+    order_D = np.arange(layout.head).reshape(2, -1).T.ravel()
+
+    def turned(name: str) -> Floats:
+        return of(name).reshape(-1, layout.head, layout.hidden)[:, order_D].reshape(-1, layout.hidden)
+
+    query_D, key_D = of("self_attn.q_norm"), _after_norm(of("self_attn.k_norm"))  # the scale of the scores cancels out
+    if np.abs(query_D).max() * np.abs(key_D).max() > _MOST_SCORE:
+        raise ValueError(f"the norms of {prefix}self_attn are too large")
     return _Layer(
-        before_H=of("input_layernorm"),
-        attend=joined("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-        query_D=of("self_attn.q_norm"),
-        key_D=of("self_attn.k_norm"),
-        out=joined("self_attn.o_proj"),
-        after_H=of("post_attention_layernorm"),
-        gate_up=joined("mlp.gate_proj", "mlp.up_proj"),
-        down=joined("mlp.down_proj"),
+        attend=joined(
+            "input_layernorm", turned("self_attn.q_proj"), turned("self_attn.k_proj"), of("self_attn.v_proj")
+        ),
+        norm_FD=_float(np.repeat([query_D[order_D], key_D[order_D]], [layout.heads, layout.groups], 0)),
+        out=np.ascontiguousarray(of("self_attn.o_proj").T),
+        gate_up=joined("post_attention_layernorm", of("mlp.gate_proj") * np.float32(0.5), of("mlp.up_proj")),
+        down=np.ascontiguousarray(of("mlp.down_proj").T),
     )
+
+
+def _after_norm(weight_D: NDArray[np.generic]) -> Floats:
+    """Return the factors of a vector that has been divided by the root of its sum of squares."""
+    return _float(weight_D) * np.float32(len(weight_D) ** 0.5)
 
 
 def _float(weight: NDArray[np.generic]) -> Floats:

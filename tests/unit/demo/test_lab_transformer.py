@@ -81,10 +81,10 @@ def test_tokens_are_drawn_as_often_as_they_are_probable(temperature: float) -> N
 
 
 def sampled(
-    prompts: list[list[int]], *, max_batch: int, together: bool, sampling: Sampling | None = None
+    prompts: list[list[int]], *, max_batch: int, together: bool, sampling: Sampling | None = None, share_from: int = 96
 ) -> list[Sampled]:
     async def run() -> list[Sampled]:
-        async with open_lab_engine(MODEL, END, max_batch=max_batch) as engine:
+        async with open_lab_engine(MODEL, END, max_batch=max_batch, share_from=share_from) as engine:
 
             async def one(at: int) -> Sampled:
                 return await engine.sample(prompts[at], sampling or Sampling(seed=at, max_tokens=12))
@@ -98,12 +98,14 @@ def sampled(
     return asyncio.run(run())
 
 
-PROMPTS = [[3, 4, END, 5, 6], [3, 4, END, 7], [8], [3, 4, END, 5, 6], [9, 10, 11, 12, 13, 14, 15, 16]]
+PROMPTS = [[3, 4, END, 5, 6], [3, 4, END, 7], [8], [3, 4, END, 5, 6], [9, 10, 11, 12, 13, 14, 15, 16], [7, END, 5]]
 
 
+@pytest.mark.parametrize("share_from", [1, 3, 96])
 @pytest.mark.parametrize("max_batch", [1, 2, 8])
-def test_an_answer_depends_on_its_prompt_and_seed_alone(max_batch: int) -> None:
-    alone, batched = (sampled(PROMPTS, max_batch=max_batch, together=together) for together in (False, True))
+def test_an_answer_depends_on_its_prompt_and_seed_alone(max_batch: int, share_from: int) -> None:
+    alone = sampled(PROMPTS, max_batch=max_batch, together=False)
+    batched = sampled(PROMPTS, max_batch=max_batch, together=True, share_from=share_from)
     assert [one.ids for one in alone] == [one.ids for one in batched]
     for one, other in zip(alone, batched, strict=True):
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)

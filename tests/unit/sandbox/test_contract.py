@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 
 import pytest
 
 from agentlearn.errors import ToolError
 from agentlearn.sandbox import CodeResult, SandboxLimits, open_sandbox, sandbox_names
+from agentlearn.sandbox.zygote import WARM_UP
 from tests.unit.sandbox.conftest import Box
 
 LOST = "the variables are lost and the next call starts in a fresh interpreter"
@@ -41,6 +44,27 @@ def test_sessions_do_not_see_each_others_variables(box: Box) -> None:
             assert (await one.run("x")).stdout == "'mine'\n"
 
     box.runner.run(scenario())
+
+
+def test_every_program_of_the_warm_up_runs() -> None:
+    scope: dict[str, object] = {}
+    for program in WARM_UP:  # a sandbox leaves out those that fail
+        exec(program, scope)
+
+
+def test_nothing_of_the_warm_up_is_seen_by_a_session(box: Box) -> None:
+    programs = (
+        "from sympy import *\nx, a = symbols('x a')\nprint(x.is_positive, solve(a * x**2 - 3 * x - 5, x))",
+        "print(simplify((x**3 - 1) / (x - 1) + cos(x)**2), integrate(x * sin(3 * x), (x, 0, pi)), latex(x / 2))",
+        "import mpmath\nprint(mpmath.mp.dps, mpmath.quad(mpmath.exp, [0, 1]), solve(x**4 - x))",
+        "import numpy as np\nprint(np.array([1 / 3]), np.get_printoptions(), np.random.random(), random.random())",
+        "from sympy.core.random import random as drawn\nprint(drawn())",
+    )
+    start = "import random\nprint([name for name in globals() if name[0] != '_'])"
+    seeds = "import numpy as np, sympy.core.random as r\nrandom.seed(5); np.random.seed(5); r.seed(5); del np, r"
+    fresh = "\n".join((start, seeds, *programs))
+    alone = subprocess.run([sys.executable, "-c", fresh], capture_output=True, text=True, check=True).stdout
+    assert "".join(result.stdout for result in box.run(start, *programs, seed=5)) == alone
 
 
 def test_equal_seeds_draw_equally_and_other_seeds_otherwise(box: Box) -> None:

@@ -46,8 +46,9 @@ def in_sandbox(name: str, scenario: Callable[[CodeSandbox], Awaitable[None]], **
 
 def test_a_call_whose_zygote_is_killed_is_lost_and_the_next_session_gets_a_new_zygote() -> None:
     async def scenario(sandbox: CodeSandbox) -> None:
-        async with sandbox.open(1) as session, sandbox.open(2) as other:
+        async with sandbox.open(1) as session, sandbox.open(2) as other, sandbox.open(3) as unused:
             pid, zygote, folder = await pids(session)
+            await other.run("1")
             computing = asyncio.create_task(session.run(ENDLESS, timeout_s=60))
             await asyncio.sleep(0.05)
             os.kill(zygote, signal.SIGKILL)
@@ -58,6 +59,7 @@ def test_a_call_whose_zygote_is_killed_is_lost_and_the_next_session_gets_a_new_z
             for lost in (session, other, session):  # also one that ran nothing then, and each time it is asked
                 with pytest.raises(ToolLost):
                     await lost.run("1")
+            assert await value(unused) == "42"
         async with sandbox.open(3) as fresh:
             assert await value(fresh) == "42"
             assert (await pids(fresh))[1] != zygote
@@ -137,7 +139,8 @@ def test_a_zygote_that_ends_again_and_again_is_an_error_that_says_so(monkeypatch
                 with pytest.raises(ToolLost):
                     await session.run("1")
         with pytest.raises(ToolError, match=r"'unsafe-local' was started again 2 times within 60 s") as caught:
-            await sandbox.open(9).__aenter__()
+            async with sandbox.open(9) as session:
+                await session.run("1")
         assert not isinstance(caught.value, ToolLost)
         assert caught.value.code == "sandbox_ended"
 
@@ -181,7 +184,8 @@ def test_too_many_open_files_here_is_no_result_and_no_crash(monkeypatch: pytest.
                 with pytest.raises(ToolLost, match="Too many open files"):
                     await session.run("1")
                 with pytest.raises(ToolLost, match="Too many open files"):
-                    await sandbox.open(2).__aenter__()
+                    async with sandbox.open(2) as other:
+                        await other.run("1")
         async with sandbox.open(3) as session:
             assert await value(session) == "42"
 
