@@ -96,9 +96,9 @@ def error_codes() -> str:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
                 name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-                codes = [_words(one.value) for one in node.keywords if one.arg == "code"]
-                if codes and codes[0]:
-                    found[codes[0]].append((name, " ".join(_words(node.args[0]).split()) if node.args else ""))
+                given = [part for one in node.keywords if one.arg == "code" for part in ast.walk(one.value)]
+                for code in [part.value for part in given if isinstance(part, ast.Constant) and part.value]:
+                    found[str(code)].append((name, " ".join(_words(node.args[0]).split()) if node.args else ""))
     for kind in known.values():
         found.setdefault(kind.code, [(kind.__name__, "")])
     rows = ["| code | exit status | a sentence that it comes with |", "|---|---|---|"]
@@ -180,7 +180,7 @@ def stage() -> None:
             to = os.path.relpath(inside, target.parent) if inside else f"{REPOSITORY}/blob/main/{named.relative_to(ROOT)}"
             return f"{link[1]}{to}{'#' * bool(place)}{place}{link[3]}"
 
-        text = _LINK.sub(moved, text)
+        text = _LINK.sub(moved, text).replace("```python no-run", "```python")
         target.write_text(_MARK.sub(lambda mark: GENERATED[mark[1]](), text), encoding="utf-8")
 
 
