@@ -1,6 +1,8 @@
 """What docs/how_it_learns.md and docs/pictures show, from one small run: `python -m scripts.docs --write`."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -59,8 +61,6 @@ def shown(folder: Path) -> dict[str, str]:
 
 def _program(trajectory: Trajectory) -> str:
     """The program that an attempt gave to its tool."""
-    import json
-
     calls = [call for step in trajectory.steps if step.kind == "model" for call in step.tool_calls]
     return str(json.loads(calls[0].arguments)["code"]).strip()
 
@@ -86,8 +86,35 @@ def written(folder: Path) -> str:
     return _SHOWN.sub(lambda mark: f"{mark[1]}\n{parts[mark[2]]}\n\n{mark[3]}", PAGE.read_text(encoding="utf-8"))
 
 
+def pictures(folder: Path) -> None:
+    """Write pictures of the viewer and of the report, of the latest run in this folder."""
+    from PIL import Image
+    from playwright.sync_api import sync_playwright
+
+    with read_store(folder / ".agentlearn") as reader:
+        run = reader.runs(limit=1)[0].run
+    PICTURES.mkdir(exist_ok=True)
+    if not (folder / "bundle").exists():
+        agentlearn(f"view {run} --bundle bundle", folder)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium-headless-shell"))
+        page = browser.new_page(viewport={"width": 1000, "height": 620})
+        page.goto((folder / "bundle/index.html").as_uri())
+        page.get_by_role("link", name="Attempts", exact=True).click()
+        page.screenshot(path=PICTURES / "attempts.png")
+        page.goto((folder / f".agentlearn/reports/{run}.html").as_uri())
+        page.screenshot(path=PICTURES / "report.png")
+        browser.close()
+    for path in PICTURES.glob("*.png"):
+        with Image.open(path) as picture:
+            picture.convert("RGB").quantize(48).save(path, optimize=True)
+
+
 def write() -> None:
-    """Make the run, and write what the page shows of it."""
+    """Make the runs, and write what the page and the pictures show of them. The second one takes some minutes."""
     with tempfile.TemporaryDirectory() as folder:
         agentlearn(COMMAND, Path(folder))
         PAGE.write_text(written(Path(folder)), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        agentlearn("learn math --seed 0", Path(folder))
+        pictures(Path(folder))
