@@ -1,9 +1,9 @@
 """Builds the site of the documentation: `just docs`.
 
 The pages of docs/ are copied to build/docs. There, links that leave docs/ are turned into addresses of the repository,
-and each line `<!-- generated: NAME -->` is replaced by what the code says: commands, error codes, tables, settings. zensical
-makes the pages from that, by mkdocs.yml, and refuses a link that leads nowhere. At last each page gets its Markdown
-beside it (PAGE.md), and llms.txt lists them.
+and each line `<!-- generated: NAME -->` is replaced by what the code says: commands, error codes, tables, settings.
+zensical makes the site from that, by mkdocs.yml, and refuses a link that leads nowhere. At last each page gets its
+Markdown beside it (PAGE.md), and llms.txt lists them.
 
     python -m scripts.docs                 the site, in build/site
     python -m scripts.docs --check         only the pages, in build/docs: seconds, and needs no zensical
@@ -161,7 +161,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 
 
 def stage() -> None:
-    """Write the pages that zensical reads to build/docs. Raises FileNotFoundError for a link to a file that is missing."""
+    """Write to build/docs what zensical reads. Raises FileNotFoundError for a link to a file that is missing."""
     shutil.rmtree(STAGED, ignore_errors=True)
     shutil.copytree(ROOT / "docs", STAGED)
     names = {ROOT / path: STAGED / name for path, name in ALSO.items()}
@@ -177,7 +177,11 @@ def stage() -> None:
             if not named.exists():
                 raise FileNotFoundError(f"{source.relative_to(ROOT)} has a link to {address!r}, which does not exist")
             inside = names.get(named) or (STAGED / named.relative_to(ROOT / "docs") if _is_picture(named) else None)
-            to = os.path.relpath(inside, target.parent) if inside else f"{REPOSITORY}/blob/main/{named.relative_to(ROOT)}"
+            to = (
+                os.path.relpath(inside, target.parent)
+                if inside
+                else f"{REPOSITORY}/blob/main/{named.relative_to(ROOT)}"
+            )
             return f"{link[1]}{to}{'#' * bool(place)}{place}{link[3]}"
 
         text = _LINK.sub(moved, text).replace("```python no-run", "```python")
@@ -205,7 +209,10 @@ def navigation() -> list[tuple[str, str, str]]:
 
 def add_texts() -> None:
     """Put each page's Markdown beside it, and write llms.txt, which lists the pages with their first sentences."""
-    lines, chapter = ["# agentlearn", "", "> An agent gets better from its own rollouts, with statistics on it.", ""], ""
+    lines, chapter = (
+        ["# agentlearn", "", "> An agent gets better from its own rollouts, with statistics on it.", ""],
+        "",
+    )
     for found, title, page in navigation():
         text = (STAGED / page).read_text(encoding="utf-8")
         shutil.copy(STAGED / page, SITE / page)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agentlearn import LibraryStore, read_store
 from agentlearn.store import ProposalRow
+from agentlearn.types.operation import Applied, Dropped, Folded, Quarantined, Rejected
 from agentlearn.types.trajectory import Trajectory
 from agentlearn.views.groups import GroupRecord
 from agentlearn.views.records import GroupAddress, operation_words
@@ -69,9 +70,15 @@ def _ends(rows: Sequence[ProposalRow]) -> str:
     """A row for each proposal, with what became of it."""
     lines = ["| proposed | what became of it |", "|---|---|"]
     for row in rows:
-        end = row.ended.end
-        words = {"folded": "merged into a proposal for the whole batch", "applied": "applied: it is a lesson of the next version"}
-        became = words.get(end.end) or f"refused, `{end.code}`: {end.reason}"  # pyright: ignore
+        match row.ended.end:
+            case Applied():
+                became = "applied: it is a lesson of the next version"
+            case Folded():
+                became = "merged into a proposal for the whole batch"
+            case Dropped(reason=reason):
+                became = f"not used: {reason}"
+            case Rejected(code=code, reason=reason) | Quarantined(code=code, reason=reason):
+                became = f"refused, `{code}`: {reason}"
         lines.append(f"| {operation_words(row.ended.proposal.operation, '', {})} | {became} |")
     return "\n".join(lines)
 
