@@ -125,6 +125,16 @@ real *ARGS: setup-dev
 recordings *ARGS: setup-dev
     .venv/bin/python -m agentlearn_evals.recordings --out docs/evidence_from_recordings.md "$@"
 
+# Build the site of the documentation in build/site, with links checked; it loads nothing from elsewhere
+[group("check")]
+docs: setup-dev
+    .venv/bin/python -m scripts.docs
+
+# Build the site and serve it on this machine: http://127.0.0.1:8300
+[group("check")]
+docs-serve: docs
+    .venv/bin/python -m http.server --bind 127.0.0.1 --directory build/site 8300
+
 # Plant faults in the files that pyproject.toml names, or in one of them, and list those that no test notices (mutmut)
 [group("check")]
 [no-exit-message]
@@ -132,9 +142,9 @@ mutants FILE="": setup-dev
     .venv/bin/python -m mutmut run {{ if FILE == "" { "" } else { quote(replace(trim_end_match(FILE, ".py"), "/", ".") + "*") } }}
     .venv/bin/python -m mutmut results | grep -v ": not checked" || true
 
-# Run lint, types, all tests, wheel, lowest and newest, as CI does
+# Run lint, types, the site, all tests, wheel, lowest and newest, as CI does
 [group("check")]
-check: lint types test-all wheel lowest newest
+check: lint types docs test-all wheel lowest newest
 
 # Remove build results and caches; keep .venv and everything learned (.agentlearn)
 [group("set up")]

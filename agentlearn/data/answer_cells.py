@@ -105,7 +105,7 @@ class TaskChoices:
 
     @classmethod
     def of(cls, values: Sequence[object], *, columns: bool = False) -> "TaskChoices | None":
-        """Return the choices in a list. columns: they stand in one column each; empty ones at the end do not count."""
+        """Return the choices in a list. columns: each choice has its own column; empty last ones are dropped."""
         kept = list(values)
         while columns and kept and is_empty(kept[-1]):
             kept.pop()

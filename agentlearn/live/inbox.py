@@ -99,7 +99,7 @@ class Inbox:
     def waiting(
         self, reader: StoreReader | None = None, *, library: str | None = None, run: str | None = None
     ) -> WaitingItems:
-        """Return what waits as `items` does, what closed by itself, and the acceptance of each source.
+        """Return what waits (as `items` does), what closed by itself, and the share approved of each source.
 
         reader: the store, where it is open already.
         """
