@@ -123,7 +123,7 @@ real *ARGS: setup-dev
 # Write docs/evidence_from_recordings.md again from clones of other people's results: `just recordings CLONES`
 [group("check")]
 recordings *ARGS: setup-dev
-    .venv/bin/python -m agentlearn_evals.recordings --out docs/evidence_from_recordings.md "$@"
+    .venv/bin/python -m scripts.bench.recordings --out docs/evidence_from_recordings.md "$@"
 
 # Plant faults in the files that pyproject.toml names, or in one of them, and list those that no test notices (mutmut)
 [group("check")]
