@@ -207,7 +207,7 @@ def test_bad_input_is_one_sentence(
         f"{hot} --margin 2": "margin is 2",
         f"{hot} --out x.pdf": "x.pdf",
         "none x=none,model=openai:gpt-5-mini --domain math": "--yes or --max-cost-usd",
-        hot: "--domain math or miniwob or web",
+        hot: "--domain math or web",
         f"{hot} --domain math --method m=x": "two or more different arms",
     }
     for arguments, words in sentences.items():
