@@ -123,7 +123,7 @@ real *ARGS: setup-dev
 # Write docs/evidence_from_recordings.md again from clones of other people's results: `just recordings CLONES`
 [group("check")]
 recordings *ARGS: setup-dev
-    .venv/bin/python -m agentlearn_evals.recordings --out docs/evidence_from_recordings.md "$@"
+    .venv/bin/python -m scripts.bench.recordings --out docs/evidence_from_recordings.md "$@"
 
 # Build the site of the documentation in build/site, with links checked; it loads nothing from elsewhere
 [group("check")]

@@ -37,7 +37,7 @@ from agentlearn.types.value import Value
 DEFAULT_STORE = BUILT_IN_STORE
 ONLINE = ("hf:", "gym:")
 """Prefixes of task sources that are not files."""
-TASK_FILES = (".jsonl", ".json", ".csv", ".tsv", ".xml", ".parquet")
+TASK_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 """Endings of task files. All but Parquet may also be packed."""
 PACKED = ".gz"
 """Ending of a packed file."""

@@ -12,10 +12,11 @@ from functools import partial
 from inspect import isawaitable, isroutine, signature
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeVar, Union, cast, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, Union, cast, get_origin
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError
+from typing_extensions import TypeVar
 
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, Work, Worked
@@ -346,7 +347,7 @@ def _json_value(value: Any, at: int, name: str) -> Any:
     return plain
 
 
-Out = TypeVar("Out")
+Out = TypeVar("Out", default=Any)
 RewardResult = bool | float | tuple[bool | float, str] | Verdict
 """What a reward returns: right or wrong, a number from 0 to 1, either with the reason in words, or a verdict."""
 RewardFunction = (
@@ -374,7 +375,7 @@ def reward_from(given: RewardGiven[Any] | None) -> Reward:
     return function_reward(str(name), given)
 
 
-D = TypeVar("D")
+D = TypeVar("D", default=Any)
 Deps = (
     D
     | Callable[[Task], D | AbstractAsyncContextManager[D] | AbstractContextManager[D]]

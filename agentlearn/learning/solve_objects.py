@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack
 
 from agentlearn.config import SolveSettings, given_settings
 from agentlearn.config.solve_options import SolveOptions
 from agentlearn.domain.base import Domain
-from agentlearn.domain.objects import Deps, Out, Program, RewardGiven
+from agentlearn.domain.objects import D, Deps, Out, Program, RewardGiven
 from agentlearn.errors import DataError
 from agentlearn.learning.subject import Subject, directory_of, named_model, subject_of
 from agentlearn.learning.without_loop import in_python_words, without_loop
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.models import Model
 
-D = TypeVar("D")
 ProblemGiven = Task | str | Mapping[str, Any]
 """A task, its problem, or named values such as `problem`, `answer` and what a reward or the deps need."""
 
 
-@overload
+@in_python_words(SolveSettings)
 async def solve(
-    what: "AbstractAgent[D, Out]",
+    what: "AbstractAgent[D, Out] | Program | Domain | str",
     problem: ProblemGiven,
     *,
     library: GivenLibrary | None = None,
@@ -42,38 +41,7 @@ async def solve(
     store: Store | Path | str | None = None,
     settings: SolveSettings | None = None,
     **options: Unpack[SolveOptions],
-) -> Solved[Out]: ...
-
-
-@overload
-async def solve(
-    what: Program | Domain | str,
-    problem: ProblemGiven,
-    *,
-    library: GivenLibrary | None = None,
-    reward: RewardGiven[Any] | None = None,
-    model: "Model | str | None" = None,
-    answer_of: Callable[[Any], str | None] | None = None,
-    store: Store | Path | str | None = None,
-    settings: SolveSettings | None = None,
-    **options: Unpack[SolveOptions],
-) -> Solved[Any]: ...
-
-
-@in_python_words(SolveSettings)
-async def solve(
-    what: Any,
-    problem: ProblemGiven,
-    *,
-    library: GivenLibrary | None = None,
-    reward: Any = None,
-    model: "Model | str | None" = None,
-    deps: Any = None,
-    answer_of: Callable[[Any], str | None] | None = None,
-    store: Store | Path | str | None = None,
-    settings: SolveSettings | None = None,
-    **options: Unpack[SolveOptions],
-) -> Solved[Any]:
+) -> Solved[Out]:
     """Solve one problem, store the rollout and return it. `failure` says what broke, if anything did.
 
     what: a pydantic-ai agent with any output type, deps and tools; a function `(task, lessons)` that returns an answer;

@@ -95,7 +95,7 @@ class Contrast(Value):
     degrees: float | None = None
     """Degrees of freedom of the interval."""
     method: str = ""
-    """Method of the interval: `t`, `cr2` or `score`; `bets` in a sequential comparison."""
+    """Method of the interval: `t`, `cr2` or `score`."""
     tasks: int = 0
     """Tasks with at least one decided pair."""
     clusters: int = 0
@@ -110,7 +110,7 @@ class Contrast(Value):
     """How many times these two arms have been compared on different data, this time included."""
     p: float | None = None
     """Two-sided sign-flip p, uncorrected; with 6 to 19 tasks or clusters, half of it or the p of the interval's method,
-    whichever is larger. Anytime-valid in a sequential comparison."""
+    whichever is larger."""
     p_adjusted: float | None = None
     """p corrected for the number of arms and for earlier looks at these arms. The verdict uses it."""
     p_mean: float | None = None

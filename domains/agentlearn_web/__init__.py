@@ -33,19 +33,36 @@ if TYPE_CHECKING:
 __all__ = ["WebDomain", "domain"]
 
 
-class BrowserDomain(Domain):
-    """A domain whose rollouts are walks in a browser. Heavy modules are imported when first needed."""
+class WebDomain(Domain):
+    """Questions about websites; a rollout is a walk in a browser. Heavy modules are imported when first needed."""
 
+    name: str = "web"
+    description: str = "questions about websites, walked in a real Chromium; on generated sites, or WebWalkerQA"
     threshold: float = 1.0
     runs_code: bool = False
     replayable: bool = False
     """A browser's acts cannot be repeated, so an interrupted walk restarts."""
+    uses_judge: bool = True
+    reasons_by: AuthorKind = "model"
+    """The judge's; those of comparisons are fixed words."""
+    rewards: tuple[str, ...] = ("answer", "path", "judged")
 
     def __init__(self) -> None:
         self.browsers: Browsers | None = None
         """Running browser in which `open` starts its walks."""
         self.served: Mapping[str, HostPort] = {}
         """Loopback address of each site that is served on this machine."""
+        self.judge: JudgeModel | None = None
+        """Model that `verify` asks about answers in free text."""
+        self.reward: str = "answer"
+        """`path` also gives credit for pages on the known path that a walk without the right answer visited. `judged`
+        asks the judge about every answer, and not only about those that a comparison leaves open."""
+        self.acts: frozenset[str] | None = None
+        """The acts that the model is offered; None for all except `screenshot`."""
+        self.columns: ColumnChoice | None = None
+        """Columns of files that the user chose."""
+        self.access: SiteAccess | None = None
+        """How walks reach sites, where the user gave options for it."""
 
     def _with(self, **changes: object) -> Self:
         """Return the same domain with other attributes."""
@@ -70,31 +87,6 @@ class BrowserDomain(Domain):
         from agentlearn_web.observation import without_unseen
 
         return without_unseen(trajectory)
-
-
-class WebDomain(BrowserDomain):
-    """Questions about websites."""
-
-    name: str = "web"
-    description: str = "questions about websites, walked in a real Chromium; on generated sites, or WebWalkerQA"
-    uses_judge: bool = True
-    reasons_by: AuthorKind = "model"
-    """The judge's; those of comparisons are fixed words."""
-    rewards: tuple[str, ...] = ("answer", "path", "judged")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.judge: JudgeModel | None = None
-        """Model that `verify` asks about answers in free text."""
-        self.reward: str = "answer"
-        """`path` also gives credit for pages on the known path that a walk without the right answer visited. `judged`
-        asks the judge about every answer, and not only about those that a comparison leaves open."""
-        self.acts: frozenset[str] | None = None
-        """The acts that the model is offered; None for all except `screenshot`."""
-        self.columns: ColumnChoice | None = None
-        """Columns of files that the user chose."""
-        self.access: SiteAccess | None = None
-        """How walks reach sites, where the user gave options for it."""
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:

@@ -35,7 +35,6 @@ from agentlearn_evals.arms import Arm
 from agentlearn_evals.comparison import ArmFlag
 from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.plan import ComparePlan
-from agentlearn_evals.sequential import SequentialDesign
 
 _MOST_NEEDED = 200
 """Largest number of tasks that is tried as enough for a verdict."""
@@ -336,10 +335,8 @@ def _too_few(plan: ComparePlan) -> tuple[str, ...]:
             for name in names
         ]
         table = tabulate(observations, names)
-        drafts = estimate_contrasts(table, rules)
-        if settings.sequential:
-            drafts = SequentialDesign(plan, rules, {}).anytime_contrasts(drafts, table)
-        return any(one.verdict != "cannot_tell" for one in with_verdicts(drafts, table, rules))
+        contrasts = with_verdicts(estimate_contrasts(table, rules), table, rules)
+        return any(one.verdict != "cannot_tell" for one in contrasts)
 
     labels = text_clusters((task.id, task.cluster, task.problem) for task in plan.all_tasks)
     clusters = [labels.get(task.id, task.cluster) for task in plan.all_tasks]

@@ -1,7 +1,7 @@
 """Collects the rollouts of all arms: stored ones are reused, the others are made interleaved and stored."""
 
 from asyncio import TaskGroup
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -18,7 +18,6 @@ from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
 from agentlearn.store import EvaluatedRow, Store
 from agentlearn.types.ids import derive_seed, new_run_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.plan import ComparePlan, StoredRollouts, rollout_seed
@@ -77,8 +76,6 @@ class Collector:
     """The first rollouts of the comparison."""
     first_of: dict[_Key, FirstRollouts] = field(init=False)
     """The first rollouts of each arm in each domain."""
-    made: int = 0
-    """Number of rollouts made so far."""
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -113,38 +110,28 @@ class Collector:
                 if apart := len(plan.stored(self.store, arm, task_set)) - len(reusable[arm.name]):
                     self.apart[arm.name] = self.apart.get(arm.name, 0) + apart
 
-    def reused(self, arm: str, tasks: Collection[str] | None = None) -> int:
-        """Return the number of the arm's reused rollouts, on all tasks or on these."""
-        keys = [key for (name, _), reusable in self.reusable.items() if name == arm for key in reusable]
-        return sum(tasks is None or task in tasks for task, _ in keys)
+    def reused(self, arm: str) -> int:
+        """Return the number of the arm's reused rollouts."""
+        return sum(len(reusable) for (name, _), reusable in self.reusable.items() if name == arm)
 
-    def missing_specs(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Iterator[_RolloutSpec]:
-        """Yield the rollouts of these tasks that still have to be made, interleaved."""
-        plan, domain = self.plan, task_set.domain.name
-        for spec in schedule(tasks, plan.arms, plan.settings.k, plan.settings.seed):
-            if (spec.task.id, spec.g) not in self.reusable[spec.arm.name, domain]:
-                yield spec
-
-    async def make_rollouts(
-        self, specs: Iterable[_RolloutSpec], task_set: EvalTasks
-    ) -> list[tuple[_RolloutSpec, Trajectory]]:
-        """Make the rollouts and store them. They start in the given order; the result is in order of completion."""
-        waiting, made = iter(specs), list[tuple[_RolloutSpec, Trajectory]]()
-        calls = self.plan.settings.concurrency
+    async def make_missing(self, task_set: EvalTasks) -> None:
+        """Make the rollouts of a domain that are not reused, interleaved, and store them."""
+        settings, domain = self.plan.settings, task_set.domain.name
+        every = schedule(task_set.tasks, self.plan.arms, settings.k, settings.seed)
+        missing = (one for one in every if (one.task.id, one.g) not in self.reusable[one.arm.name, domain])
 
         async def work() -> None:
-            for spec in waiting:  # shared: each worker takes the next spec
-                made.append((spec, await self._make_one(spec, task_set)))
+            for spec in missing:  # shared: each worker takes the next spec
+                await self._make_one(spec, task_set)
 
         async with TaskGroup() as workers:
-            for _ in range(calls + calls // 2):  # more than calls: some rollouts run a tool or wait for a retry
+            # More than calls: some rollouts run a tool or wait for a retry.
+            for _ in range(settings.concurrency + settings.concurrency // 2):
                 workers.create_task(work())
         for endpoint in self.endpoints.values():
             endpoint.endpoint_state.refuse_silence(self.call_context.budget)
-        self.made += len(made)
-        return made
 
-    async def _make_one(self, spec: _RolloutSpec, task_set: EvalTasks) -> Trajectory:
+    async def _make_one(self, spec: _RolloutSpec, task_set: EvalTasks) -> None:
         key = (spec.arm.name, task_set.domain.name)
         rollouts, first_of_arm = self.rollouts[key], self.first_of[key]
         slot = RolloutSlot(self.phases[key], spec.g, spec.seed)
@@ -157,11 +144,10 @@ class Collector:
         self.callbacks.rollout_done(spec.arm.name, finished.trajectory)
         self.first.refuse(finished, spec.task)
         first_of_arm.refuse(finished, spec.task)
-        return finished.trajectory
 
-    def observations(self, task_set: EvalTasks, tasks: Sequence[Task]) -> list[Observation]:
-        """Return the rollouts of these tasks in all arms: the reused ones, and those that this run made."""
-        observations, by_id = list[Observation](), {task.id: task for task in tasks}
+    def observations(self, task_set: EvalTasks) -> list[Observation]:
+        """Return the rollouts of a domain in all arms: the reused ones, and those that this run made."""
+        observations, by_id = list[Observation](), {task.id: task for task in task_set.tasks}
         for arm in self.plan.arms:
             tokens = self.plan.library_tokens(arm)
             made = self.plan.stored(self.store, arm, task_set, run=self.call_context.run)

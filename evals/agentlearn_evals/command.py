@@ -61,7 +61,7 @@ def compare(
         list[Path] | None,
         Parameter(
             negative="",
-            help="Also write rollouts (.csv, .parquet), the result (.html, .json), or reports (.pydantic-evals.json).",
+            help="Also write rollouts (.csv, .parquet) or the result (.html, .json).",
         ),
     ] = None,
     fail_if: Annotated[
@@ -192,7 +192,7 @@ def _fail(found: "Comparison", fail_if: _Failing | None) -> None:
     EvalSettings,
     leave_out=(
         *("arms", "agent", "data", "methods", "domains", "baseline", "pairs", "margin", "correction", "planned_looks"),
-        *("sequential", "block", "fresh", "retry_failed"),
+        *("fresh", "retry_failed"),
     ),
     names=_OPTIONS,
     annotations={"score_range": Annotated[str | None, Parameter(allow_leading_hyphen=True)]},

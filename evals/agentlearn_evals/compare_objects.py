@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack
 
 from agentlearn.config import given_settings
 from agentlearn.domain.base import Domain
-from agentlearn.domain.objects import Deps, Out, Program, RewardGiven, TasksGiven
+from agentlearn.domain.objects import D, Deps, Out, Program, RewardGiven, TasksGiven
 from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.learning.callbacks import calling_both, wants_progress
@@ -33,13 +33,12 @@ if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.models import Model
 
-D = TypeVar("D")
 
 
-@overload
+@in_python_words(CompareSettings)
 async def compare(
-    what: "AbstractAgent[D, Out]",
-    tasks: TasksGiven | str | Path,
+    what: "AbstractAgent[D, Out] | Program | Domain | str | Path",
+    tasks: TasksGiven | str | Path | None = None,
     *,
     arms: "Sequence[str | Library | Path] | Mapping[str, GivenLibrary | Model | None] | None" = None,
     reward: RewardGiven[Out] | None = None,
@@ -47,45 +46,6 @@ async def compare(
     judge: "Model | str | None" = None,
     deps: Deps[D] | None = None,
     answer_of: Callable[[Out], str | None] | None = None,
-    k: int = 8,
-    version: str | None = None,
-    store: Store | Path | str | None = None,
-    callbacks: CompareCallbacks | None = None,
-    progress: bool | None = None,
-    **options: Unpack[CompareOptions],
-) -> Comparison: ...
-
-
-@overload
-async def compare(
-    what: Program | Domain | str | Path,
-    tasks: TasksGiven | str | Path | None = None,
-    *,
-    arms: "Sequence[str | Library | Path] | Mapping[str, GivenLibrary | Model | None] | None" = None,
-    reward: RewardGiven[Any] | None = None,
-    model: "Model | str | Mapping[str, Model | str] | None" = None,
-    judge: "Model | str | None" = None,
-    answer_of: Callable[[Any], str | None] | None = None,
-    k: int = 8,
-    version: str | None = None,
-    store: Store | Path | str | None = None,
-    callbacks: CompareCallbacks | None = None,
-    progress: bool | None = None,
-    **options: Unpack[CompareOptions],
-) -> Comparison: ...
-
-
-@in_python_words(CompareSettings)
-async def compare(
-    what: Any,
-    tasks: Any = None,
-    *,
-    arms: Any = None,
-    reward: Any = None,
-    model: "Model | str | Mapping[str, Model | str] | None" = None,
-    judge: "Model | str | None" = None,
-    deps: Any = None,
-    answer_of: Callable[[Any], str | None] | None = None,
     k: int = 8,
     version: str | None = None,
     store: Store | Path | str | None = None,

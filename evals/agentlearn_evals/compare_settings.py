@@ -117,27 +117,14 @@ class CompareSettings(
     """Correction of p-values for the number of arms."""
     planned_looks: int = Field(default=1, ge=1, le=100)
     """Number of times that the same arms will be compared, on growing or on other data, fixed in advance."""
-    sequential: bool = False
-    """Stop as soon as the result is certain, by an anytime-valid test."""
-    block: int = Field(default=5, ge=1)
-    """With sequential: tasks between two tests."""
     fresh: bool = False
     """Reuse no stored rollouts."""
     retry_failed: bool = False
     """Repeat the stored rollouts that are undecided, in every arm. What the agent failed at is not repeated."""
 
     def refuse_contradictions(self) -> None:
-        """Raise ConfigError for a sequential comparison with a margin or planned looks, and for a useless margin."""
+        """Raise ConfigError for a useless margin."""
         refuse_large_margin(self.margin, self.score_range)
-        if self.sequential and self.margin is not None:
-            raise ConfigError(
-                "--sequential cannot be combined with --margin; leave one of them out", code="contradiction"
-            )
-        if self.sequential and self.planned_looks > 1:
-            raise ConfigError(
-                "--sequential may look at any time and needs no planned looks; leave out --sequential or --looks",
-                code="contradiction",
-            )
 
 
 class EvalSettings(CompareSettings):
@@ -216,7 +203,5 @@ class CompareOptions(RolloutKeywords, total=False):
     margin: float | None
     correction: Correction
     planned_looks: int
-    sequential: bool
-    block: int
     fresh: bool
     retry_failed: bool

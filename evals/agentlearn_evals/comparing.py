@@ -14,9 +14,9 @@ from agentlearn.domain.reward_trial import try_reward
 from agentlearn.installed import version
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.measure.contrast import Contrast
-from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.measure.contrasts import estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, comparable, in_score_range, tabulate
+from agentlearn.measure.score_table import ScoreTable, in_score_range, tabulate
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
 from agentlearn.rollout.executor import lost_workers_note
 from agentlearn.rollout.recorded_run import recorded_run, started_event
@@ -24,7 +24,6 @@ from agentlearn.stats import two_way_mean
 from agentlearn.store import RunRow, Store, open_store
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion, content_hash
-from agentlearn.types.task import Task
 from agentlearn_evals.analysis import assemble
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.before_calls import BeforeCalls, untrusted_arms
@@ -34,7 +33,6 @@ from agentlearn_evals.comparison import Comparison, InterimLook, MethodLine, Rep
 from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.progress import CompareCallbacks
-from agentlearn_evals.sequential import SequentialDesign
 
 _EvalReport = tuple[RunRow, Mapping[str, Any]]
 """A finished comparison: its run and its stored report."""
@@ -139,8 +137,6 @@ class _Session:
         self, plan: ComparePlan, store: Store, collector: Collector, callbacks: CompareCallbacks, notes: Sequence[str]
     ) -> None:
         self.plan, self.store, self.collector, self.callbacks, self.notes = plan, store, collector, callbacks, notes
-        self.ended_by = ""
-        """How a sequential comparison ended, in words."""
 
     async def run(self) -> Compared:
         """From the run's first event to its last."""
@@ -169,12 +165,13 @@ class _Session:
         before = BeforeCalls(plan, store)
         flags = [flag for arm in plan.arms for flag in before.flags(arm)]
         rules = plan.rules(untrusted_arms(flags))
-        collect = self._collect_sequentially if plan.settings.sequential else self._collect
-        observations, drafts = await collect(rules)
-        table, tried = tabulate(observations, names), {one.task for one in observations}
+        observations: list[Observation] = []
+        for task_set in plan.task_sets:
+            observations += await self._observe(task_set)
+        table = tabulate(observations, names)
         keyed = [
             one.model_copy(update={"key": self._key(one), "data": _data_hash(table, one.arm, one.baseline)})
-            for one in drafts
+            for one in estimate_contrasts(table, rules)
         ]
         looks = self._earlier_looks(keyed)
         keyed = [one.model_copy(update={"look": len(own) + 1}) for one, own in zip(keyed, looks, strict=True)]
@@ -191,7 +188,7 @@ class _Session:
                     "simulated": endpoints[arm.model].simulated,
                     "library": arm.library.version if len(arm.library) else "",
                     "lessons": len(arm.library) - len(arm.without),
-                    "reused": collector.reused(arm.name, tried),
+                    "reused": reused[arm.name],
                 }
                 for arm in plan.arms
             },
@@ -212,7 +209,6 @@ class _Session:
             simulated=collector.simulated,
             flags=tuple(flags),
             looks=tuple(look for own in looks for look in own),
-            sequential=self.ended_by,
             curve=_learning_curve(plan.arms, table),
             services=services,
             cost_usd=None if budget.unpriced_calls else budget.cost_usd,
@@ -220,51 +216,19 @@ class _Session:
         )
         return Compared(comparison, tuple(observations))
 
-    async def _collect(self, rules: Rules) -> tuple[list[Observation], Sequence[Contrast]]:
-        """Make or reuse the rollouts, and estimate the contrasts."""
-        observations: list[Observation] = []
-        for task_set in self.plan.task_sets:
-            observations += await self._observe(task_set, task_set.tasks)
-        table = tabulate(observations, [arm.name for arm in self.plan.arms])
-        return observations, estimate_contrasts(table, rules)
-
-    async def _collect_sequentially(self, rules: Rules) -> tuple[list[Observation], Sequence[Contrast]]:
-        """Make or reuse rollouts until every arm has a verdict, and estimate the contrasts."""
-        names, pairs, observations = [arm.name for arm in self.plan.arms], self.plan.pairs, list[Observation]()
-        asked = [Contrast(arm=arm, baseline=baseline, mean=None) for baseline, arm in pairs]
-        looks = self._earlier_looks([one.model_copy(update={"key": self._key(one)}) for one in asked])
-        number = {pair: len(own) + 1 for pair, own in zip(pairs, looks, strict=True)}
-        design = SequentialDesign(self.plan, rules, number)
-        for task_set, tasks in design.blocks():
-            observations += await self._observe(task_set, tasks)
-            if comparable(observations, names) and design.has_verdict(tabulate(observations, names)):
-                break
-        table = tabulate(observations, names)
-        self.ended_by = design.summary(table, early=len({one.task for one in observations}) < self.plan.tasks)
-        return observations, design.anytime_contrasts(estimate_contrasts(table, rules), table)
-
-    async def _observe(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Sequence[Observation]:
+    async def _observe(self, task_set: EvalTasks) -> Sequence[Observation]:
         """Make the missing rollouts of these tasks, and return all, with scores in the stated range."""
-        await self.collector.make_rollouts(self.collector.missing_specs(task_set, tasks), task_set)
-        found, stated = self.collector.observations(task_set, tasks), self.plan.settings.score_range
+        await self.collector.make_missing(task_set)
+        found, stated = self.collector.observations(task_set), self.plan.settings.score_range
         return found if stated is None else in_score_range(found, stated)
 
     def _key(self, contrast: Contrast) -> str:
         return self.plan.question_key(contrast.arm, contrast.baseline)
 
     def _earlier_looks(self, drafts: Sequence[Contrast]) -> list[tuple[InterimLook, ...]]:
-        """Return the earlier looks of each contrast.
-
-        A sequential comparison goes on with an earlier sequential one if it can use all that the earlier one made. As
-        its p is valid at any time, that is no further look.
-        """
+        """Return the earlier looks of each contrast."""
         finished = [row for row in self.store.runs(limit=_RUNS) if row.kind == "eval" and row.report]
         reports = [(row, json.loads(row.report)) for row in sorted(finished, key=lambda one: one.started_at)]
-        if self.plan.settings.sequential:
-            used = {row.id for rows in self.collector.reusable.values() for row in rows.values()}
-            made = [row for phase in set(self.collector.phases.values()) for row in self.store.evaluated(phase)]
-            left = {row.run for row in made if row.id not in used}
-            reports = [(row, report) for row, report in reports if not report["sequential"] or row.run in left]
         return [_earlier_looks(reports, draft) for draft in drafts]
 
     def _made_again(self) -> list[str]:

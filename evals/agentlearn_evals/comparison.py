@@ -222,8 +222,6 @@ class Comparison(Value):
     """Number of looks that were planned beforehand."""
     looks_note: str = ""
     """Which looks at logs are not counted or not recorded, and why, as a sentence; empty when all are."""
-    sequential: str = ""
-    """How a sequential comparison ended; empty for a comparison of fixed size."""
     methods: tuple[MethodLine, ...] = ()
     slices: tuple[Slice, ...] = ()
     tasks: tuple[TaskLine, ...] = ()

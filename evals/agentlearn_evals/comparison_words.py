@@ -68,8 +68,6 @@ class ComparisonWords:
     @property
     def assumptions(self) -> list[str]:
         """What the tests assume, one line each."""
-        if self.found.sequential:
-            return ["p is valid at every look of the sequential comparison"]
         if all(one.p is None for one in self.found.contrasts):
             return []
         return list(dict.fromkeys(filter(None, (one.assumes for one in self.found.contrasts))))

@@ -59,7 +59,6 @@ def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_S
         ("method", methods),
         ("caution", [f"{arms}: {caution}" for caution, arms in shown.interval_cautions.items()]),
         ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
-        ("sequential", filter(None, [found.sequential])),
         ("look", shown.looks),
         ("missing", missing),
         ("flip", [shown.flip(one, store) for one in found.flips[:_FLIPS] if one.rollout or one.place]),

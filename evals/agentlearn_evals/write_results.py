@@ -1,9 +1,7 @@
 """Writes a comparison: always its page, and the files given with --out."""
 
-import json
 from collections.abc import Sequence
 from contextlib import nullcontext
-from glob import escape as glob_escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from agentlearn_evals.comparison import Comparison
 
 _SUFFIXES = (".html", ".json", ".csv", ".parquet")
-PYDANTIC_EVALS = ".pydantic-evals.json"
 _MOST_CHARACTERS = 20_000
 """Largest size of a transcript on the page, in characters."""
 
@@ -31,7 +28,7 @@ def refuse_unknown(out: Sequence[Path], store: Path) -> None:
     """
     for path in out:
         if path.suffix not in _SUFFIXES:
-            kinds = ", ".join((*_SUFFIXES, PYDANTIC_EVALS))
+            kinds = ", ".join(_SUFFIXES)
             raise ConfigError(f"--out {str(path)!r} has an unknown suffix; use one of {kinds}", code="bad_out")
         if path.is_dir():
             raise ConfigError(f"--out {str(path)!r} is a directory; name a file in it", code="bad_out")
@@ -39,9 +36,7 @@ def refuse_unknown(out: Sequence[Path], store: Path) -> None:
             raise ConfigError(
                 f"--out {str(path)!r}: the directory {str(path.parent)!r} does not exist; create it", code="bad_out"
             )
-        stem = path.name.removesuffix(PYDANTIC_EVALS)
-        named = [path] if stem == path.name else sorted(path.parent.glob(f"{glob_escape(stem)}.*{PYDANTIC_EVALS}"))
-        Outputs(store).refuse_others(*named)
+        Outputs(store).refuse_others(path)
 
 
 def write_all(
@@ -54,6 +49,7 @@ def write_all(
     There is no page, and the path is None, when logs were compared and the store cannot be used; the result says so.
     Raises AgentlearnError when a file cannot be written; the rollouts and the result are in the store all the same.
     """
+    from agentlearn_evals.formats import write_observations
     from agentlearn_evals.page import comparison_page
 
     found, outputs = done.comparison, Outputs(store)
@@ -61,7 +57,12 @@ def write_all(
     try:
         html = comparison_page(found) if of_logs or not found.run else _with_transcripts(found, store, reader)
         for path in out:
-            outputs.remember(*_write_one(done, path, html), runs=(found.run,) if found.run else ())
+            if path.suffix in {".html", ".json"}:
+                text = html if path.suffix == ".html" else found.model_dump_json(indent=1)
+                path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            else:
+                write_observations(done.observations, path)
+            outputs.remember(path, runs=(found.run,) if found.run else ())
         # The page of logs has the same name for the same logs and arms.
         name = f"logs-{content_hash('logs', found.names, found.reproducibility.sources)[:12]}" if of_logs else found.run
         page = store / "reports" / f"{name}.html"
@@ -94,28 +95,3 @@ def _with_transcripts(found: "Comparison", store: Path, reader: "StoreReader | N
                 return ""
 
         return comparison_page(found, trace_of=trace_of)
-
-
-def _write_one(done: "Compared", path: Path, html: str) -> list[Path]:
-    """Write one --out file, and return the files that came of it."""
-    from agentlearn_evals.formats import to_pydantic_evals, write_observations
-
-    found, texts = done.comparison, dict[Path, str]()
-    if path.name.endswith(PYDANTIC_EVALS):
-        stem, taken = path.name.removesuffix(PYDANTIC_EVALS), set[str]()
-        for arm in found.names:  # a distinct name for each arm, also for file systems that ignore case
-            own = base = "".join(one if one.isalnum() or one in "-_.@" else "-" for one in arm)
-            number = 1
-            while own.casefold() in taken:
-                number += 1
-                own = f"{base}-{number}"
-            taken.add(own.casefold())
-            report = json.dumps(to_pydantic_evals(found, done.observations, arm), indent=1)
-            texts[path.with_name(f"{stem}.{own}{PYDANTIC_EVALS}")] = report
-    elif path.suffix in {".html", ".json"}:
-        texts[path] = html if path.suffix == ".html" else found.model_dump_json(indent=1)
-    else:
-        write_observations(done.observations, path)
-    for file, text in texts.items():
-        file.write_text(text, encoding="utf-8", errors="backslashreplace")
-    return [*texts] or [path]

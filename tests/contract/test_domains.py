@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -50,8 +49,6 @@ def installed(name: str) -> Callable[[Path], Checked]:
         browser = pytest.importorskip("tests.web.browsers")
         if browser.CHROMIUM is None:
             pytest.skip("no Chromium is installed: see `agentlearn doctor`")
-        if name == "miniwob" and find_spec("miniwob") is None:
-            pytest.skip("the package miniwob, which no extra can hold, is not installed")
         return Checked(name, check_domain_sync(domain_at(name)))
 
     return checked
@@ -88,7 +85,6 @@ def of_gym(folder: Path) -> Checked:
 CASES = {
     "math": math,
     "web": installed("web"),
-    "miniwob": installed("miniwob"),
     "scaffolded": scaffolded,
     "exact": of_file("exact", ["three", "six", "nine"]),
     "number": of_file("number", ["3", "6.5", "1/3"]),

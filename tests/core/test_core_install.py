@@ -77,8 +77,6 @@ MISSING = (
     ("playwright", "learn web", "web"),
     ("playwright", "solve web 1+1", "web"),
     ("playwright", "domain check web", "web"),
-    ("miniwob", "learn miniwob", "web"),
-    ("miniwob", "solve miniwob click-button", "web"),
     ("reasoning_gym", "learn gym:basic_arithmetic --model sim:novice", "gym"),
     ("reasoning_gym", "data check gym:basic_arithmetic", "gym"),
     ("huggingface_hub", "learn math --data hf:gsm8k", "hub"),

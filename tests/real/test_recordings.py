@@ -1,6 +1,6 @@
 """The numbers of four recordings of docs/evidence_from_recordings.md, computed again from the files with scipy.
 
-AGENTLEARN_RECORDINGS names the folder with the clones (`python -m agentlearn_evals.recordings --clone-commands`).
+AGENTLEARN_RECORDINGS names the folder with the clones (`python -m scripts.bench.recordings --clone-commands`).
 Nothing of ours reads the files here, and nothing of ours computes.
 """
 
@@ -15,7 +15,7 @@ import pytest
 from scipy import optimize, stats
 from statsmodels.stats.multitest import multipletests
 
-from agentlearn_evals.recordings.recorded import AnsweredQuestion, answer_questions, load_recordings
+from scripts.bench.recordings.recorded import AnsweredQuestion, answer_questions, load_recordings
 
 CLONES = Path(os.environ.get("AGENTLEARN_RECORDINGS", "/nowhere"))
 pytestmark = [

@@ -55,7 +55,6 @@ def rich(*, tasks: int = 60, arms: int = 4, simulated: bool = True, seed: int = 
         looks=(
             InterimLook(arm="math", run="01m7w000000000000000000000", at="2026-11-20T09:12:44Z", pairs=120, p=0.031),
         ),
-        sequential="Stopped at the second look: the bound was crossed.",
         methods=(
             MethodLine(
                 method="training-free GRPO",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack
 
@@ -11,7 +11,7 @@ from agentlearn.config import SIMULATED_MODEL, LearnSettings, default_model, lea
 from agentlearn.config.solve_options import LearnOptions
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom import CustomTasks
-from agentlearn.domain.objects import Deps, Out, Program, RewardGiven, TasksGiven
+from agentlearn.domain.objects import D, Deps, Out, Program, RewardGiven, TasksGiven
 from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks, calling_both, wants_progress
@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.models import Model
 
-D = TypeVar("D")
 
 
-@overload
+@in_python_words(LearnSettings)
 async def learn(
-    what: "AbstractAgent[D, Out]",
-    tasks: TasksGiven | Groups | str | Path,
+    what: "AbstractAgent[D, Out] | Program | Domain | Groups | str | Path",
+    tasks: TasksGiven | Groups | str | Path | None = None,
     *,
     reward: RewardGiven[Out] | None = None,
     model: "Model | str | None" = None,
@@ -46,49 +45,6 @@ async def learn(
     library: str | None = None,
     start: GivenLibrary | None = None,
     test: TasksGiven | str | Path | None = None,
-    store: Store | Path | str | None = None,
-    callbacks: Callbacks | None = None,
-    progress: bool | None = None,
-    resume: str | None = None,
-    settings: LearnSettings | None = None,
-    **options: Unpack[LearnOptions],
-) -> LearnReport: ...
-
-
-@overload
-async def learn(
-    what: Program | Domain | Groups | str | Path,
-    tasks: TasksGiven | Groups | str | Path | None = None,
-    *,
-    reward: RewardGiven[Any] | None = None,
-    model: "Model | str | None" = None,
-    reflector: "Model | str | None" = None,
-    answer_of: Callable[[Any], str | None] | None = None,
-    library: str | None = None,
-    start: GivenLibrary | None = None,
-    test: TasksGiven | str | Path | None = None,
-    store: Store | Path | str | None = None,
-    callbacks: Callbacks | None = None,
-    progress: bool | None = None,
-    resume: str | None = None,
-    settings: LearnSettings | None = None,
-    **options: Unpack[LearnOptions],
-) -> LearnReport: ...
-
-
-@in_python_words(LearnSettings)
-async def learn(
-    what: Any,
-    tasks: Any = None,
-    *,
-    reward: Any = None,
-    model: "Model | str | None" = None,
-    reflector: "Model | str | None" = None,
-    deps: Any = None,
-    answer_of: Callable[[Any], str | None] | None = None,
-    library: str | None = None,
-    start: GivenLibrary | None = None,
-    test: Any = None,
     store: Store | Path | str | None = None,
     callbacks: Callbacks | None = None,
     progress: bool | None = None,

@@ -21,10 +21,10 @@ from agentlearn.text import storable
 from agentlearn_evals.formats.content import Content, spreadsheet_cell
 from agentlearn_evals.formats.inspect_ai import InspectReader
 from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, LogSet, ParsedLog, abbreviate
-from agentlearn_evals.formats.pydantic_evals import PydanticEvalsReader, to_pydantic_evals
+from agentlearn_evals.formats.pydantic_evals import PydanticEvalsReader
 from agentlearn_evals.formats.tables import COLUMNS, COUNTS, NUMBERS, LmEvalReader, PlainReader, TrlReader
 
-__all__ = ["LogFile", "LogSet", "read_logs", "to_pydantic_evals", "write_observations"]
+__all__ = ["LogFile", "LogSet", "read_logs", "write_observations"]
 
 _FORMATS = (InspectReader, PydanticEvalsReader, LmEvalReader, TrlReader, PlainReader)
 """Log formats, in the order in which they are tried."""

@@ -1,14 +1,12 @@
 """Reader of pydantic-evals reports, written as JSON."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
 
-from agentlearn.errors import ConfigError, DataError
-from agentlearn.measure.observation import Observation
-from agentlearn_evals.comparison import Comparison
+from agentlearn.errors import DataError
 from agentlearn_evals.formats.content import Content
 from agentlearn_evals.formats.log_file import (
     ForeignRecord,
@@ -35,7 +33,6 @@ class _Case(ForeignRecord):
     """By evaluator; `value` is what it gave."""
     assertions: dict[str, dict[str, Any]] = Field(default_factory=dict[str, dict[str, Any]])
     metrics: dict[str, Any] = Field(default_factory=dict[str, Any])
-    attributes: dict[str, Any] = Field(default_factory=dict[str, Any])
     task_duration: float | None = None
     """Seconds."""
     source_case_name: str | None = None
@@ -95,8 +92,6 @@ class PydanticEvalsReader(LogReader):
             error = error_code(case.error_message)
         elif score not in case.results:
             error = "evaluator_failed" if case.evaluator_failures else "unscored"
-        elif failed := as_text(case.attributes.get("failed")):  # written by `to_pydantic_evals`
-            value, status, error = 0.0, "failed", failed
         else:
             value, status = place.number(case.results[score].get("value"), f"score {score!r}"), "ok"
         observation = place.observation(
@@ -120,70 +115,3 @@ class PydanticEvalsReader(LogReader):
 
 _METRICS = {"cost_usd": "cost", "tokens_in": "input_tokens", "tokens_out": "output_tokens", "tool_calls": "tool_calls"}
 """Names of their metrics by ours."""
-_SOURCE = {"name": "agentlearn", "arguments": None}
-
-
-def to_pydantic_evals(comparison: Comparison, observations: Sequence[Observation], arm: str) -> dict[str, Any]:
-    """Return one arm as a report that `EvaluationReportAdapter.validate_python` accepts.
-
-    Each rollout becomes a case, and repeated rollouts become runs of one case. A failed rollout becomes a failure; an
-    undecided rollout becomes a case whose evaluator failed. `experiment_metadata` holds the arm's contrast. Raises
-    ConfigError for an unknown arm.
-    """
-    if arm not in comparison.names:
-        raise ConfigError(
-            f"the comparison has no arm {arm!r}; name one of {', '.join(map(repr, comparison.names))}",
-            code="unknown_arm",
-        )
-    rollouts = [one for one in observations if one.arm == arm]
-    runs = 1 + max((one.g for one in rollouts), default=0)
-    contrasts, sources = [one for one in comparison.contrasts if one.arm == arm], comparison.reproducibility
-    metadata = {
-        "comparison": comparison.run,
-        "simulated": comparison.simulated,
-        "model": sources.models.get(arm),
-        "library": sources.libraries.get(arm),
-        "contrast": contrasts[0].model_dump(mode="json") if contrasts else None,
-    }
-    return {
-        "name": arm,
-        "cases": [_case(one, runs) for one in rollouts],
-        "failures": [],
-        "analyses": [
-            {
-                "type": "scalar",
-                "title": f"Difference to {contrast.baseline}",
-                "description": contrast.sentence or None,
-                "value": contrast.mean,
-                "unit": None,
-            }
-            for contrast in contrasts
-            if contrast.mean is not None
-        ],
-        "report_evaluator_failures": [],
-        "experiment_metadata": {name: value for name, value in metadata.items() if value is not None and value != ""},
-        "dataset_name": comparison.title,
-    }
-
-
-def _case(one: Observation, runs: int) -> dict[str, Any]:
-    metadata = {"cluster": one.cluster, "domain": one.domain, "tags": list(one.tags), "rollout": one.rollout}
-    metrics = {theirs: getattr(one, name) for name, theirs in _METRICS.items()}
-    result = {"name": "score", "value": one.score, "reason": None, "source": _SOURCE}
-    undecided = {"name": "score", "error_message": one.error or "undecided", "error_stacktrace": "", "source": _SOURCE}
-    return {
-        "name": f"{one.task} [{one.g + 1}/{runs}]" if runs > 1 else one.task,
-        "inputs": one.problem,
-        "metadata": {name: value for name, value in metadata.items() if value},
-        "expected_output": None,
-        "source_case_name": one.task if runs > 1 else None,
-        "output": None,
-        "metrics": {name: value for name, value in metrics.items() if value is not None},
-        "attributes": {"failed": one.error or "failed"} if one.status == "failed" else {},
-        "scores": {} if one.score is None else {"score": result},
-        "labels": {},
-        "assertions": {},
-        "task_duration": one.seconds or 0.0,
-        "total_duration": one.seconds or 0.0,
-        "evaluator_failures": [undecided] if one.score is None else [],
-    }

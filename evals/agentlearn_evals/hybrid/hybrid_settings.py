@@ -45,9 +45,7 @@ _SHARED = (
 _DECIDED: Mapping[_StageName, frozenset[str]] = {
     "learn": frozenset({"pilot", "from_store", "from_run", "from_phase"}),
     "train": frozenset({"distill", "library", "sampler"}),
-    "compare": frozenset(
-        {"arms", "methods", "domains", "models", "margin", "sequential", "planned_looks", "fresh", "block"}
-    ),
+    "compare": frozenset({"arms", "methods", "domains", "models", "margin", "planned_looks", "fresh"}),
 }
 """Fields of a stage that `hybrid` sets itself."""
 

@@ -142,8 +142,6 @@ class _Page(ComparisonWords):
     def checks(self) -> Section | None:
         """Return the section with notes, flags, missing rollouts and earlier looks; None when there is nothing."""
         parts: list[PagePart] = [Note(text=text) for text in self.found.notes]
-        if self.found.sequential:
-            parts.append(Note(title="Sequential", text=self.found.sequential))
         if self.found.flags:
             rows = [(one.arm, one.code, one.words) for one in self.found.flags]
             parts.append(_texts("Flags: reasons not to trust a score", ("Arm", "Code", "Why"), rows))

@@ -23,7 +23,6 @@ _P = (
     "p: two-sided sign-flip test, uncorrected. It asks how often random signs of the differences of tasks, or "
     "of clusters, give a mean difference at least this large."
 )
-_SEQUENTIAL_P = "p: valid at any time during a sequential comparison, uncorrected for the number of contrasts."
 _PAIRS = (
     "Pairs: rollouts of both arms with the same task and index. Clusters: groups of tasks with a common source, whose "
     "errors are not independent. Bounds: the difference if all undecided or missing rollouts had gone against the arm, "
@@ -33,7 +32,6 @@ _METHODS = {
     "t": "t: Student's t over tasks.",
     "cr2": "cr2: clustered standard errors for few clusters (CR2), with Satterthwaite's degrees of freedom.",
     "score": "score: a score interval, for tasks of which most tie.",
-    "bets": "bets: valid at any time during a sequential comparison, over the means of clusters.",
 }
 _EVIDENCE = (
     "Wins, losses and ties count tasks. Detectable: the smallest true difference that this many tasks and rollouts "
@@ -107,7 +105,7 @@ class NumberSections(ComparisonWords):
             "Clusters": [number(one.clusters, count) for one in found],
         }
         notes = (
-            _SEQUENTIAL_P if self.found.sequential else _P,
+            _P,
             *(f"{line.rstrip('.')}." for line in self.assumptions),
             _CORRECTIONS[self.found.correction],
             _PAIRS,

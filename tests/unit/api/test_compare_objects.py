@@ -108,7 +108,6 @@ def test_what_breaks_in_a_rollout_is_counted_and_shown(tmp_path: Path) -> None:
         ({"arms": TWO, "k": 0}, "out_of_range"),
         ({"arms": TWO, "model": {}}, "no_model"),
         ({"arms": TWO, "judge": "sim:expert"}, "contradiction"),
-        ({"arms": TWO, "sequential": True, "margin": 0.1}, "contradiction"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence_before_anything_is_spent(
@@ -190,7 +189,7 @@ def test_parts_of_the_tasks_and_other_seeds_are_further_looks_at_the_same_arms(t
 
     assert [look(TICKETS[:3]), look(TICKETS[3:6]), look(TICKETS[6:]), look(TICKETS[3:6])] == [1, 2, 3, 2]
     assert look(TICKETS, swapped=True) == 4
-    assert look(TICKETS[2:5], sequential=True) == 5
+    assert look(TICKETS[2:5]) == 5
     assert look(TICKETS, seed=4, k=2) == 6
     unversioned = [look(TICKETS[:3], version=None), look(TICKETS[3:], version=None)]
     assert unversioned == [1, 2], "nobody says that the agent is another one"

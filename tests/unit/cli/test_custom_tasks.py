@@ -72,7 +72,7 @@ def test_a_gym_task_brings_its_reward_unless_another_is_given() -> None:
 @pytest.mark.parametrize("source", ["prices.csv", "PRICES.JSONL", "hf:aime24", "gym:chain_sum"])
 def test_a_task_source_is_not_a_domain(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = (
-        f"{source!r} is a source of tasks, not a domain (found: 'math', 'miniwob', 'web'); learn from it with"
+        f"{source!r} is a source of tasks, not a domain (found: 'math', 'web'); learn from it with"
         f" `agentlearn learn {source} --reward number`, and give the lessons to your own agent with Experiences"
     )
     with pytest.raises(UnknownDomain) as caught:

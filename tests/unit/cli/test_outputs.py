@@ -67,9 +67,9 @@ def test_a_link_and_a_folder_are_no_files_of_ours(store: Path, tmp_path: Path) -
 
 
 def test_a_comparison_is_refused_before_it_would_replace_tasks(store: Path, tmp_path: Path) -> None:
-    tasks, report = tmp_path / "tasks.csv", tmp_path / "r.none.pydantic-evals.json"
+    tasks, report = tmp_path / "tasks.csv", tmp_path / "r.json"
     tasks.write_text(TASKS)
     report.write_text("{}")
-    for out in (tasks, tmp_path / "r.pydantic-evals.json"):
+    for out in (tasks, report):
         with pytest.raises(ConfigError, match="exists, and it is not as agentlearn wrote it"):
             refuse_unknown([out], store)

@@ -45,7 +45,7 @@ def test_a_row_of_a_known_layout_or_with_columns_about_the_task(tmp_path: Path) 
     assert refusal(tmp_path, question="Q", answer="18.\n####").startswith("mine.jsonl line 1 has no answer")
 
 
-def test_asdiv_as_rows_and_as_xml(tmp_path: Path) -> None:
+def test_asdiv(tmp_path: Path) -> None:
     row: dict[str, Any] = {
         "body": "2 red, 7 green.",
         "question": "How many?",
@@ -53,22 +53,6 @@ def test_asdiv_as_rows_and_as_xml(tmp_path: Path) -> None:
         "answer": "9 (apples)",
     }
     assert one(tmp_path, **row) == ("2 red, 7 green.\n\nHow many?", "9", "")
-    path = tmp_path / "asdiv.xml"
-    path.write_text(
-        '<?xml version="1.0"?>\n<Corpus><ProblemSet>\n<Problem ID="n1" Grade="1">\n<Body>2 &lt; 3.</Body>\n'
-        "<Question>How many?</Question><Solution-Type>Sum</Solution-Type><Answer>15 (red); 24 (blue)</Answer>\n"
-        "</Problem>\n</ProblemSet></Corpus>"
-    )
-    (task,) = read(path)
-    assert (task.problem, task.answer, task.family, task.source) == ("2 < 3.\n\nHow many?", "15; 24", "", "asdiv.xml:3")
-
-
-@pytest.mark.parametrize(("text", "sentence"), cases(__file__, "refused_xml"))
-def test_refused_xml(tmp_path: Path, text: str, sentence: str) -> None:
-    (tmp_path / "a.xml").write_text(text)
-    with pytest.raises(DataError) as caught:
-        read(tmp_path / "a.xml")
-    assert caught.value.message.startswith(sentence)
 
 
 MMLU: dict[str, Any] = {"question": "1 + 1?", "subject": "sums", "choices": ["0", "4", "2", "6"]}

@@ -17,7 +17,7 @@ LESSONS = '{"experiences": {"G0": "Check the units before you answer."}, "next_i
 
 @pytest.mark.parametrize(
     ("tasks", "given", "needed"),
-    [(2, {}, 6), (5, {}, 6), (6, {}, 0), (30, {}, 0), (6, {"planned_looks": 2}, 7), (3, {"sequential": True}, 10)],
+    [(2, {}, 6), (5, {}, 6), (6, {}, 0), (30, {}, 0), (6, {"planned_looks": 2}, 7)],
 )
 def test_too_few_tasks_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: int, given: dict[str, Any], needed: int

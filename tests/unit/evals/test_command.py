@@ -47,11 +47,10 @@ def test_scores_of_a_stated_range_get_bounds_and_failures_the_lowest_score() -> 
 
 def test_contradictory_options_are_refused(capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
     for arguments, words in [
-        (("--logs", "logs.csv", "--sequential"), "--sequential: not with --logs"),
         (("--logs", "logs.csv", "--dry-run", "--json"), "--dry-run: not with --logs"),
         (
-            ("--logs", "logs.csv", "--domain", "math", "--model", "sim:expert", "-k", "3", "--block", "2"),
-            "--k, --model, --block: not with --logs",
+            ("--logs", "logs.csv", "--domain", "math", "--model", "sim:expert", "-k", "3", "--fresh"),
+            "--k, --model, --fresh: not with --logs",
         ),
         (("--logs", "logs.csv", "--method", "m=a+b"), "--method: not with --logs"),
         (("--logs", "logs.csv", "--out", "folder.json"), "'folder.json' is a directory"),
@@ -59,7 +58,6 @@ def test_contradictory_options_are_refused(capsys: pytest.CaptureFixture[str], s
         ((*ARMS, "--domain", "math", "--reward", "exact"), "math judges its own answers"),
         ((*ARMS, "--domain", "math", "--tools", "python"), "math has its own tools"),
         ((*ARMS, "--domain", "math", "--judge", "sim:expert"), "is not needed, because no model judges"),
-        ((*ARMS, "--domain", "math", "--sequential", "--looks", "3"), "--sequential or --looks"),
         ((*ARMS, "--domain", "math", "--method", "m=hot", "--dry-run"), "two or more different arms"),
         (
             (*ARMS, "b=none,temperature=0", "--domain", "math", "--method", "m=hot+b", "--method", "m=b+hot"),
@@ -122,12 +120,3 @@ def test_a_page_that_cannot_be_written_is_an_error_when_the_comparison_is_stored
     with pytest.raises(AgentlearnError) as refused:
         write_all(done, store=Path("file"), out=())
     assert refused.value.code == "not_written"
-
-
-def test_reports_of_arms_with_similar_names_do_not_overwrite_each_other() -> None:
-    Path("like.csv").write_text(
-        "task,arm,score\n" + "".join(f"t{n},{arm},1\n" for arm in ("a:b", "a/b") for n in (1, 2))
-    )
-    write_all(compare_logs(["like.csv"]), store=Path("store"), out=[Path("r.pydantic-evals.json")])
-    names = {json.loads(file.read_text())["name"] for file in Path().glob("r.*.json")}
-    assert len(names) == 2

@@ -108,7 +108,6 @@ def hostile(text: str) -> Comparison:
             Contrast(arm=other, baseline=one, mean=0.1, low=0.0, high=0.2, method=text, unsafe=text, sentence=text),
         ),
         looks=(InterimLook(run=text, at=text, pairs=1, p=None),),
-        sequential=text,
         methods=(MethodLine(method=text, arms=(text,), mean=0.1, note=text),),
         slices=tuple(
             Slice(by=by, name=f"{text}{n}", arm=other, score=0.5, mean=0.1) for by in ("domain", "tag") for n in (1, 2)

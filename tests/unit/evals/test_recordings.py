@@ -14,11 +14,11 @@ from statsmodels.stats.multitest import multipletests
 
 from agentlearn.errors import DataError
 from agentlearn_evals.log_comparison import compare_logs
-from agentlearn_evals.recordings.__main__ import main
-from agentlearn_evals.recordings.layouts import RecordingLayout, RowColumns, recorded_results
-from agentlearn_evals.recordings.methods import try_methods
-from agentlearn_evals.recordings.page import row_file
-from agentlearn_evals.recordings.recorded import (
+from scripts.bench.recordings.__main__ import main
+from scripts.bench.recordings.layouts import RecordingLayout, RowColumns, recorded_results
+from scripts.bench.recordings.methods import try_methods
+from scripts.bench.recordings.page import row_file
+from scripts.bench.recordings.recorded import (
     AnsweredQuestion,
     ExperimentRecording,
     Recordings,

@@ -20,8 +20,6 @@ from agentlearn_web.act_tools import WalkDeps, web_agent
 from agentlearn_web.browser.acts.navigation import Screenshot
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import ACTS, WalkSettings
-from agentlearn_web.miniwob import EpisodeDeps
-from agentlearn_web.miniwob import domain as miniwob
 from agentlearn_web.observation import PageObservation, TabLine, page_key
 
 HOME = "http://a.test/"
@@ -155,23 +153,3 @@ def test_an_answer_with_a_page_that_was_not_visited_is_asked_for_again() -> None
 )
 def test_two_addresses_of_one_page_are_the_same(one: str, other: str, same: bool) -> None:
     assert (page_key(one) == page_key(other)) is same
-
-
-class FakePage:
-    """A page of MiniWoB++ that gives one reward."""
-
-    url = "http://miniwob.test/"
-
-    async def evaluate(self, _: str, mark: str) -> float | None:
-        return 0.5 if mark == "m" else None
-
-
-def test_the_answer_of_an_episode_is_the_reward_of_its_page() -> None:
-    def ended(mark: str) -> Answer:
-        walk = FakeWalk()
-        walk.page = FakePage()
-        deps = EpisodeDeps(cast("Walk", walk), "n0", mark)
-        return asyncio.run(miniwob.agent().run("q", model=model(("done", {"note": "reward 1"})), deps=deps)).output
-
-    assert ended("m") == Answer(text="reward 1", answer="reward 0.5")
-    assert ended("other") == Answer(text="reward 1", answer="unfinished")

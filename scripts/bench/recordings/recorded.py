@@ -7,7 +7,6 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal, Self
 
@@ -19,7 +18,7 @@ from agentlearn.measure.contrasts import Rules, estimate_contrasts, verdicts_ove
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import tabulate
 from agentlearn.types.value import Value
-from agentlearn_evals.recordings.layouts import RecordingLayout, RowColumns, recorded_results
+from scripts.bench.recordings.layouts import RecordingLayout, RowColumns, recorded_results
 
 RULES = Rules(correction="holm")
 """As `agentlearn compare` decides, with Holm's correction over all questions of the page."""
@@ -107,7 +106,7 @@ class AnsweredQuestion:
 
 def load_recordings() -> Recordings:
     """Return what `recordings.toml` lists."""
-    text = files("agentlearn_evals.recordings").joinpath("recordings.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "recordings.toml").read_text(encoding="utf-8")
     return Recordings.model_validate(tomllib.loads(text))
 
 
@@ -157,6 +156,6 @@ def commit_of(clone: Path) -> str:
         return ""
     command = ["git", "-C", str(clone), "rev-parse", "HEAD"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""

@@ -12,14 +12,14 @@ from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.files import write_whole
 from agentlearn.printing import print_line
 from agentlearn_evals.formats import write_observations
-from agentlearn_evals.recordings.methods import try_methods
-from agentlearn_evals.recordings.page import PAGE, clone_notes, evidence_page, row_file
-from agentlearn_evals.recordings.recorded import answer_questions, load_recordings
+from scripts.bench.recordings.methods import try_methods
+from scripts.bench.recordings.page import PAGE, clone_notes, evidence_page, row_file
+from scripts.bench.recordings.recorded import answer_questions, load_recordings
 
 
 def main(arguments: Sequence[str]) -> int:
     """Write the page, and the rollouts if asked. The status is 2 for clones that cannot be used."""
-    parser = argparse.ArgumentParser(prog="python -m agentlearn_evals.recordings", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m scripts.bench.recordings", description=__doc__)
     parser.add_argument("clones", type=Path, nargs="?", metavar="CLONES", help="folder with the clones")
     parser.add_argument("--out", type=Path, default=PAGE, help=f"the page (default {PAGE}, here)")
     parser.add_argument("--rows", type=Path, metavar="FOLDER", help="also write each question's rollouts as CSV")

@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from agentlearn.measure.contrasts import signed_difference
 from agentlearn.stats import benjamini_hochberg
 from agentlearn.text import number_text
-from agentlearn_evals.recordings.recorded import (
+from scripts.bench.recordings.recorded import (
     AnsweredQuestion,
     ExperimentRecording,
     Recordings,
@@ -25,7 +24,7 @@ def evidence_page(listed: Recordings, answers: Sequence[AnsweredQuestion], parts
 
     Raises KeyError for a hole without a text.
     """
-    text = files("agentlearn_evals.recordings").joinpath("page.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "page.md").read_text(encoding="utf-8")
     recordings = "\n".join(_sections(listed, answers))
     holes = {"sources": "\n".join(_sources(listed)), "answers": "\n".join(_table(answers)), "recordings": recordings}
     for name, part in (holes | {"counts": _counts(listed, answers)} | dict(parts)).items():

@@ -2,5 +2,5 @@
 
 `recordings.toml` names the sources, what was recorded, and the questions that are asked of it. `layouts` reads the
 files, `comparing` compares, and `page` writes the result. Nothing of the data is in this package. The command is
-`python -m agentlearn_evals.recordings CLONES`; nothing else imports this package.
+`python -m scripts.bench.recordings CLONES`; nothing else imports this package.
 """

@@ -24,8 +24,8 @@ from agentlearn.stats import EProcess, e_bh, mean_interval
 from agentlearn.types.experience import MAX_LESSON_WORDS, Library
 from agentlearn.types.operation import Rejected
 from agentlearn.types.ranking import Retrieval
-from agentlearn_evals.recordings.layouts import judged_answer
-from agentlearn_evals.recordings.recorded import AnsweredQuestion, Recordings
+from scripts.bench.recordings.layouts import judged_answer
+from scripts.bench.recordings.recorded import AnsweredQuestion, Recordings
 
 _TASKS_OF_A_RUN = 50
 """Tasks of each run whose difference is a marginal of the Shapley recording."""
