@@ -19,7 +19,7 @@ Importance = Literal["none", "token_truncate", "token_mask", "sequence_truncate"
 Scaling = Literal["group", "batch", "none", "leave_one_out", "max_rl"]
 Combination = Literal["sum_then_normalise", "normalise_then_sum"]
 ReferenceModel = Literal["none", "adapter_off", "copy", "copy_int8"]
-TeacherWeights = Literal["base", "live"]
+TeacherWeights = Literal["base", "live", "ema"]
 
 
 def _as_names(given: object) -> object:
@@ -110,7 +110,9 @@ class GradientArguments(OptionGroup):
     """Number of the teacher's likeliest tokens that are told apart at each position. All others count as one."""
     teacher: TeacherWeights = "base"
     """Weights of the teacher. base: those at the start, as `reference` keeps them. live: the present ones before each
-    update."""
+    update. ema: a moving average of the present ones."""
+    teacher_update_rate: float = Field(default=0.05, gt=0, le=1)
+    """With teacher=ema: share of the present weights in the average after each optimiser step."""
     guided_share: float = Field(default=0.0, ge=0, lt=1)
     """Share of each group's rollouts that are sampled with the lessons, for behaviour that the model never shows
     without them. They are learned from as the others, but not by their rewards."""
@@ -160,6 +162,9 @@ class GradientArguments(OptionGroup):
     tokens_per_microbatch: int | None = Field(default=None, ge=1)
     """Tokens in one forward pass, padding included; a longer row is computed alone. Affects memory, not gradients.
     None: as many as the free memory allows, up to 8,192 on a CPU and 65,536 on a GPU."""
+    packing: bool | None = None
+    """Lay the rows of a forward pass end to end instead of padding them. None: only with flash attention. Other kinds
+    of attention compute the whole square of the packed length. Refused for models that do not keep the rows apart."""
     share_prompts: bool = False
     """Compute the prompt of a group once, with all its answers behind it: less work where prompts are long and answers
     short. Needs layers that see all tokens before them, and attention that takes masks (sdpa or eager)."""
@@ -183,7 +188,11 @@ class GradientArguments(OptionGroup):
     tokens (arXiv:2407.01082)."""
 
     dtype: Literal["fp32", "bf16"] = "fp32"
-    """Number format of products and of frozen weights. Trained weights are fp32."""
+    """Number format of products and of frozen weights. Trained weights are fp32, unless master_weights is false."""
+    master_weights: bool = True
+    """Whether trained weights are fp32. False, with dtype=bf16 and no adapter: they are bf16 too. This saves a fifth of
+    the memory for weights, gradients and AdamW. A step rounds each weight up or down by chance, so that small changes
+    add up."""
     gradient_checkpointing: bool = False
     """Recompute layers in the backward pass: less memory, about a third more time."""
 
@@ -252,6 +261,15 @@ class GradientArguments(OptionGroup):
             yield "overlong is 'punish', but there is no window over which the penalty rises; set overlong_window"
         if self.overlong != "punish" and self.overlong_window is not None:
             yield f"overlong_window is {self.overlong_window}, but overlong is {self.overlong!r}; set overlong=punish"
+        if not self.master_weights and self.dtype != "bf16":
+            yield f"master_weights is false, but dtype is {self.dtype!r}; set dtype=bf16, or leave master_weights out"
+        if not self.master_weights and self.lora_rank > 0:
+            yield (
+                f"master_weights is false, but with lora_rank={self.lora_rank} only the small adapter is fp32; leave "
+                "master_weights out, or set lora_rank=0"
+            )
+        if not self.master_weights and self.optimizer == "sgd":
+            yield "master_weights is false, but optimizer=sgd would round small steps away; set optimizer=adamw"
         if self.dynamic_sampling_limit is not None and self.schedule != "constant":
             yield (
                 f"schedule is {self.schedule!r} and falls to 0 at the last step, but with dynamic_sampling_limit the "
@@ -294,9 +312,9 @@ class GradientArguments(OptionGroup):
 
     def _of_distillation(self) -> Iterator[str]:
         """What does not go together with a teacher, or without one."""
+        only = ("distill_alpha", "distill_top_k", "teacher", "teacher_update_rate")
         if not self.distils:
-            only = ("distill_alpha", "distill_top_k", "teacher", "guided_share", "stop_at_length", "stop_at_kl")
-            for name in self._changed(*only):
+            for name in self._changed(*only, "guided_share", "stop_at_length", "stop_at_kl"):
                 yield (
                     f"{name} is {getattr(self, name)!r}, but no lessons are distilled; give a library with --distill,"
                     f" or leave {name} out"
@@ -311,6 +329,8 @@ class GradientArguments(OptionGroup):
                 f"stop_after_equal is {self.stop_after_equal}, but loss=distill does not learn from rewards; leave"
                 " stop_after_equal out"
             )
+        if self.teacher != "ema" and any(self._changed("teacher_update_rate")):
+            yield f"teacher_update_rate is {self.teacher_update_rate}, but teacher is {self.teacher!r}; set teacher=ema"
         if self.distils and self.dynamic_sampling_limit is not None:
             yield (
                 f"dynamic_sampling_limit is {self.dynamic_sampling_limit}, but it leaves out groups without an"

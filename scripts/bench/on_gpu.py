@@ -205,7 +205,7 @@ def measurements(folder: Path, small: bool) -> Iterator[tuple[str, Callable[[], 
         yield f"update, {kind}, round {number}", lambda kind=kind: update(qwen3(small), kind, small)
     yield "sampling, bf16", lambda: sampling(qwen3(small).bfloat16(), small)
     yield "train, adapter of rank 16", lambda: train(folder, 16, small)
-    yield from planned(adapter | given, {"gradient_checkpointing": True})
+    yield from planned(adapter | given, {"gradient_checkpointing": True}, {"master_weights": False})
     yield from planned(*(given | {"logits_mib": mib} for mib in (600, 1200, 2400)))
     yield "sampling, fp32", lambda: sampling(qwen3(small), small)
 

@@ -78,10 +78,10 @@ def test_the_teacher_reads_exactly_what_a_rollout_with_the_lessons_reads(
 @pytest.mark.parametrize(
     "gradient",
     [
-        {"teacher": "live", "lora_rank": 4, "distill_top_k": 5, "guided_share": 0.25, "iterations": 2},
+        {"teacher": "ema", "lora_rank": 4, "distill_top_k": 5, "guided_share": 0.25, "iterations": 2},
         {"loss": "dapo", "reference": "copy", "kl": "k3", "kl_beta": 0.01, "stop_at_kl": 100.0},
     ],
-    ids=["live, adapter", "mixed"],
+    ids=["ema, adapter", "mixed"],
 )
 def test_a_run_that_was_stopped_ends_with_the_weights_of_an_undisturbed_one(
     weights: Path, tasks: Path, tmp_path: Path, gradient: dict[str, Any]

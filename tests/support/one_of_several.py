@@ -77,12 +77,14 @@ def sharded(kind: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     def begun() -> Updater:
         model: Any = tiny_lm(tie_word_embeddings=kind.get("tied", False))
+        model = model if arguments.master_weights else model.bfloat16()
         model = with_adapter(model, arguments) if arguments.lora_rank else model
         return Updater(model if main else layout_of(model), arguments, accelerator=sharding(kind))
 
     through = begun()
     start = weights_hash(through.model)
     alone = with_adapter(tiny_lm(), arguments) if arguments.lora_rank else tiny_lm(tie_word_embeddings="tied" in kind)
+    alone = alone if arguments.master_weights else alone.bfloat16()
     planned = through.memory.rows
     held = sum(one.to_local().numel() for one in through.model.parameters())
     through.step(rows)
@@ -123,6 +125,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "tied": {"tied": True},
     "adapter": {"lora_rank": 4},
     "bf16": {"dtype": "bf16", "lora_rank": 4},
+    "packed": {"packing": True},
+    "rounded": {"dtype": "bf16", "master_weights": False},
     "adapter off": {"lora_rank": 4, "kl": "k3", "kl_beta": 0.1, "reference": "adapter_off"},
 }
 

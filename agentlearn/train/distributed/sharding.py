@@ -28,7 +28,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -141,6 +141,20 @@ def is_sharded(model: nn.Module) -> bool:
 def whole_tensor(tensor: Tensor) -> Tensor:
     """Return the whole of a tensor that may be sharded. Every process gets it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def forget_gathered(model: nn.Module) -> None:
+    """Keep only this process's shards: parameters are shards then, and the next forward pass gathers them again."""
+    for one in model.modules():
+        if isinstance(one, FSDPModule):
+            one.reshard()
+
+
+def like_sharded(whole: Tensor, example: Tensor) -> Tensor:
+    """Return the tensor, sharded as the example is. Every process gives the whole tensor."""
+    if not isinstance(example, DTensor):
+        return whole
+    return distribute_tensor(whole, example.device_mesh, example.placements)
 
 
 def gather_weights(model: nn.Module, *, trained_only: bool = False) -> dict[str, Tensor]:

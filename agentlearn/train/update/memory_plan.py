@@ -41,10 +41,10 @@ def memory_at_hand(device: torch.device) -> int:
     return main_memory_at_hand() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
-def longest_row(model: nn.Module, *, shared: bool = False) -> int | None:
-    """Return the longest row that the model can read; None when unknown, or when rows share their prompts."""
+def longest_row(model: nn.Module, *, packed: bool = False) -> int | None:
+    """Return the longest row that the model can read; None when unknown, or when rows are packed into longer ones."""
     longest = getattr(core_of(model).config, "max_position_embeddings", None)
-    return longest if isinstance(longest, int) and longest > 0 and not shared else None
+    return longest if isinstance(longest, int) and longest > 0 and not packed else None
 
 
 def _local(weight: Tensor) -> Tensor:
@@ -113,17 +113,17 @@ class RowMemory:
         return self.per_token * tokens + self.per_token_squared * tokens * row
 
     @classmethod
-    def measured(cls, scorer: LogprobModel, precision: _Precision, *, shared: bool) -> "RowMemory | None":
+    def measured(cls, scorer: LogprobModel, precision: _Precision, *, packed: bool) -> "RowMemory | None":
         """Measure what one row needs; None when a weight has no storage. Changes neither weights nor random numbers.
 
-        precision: context of a forward pass. shared: measure rows that share their prompts, which need a mask.
+        precision: context of a forward pass. packed: measure rows that are laid end to end, which need a mask.
         """
         core = core_of(scorer.model)
         if any(one.is_meta for one in scorer.parameters()):
             return None
         longest, device = longest_row(scorer.model), device_of(scorer)
         length = max(4, min(_PROBED, longest or _PROBED)) // 4
-        masked = shared or getattr(core.config, "sliding_window", None) is not None
+        masked = packed or getattr(core.config, "sliding_window", None) is not None
         recomputes = any(getattr(one, "gradient_checkpointing", False) for one in core.modules())
 
         def fit() -> tuple[float, float, float]:
@@ -152,7 +152,7 @@ class RowMemory:
             constant=kept[0],
             per_token=kept[1] + share * whole[1],
             per_token_squared=kept[2] + share * whole[2],
-            longest=None if shared else longest,
+            longest=None if packed else longest,
         )
 
     def refuse_too_little(
@@ -283,7 +283,7 @@ def fixed_bytes(
     total = float(arguments.logits_mib * 2**20)
     for one in weights:
         size = _local(one).numel()
-        total += 0 if one.grad is not None else size * one.dtype.itemsize
+        total += 0 if one.grad is not None else size * (getattr(one, "grad_dtype", None) or one.dtype).itemsize
         total += 0 if optimizer.state.get(one) else states * size * 4
     stepping = 0.0
     if any(one.is_cuda for one in weights):  # the optimizer computes with copies of all weights at once

@@ -1,9 +1,10 @@
 """Micro-batches: training rows of similar length, as the tensors of one forward pass.
 
-Rows are padded, or share their prompts: the answers of a group are laid end to end behind one copy of their prompt, as
-in sampling. A mask lets each answer see the prompt and itself only, and its positions continue those of the prompt. So
-every token has the context that it was sampled after. Not every architecture supports this, so a short forward pass
-checks each model.
+Rows are padded, or packed: laid end to end in one sequence. transformers recognises that by positions that start again
+at 0, and lets no token attend to another row. Or rows share their prompts: the answers of a group are laid end to end
+behind one copy of their prompt, as in sampling. A mask lets each answer see the prompt and itself only, and its
+positions continue those of the prompt. So every token has the context that it was sampled after. Not every
+architecture supports this, so a short forward pass checks each model.
 """
 
 import math
@@ -12,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -59,7 +60,8 @@ class MicroBatch:
     """The tensors of one forward pass: B rows of at most T tokens, with N trained tokens in total.
 
     A row ends before its last trained token, because nothing after that is needed. Padding is at the end, where no real
-    token of a causal model attends to it, so no attention mask is needed.
+    token of a causal model attends to it, so no attention mask is needed. Packed rows are one row of the tensors,
+    without padding.
     """
 
     ids_BT: Tensor
@@ -74,19 +76,26 @@ class MicroBatch:
     comparable_B: Tensor
     """1 for rows whose sampler's log-probabilities must be those of the present weights, 0 for others."""
     positions_BT: Tensor | None = None
-    """Position of each token in its own row, where rows share their prompts; None for padded rows."""
+    """Position of each token in its own row, for packed rows and shared prompts; None for padded rows."""
     seen_BTT: Tensor | None = None
     """Which tokens each token sees, where rows share their prompts; None: those before it in its own row."""
 
     @classmethod
-    def of(cls, rows: Sequence[TrainingRow]) -> "MicroBatch":
+    def of(cls, rows: Sequence[TrainingRow], *, packed: bool = False) -> "MicroBatch":
         """Return the micro-batch of these rows, each with at least one trained token."""
         lengths = [forward_length(row) for row in rows]
-        ids_BT = np.zeros((len(rows), max(lengths)), dtype=np.int64)
-        for b, (row, length) in enumerate(zip(rows, lengths, strict=True)):
-            ids_BT[b, :length] = row.ids_T[:length]
-        places = [np.flatnonzero(row.mask_T) - 1 + b * max(lengths) for b, row in enumerate(rows)]
-        return cls._made(rows, ids_BT, places)
+        if packed:
+            starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+            ids_BT = np.concatenate([row.ids_T[:length] for row, length in zip(rows, lengths, strict=True)])[None]
+            positions_BT = torch.from_numpy(np.concatenate([np.arange(length) for length in lengths])[None])
+        else:
+            starts = np.arange(len(rows)) * max(lengths)
+            ids_BT = np.zeros((len(rows), max(lengths)), dtype=np.int64)
+            for b, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+                ids_BT[b, :length] = row.ids_T[:length]
+            positions_BT = None
+        places = [np.flatnonzero(row.mask_T) - 1 + start for row, start in zip(rows, starts, strict=True)]
+        return cls._made(rows, ids_BT, places, positions_BT=positions_BT)
 
     @classmethod
     def shared(cls, rows: Sequence[TrainingRow], *, most: int) -> "MicroBatch":
@@ -123,7 +132,7 @@ class MicroBatch:
         rows: Sequence[TrainingRow],
         ids_BT: NDArray[np.int64],
         places: Sequence[NDArray[np.int64]],
-        **layout: Tensor,
+        **layout: Tensor | None,
     ) -> "MicroBatch":
         """places: index of the position that predicts each trained token, by row."""
         return cls(
@@ -159,18 +168,22 @@ def canonical_order(rows: Sequence[TrainingRow]) -> list[TrainingRow]:
     return sorted(rows, key=content)
 
 
-def plan_microbatches(lengths_B: Sequence[int], budget: int) -> list[list[int]]:
+def plan_microbatches(lengths_B: Sequence[int], budget: int, *, packed: bool = False) -> list[list[int]]:
     """Return row indexes by micro-batch, longest rows first, with at most `budget` tokens each, padding included.
 
-    A row longer than the budget is alone. Rows of length 0 are left out.
+    A row longer than the budget is alone. Rows of length 0 are left out. packed: there is no padding.
     """
     parts: list[list[int]] = []
+    held = 0
     by_length = sorted((b for b, length in enumerate(lengths_B) if length), key=lambda b: (-lengths_B[b], b))
     for b in by_length:
-        if parts and lengths_B[parts[-1][0]] * (len(parts[-1]) + 1) <= budget:
+        needed = held + lengths_B[b] if packed or not parts else lengths_B[parts[-1][0]] * (len(parts[-1]) + 1)
+        if parts and needed <= budget:
             parts[-1].append(b)
+            held = needed
         else:
             parts.append([b])
+            held = lengths_B[b]
     return parts
 
 
@@ -218,8 +231,33 @@ def divide_rows(rows: Sequence[TrainingRow], minibatches: int, seed: object) -> 
     return [shuffled[low:high] for low, high in pairwise(cuts) if high > low]
 
 
+_FIRST, _SECOND = 7, 5
+"""Numbers of tokens of the two rows of the check."""
 _TOLERANCE, _HALF_TOLERANCE = 1e-4, 0.1
 """Largest difference in fp32 and in 16-bit formats."""
+
+
+def packs_rows(scorer: LogprobModel, arguments: GradientArguments, precision: Callable[[], Any]) -> bool:
+    """Return whether rows are packed: as set, or by default with flash attention, where it saves time.
+
+    precision: context of a forward pass. False for a model whose weights are in another process, which checks it.
+    Raises ConfigError when it is set and would change results.
+    """
+    if arguments.packing is False:
+        return False
+    core = core_of(scorer.model)
+    if arguments.packing is None and not is_flash_attention_requested(core.config):
+        return False
+    if any(one.is_meta for one in scorer.parameters()):
+        return False
+    if _is_exact_when_packed(scorer, precision):
+        return True
+    if arguments.packing is None:
+        return False
+    raise ConfigError(
+        f"packing is true, but {type(core).__name__} does not keep packed rows apart; set packing=false",
+        code="cannot_pack",
+    )
 
 
 @contextmanager
@@ -235,6 +273,26 @@ def _evaluating(scorer: LogprobModel, precision: Callable[[], Any]) -> Generator
             one.training = mode
 
 
+def _is_exact_when_packed(scorer: LogprobModel, precision: Callable[[], Any]) -> bool:
+    """Whether a packed row has the result that it has alone, and does not depend on the row before it."""
+    device, model = device_of(scorer), cast("Any", core_of(scorer.model).base_model)
+    layout = {"position_ids": torch.cat([torch.arange(_FIRST), torch.arange(_SECOND)])[None].to(device)}
+    first, other, second = (torch.arange(n, device=device) % 2 for n in (_FIRST, _FIRST + 1, _SECOND))
+
+    def states(ids_T: Tensor, **layout: Tensor) -> Tensor:
+        return model(input_ids=ids_T[None], use_cache=False, **layout).last_hidden_state[0]
+
+    try:
+        with _evaluating(scorer, precision):
+            after_first = states(torch.cat([first, second]), **layout)[_FIRST:]
+            after_other = states(torch.cat([other[1:], second]), **layout)[_FIRST:]
+            alone = states(second)
+    except TypeError:  # the model takes no positions
+        return False
+    bound = (_TOLERANCE if alone.dtype == torch.float32 else _HALF_TOLERANCE) * float(alone.abs().max())
+    return torch.equal(after_first, after_other) and float((after_first - alone).abs().max()) <= bound
+
+
 def shares_prompts(scorer: LogprobModel, arguments: GradientArguments, precision: Callable[[], Any]) -> bool:
     """Return whether rows share their prompts, as set.
 
@@ -243,6 +301,11 @@ def shares_prompts(scorer: LogprobModel, arguments: GradientArguments, precision
     """
     if not arguments.share_prompts:
         return False
+    if arguments.packing:
+        raise ConfigError(
+            "share_prompts and packing are both true, and rows can be laid out in one way only; leave out one of them",
+            code="contradiction",
+        )
     core = core_of(scorer.model)
     try:
         sees_all = set(AttentionLayout.of(core).windows) == {FULL}

@@ -31,10 +31,12 @@ from agentlearn.train.update.microbatch import (
     check_rows,
     divide_rows,
     forward_length,
+    packs_rows,
     plan_microbatches,
     plan_shared,
     shares_prompts,
 )
+from agentlearn.train.update.rounded_adamw import AverageWeights, RoundedAdamW
 from agentlearn.train.update.sequences import TrainingRow
 
 
@@ -126,15 +128,24 @@ class Updater:
         """Number of calls of `step` so far."""
         self._total = total_steps
         self._bonus = EntropyBonus(arguments)
+        self._average: AverageWeights | None = None
         self._processes = Processes(accelerator)
         scorer = LogprobModel(model, temperature=arguments.temperature, logits_mib=arguments.logits_mib)
         self._vocabulary = scorer.vocabulary
+        # Gradients of all micro-batches add up in fp32, also for weights in bf16, where a sum of hundreds of gradients
+        # would lose the small ones. Several processes exchange them in the format of the weights.
+        for one in model.parameters() if self._processes.count == 1 else ():
+            if one.requires_grad and one.dtype == torch.bfloat16 and hasattr(one, "grad_dtype"):
+                one.grad_dtype = torch.float32
         precision = self._precision_on(device_of(model))
         self._shared = shares_prompts(scorer, arguments, precision)
-        memory = RowMemory.measured(scorer, precision, shared=self._shared)
+        self._packed = not self._shared and packs_rows(scorer, arguments, precision)
+        memory = RowMemory.measured(scorer, precision, packed=self._packed or self._shared)
         self._scorer, self.optimizer = self._processes.prepare(scorer, _optimizer(model, arguments))
         if self._processes.count > 1:
-            memory = self._agreed(memory)
+            self._packed, memory = self._agreed(memory)
+        if arguments.distils and arguments.teacher == "ema":
+            self._average = AverageWeights(self._processes.unwrap(self._scorer), arguments.teacher_update_rate)
         self._reference = None
         if reference is not None:
             self._reference = LogprobModel(
@@ -247,6 +258,7 @@ class Updater:
             "batches": self.batches,
             "tokens_per_microbatch": self.memory.tokens,
             "entropy": self._bonus.state_dict(),
+            **({} if self._average is None else {"teacher": self._average.state_dict()}),
         }
         if is_sharded(self.model):
             return {"optimizer": gather_optimizer(self.model, self.optimizer), **counts}
@@ -260,6 +272,8 @@ class Updater:
             self.optimizer.load_state_dict(dict(state["optimizer"]))
         self.steps, self.skipped, self.batches = state["steps"], state["skipped"], state["batches"]
         self._bonus.load_state_dict(state["entropy"])
+        if self._average is not None:
+            self._average.load_state_dict(state["teacher"])
         if self.arguments.tokens_per_microbatch is None:
             self.memory = replace(self.memory, tokens=state["tokens_per_microbatch"], chosen_by="start")
 
@@ -284,7 +298,7 @@ class Updater:
         parts = (
             plan_shared(window, lengths, self.memory.tokens)
             if self._shared
-            else plan_microbatches(lengths, self.memory.tokens)
+            else plan_microbatches(lengths, self.memory.tokens, packed=self._packed)
         )
         count, rank = self._processes.count, self._processes.rank
         batches: list[_ScoredBatch] = []
@@ -344,7 +358,10 @@ class Updater:
 
     def _collated(self, rows: Sequence[TrainingRow]) -> MicroBatch:
         """The tensors of one forward pass."""
-        made = MicroBatch.shared(rows, most=self.memory.tokens) if self._shared else MicroBatch.of(rows)
+        if self._shared:
+            made = MicroBatch.shared(rows, most=self.memory.tokens)
+        else:
+            made = MicroBatch.of(rows, packed=self._packed)
         return made.to(device_of(self.model))
 
     def _taught(self, rows: Sequence[TrainingRow], step_tokens: int) -> TeacherScores:
@@ -358,9 +375,12 @@ class Updater:
 
     @contextmanager
     def _as_teacher(self) -> Generator[nn.Module]:
-        """The teacher's weights inside the block: those of the start, or the present ones."""
+        """The teacher's weights inside the block: those of the start, the present ones, or their average."""
         if self.arguments.teacher == "live":
             yield self._scorer
+        elif self._average is not None:
+            with self._average.in_use():
+                yield self._scorer
         else:
             with self._as_reference() as scorer:
                 yield scorer
@@ -391,6 +411,8 @@ class Updater:
             for group in self.optimizer.param_groups:
                 group["lr"] = self.learning_rate
             self.optimizer.step()
+            if self._average is not None:
+                self._average.update()
             self.steps += 1
             self._bonus.step_made(entropy)
         else:
@@ -441,16 +463,16 @@ class Updater:
         fixed, stepping = self._over_processes(own, "max").tolist()
         return fixed, stepping
 
-    def _agreed(self, memory: RowMemory | None) -> RowMemory | None:
-        """What rows need, as the processes know it that have read the weights.
+    def _agreed(self, memory: RowMemory | None) -> tuple[bool, RowMemory | None]:
+        """Whether rows are packed, and what they need, as the processes know it that have read the weights.
 
         All must plan alike, because each computes its share of the same micro-batches. A process that gets its shards
         from the first one had no weights to measure.
         """
         known = (-1.0,) * 3 if memory is None else (memory.constant, memory.per_token, memory.per_token_squared)
-        measured: list[float] = self._over_processes(known, "max").tolist()
-        longest = longest_row(self.model, shared=self._shared)
-        return None if measured[0] < 0 else RowMemory(*measured, longest=longest)
+        packed, *measured = self._over_processes([float(self._packed), *known], "max").tolist()
+        longest = longest_row(self.model, packed=bool(packed))
+        return bool(packed), None if measured[0] < 0 else RowMemory(*measured, longest=longest)
 
     def _over_processes(self, values: Sequence[float], reduction: Reduction) -> Tensor:
         """Combine exact numbers of all processes, element by element."""
@@ -498,4 +520,8 @@ def _optimizer(model: nn.Module, arguments: GradientArguments) -> torch.optim.Op
     groups = [group for group in groups if group["params"]]
     if arguments.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=arguments.learning_rate)
+    if not arguments.master_weights:
+        return RoundedAdamW(
+            groups, lr=arguments.learning_rate, betas=arguments.betas, eps=arguments.adam_eps, seed=arguments.seed
+        )
     return torch.optim.AdamW(groups, lr=arguments.learning_rate, betas=arguments.betas, eps=arguments.adam_eps)

@@ -182,8 +182,8 @@ def _quiet() -> Generator[None]:
 def load_for_training(name: str, arguments: GradientArguments, *, device: str = "cpu") -> LoadedModel:
     """Load model, tokenizer and, if the arguments need one, reference, from a folder or a hub id.
 
-    An adapter is trained on; a model gets a new adapter if `lora_rank` is above 0. Trained weights are fp32; with
-    dtype=bf16, frozen weights are bf16. The model's own dropout is turned off. Raises
+    An adapter is trained on; a model gets a new adapter if `lora_rank` is above 0. Trained weights are fp32, or bf16
+    without master_weights; with dtype=bf16, frozen weights are bf16. The model's own dropout is turned off. Raises
     ConfigError when the model or its tokenizer cannot be loaded, when the arguments do not fit the adapter, or when the
     trainer would not compute the model's own probabilities.
     """
@@ -195,7 +195,8 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
     source.check_adapter_settings(arguments)
     tokenizer = source.load_tokenizer()
     frozen = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
-    base = cast("PreTrainedModel", source.load(dtype=frozen if adapted else torch.float32, device=device))
+    trained = torch.float32 if arguments.master_weights else torch.bfloat16
+    base = cast("PreTrainedModel", source.load(dtype=frozen if adapted else trained, device=device))
     if getattr(base, "is_quantized", False) or getattr(base.config, "quantization_config", None) is not None:
         raise quantised_weights(name)
     for module in base.modules():  # with its own dropout, the trainer's probabilities would not be the sampler's

@@ -136,16 +136,36 @@ def test_gradients_do_not_depend_on_micro_batches_or_order() -> None:
 
 def test_each_teacher_has_its_own_weights() -> None:
     rows = taught_rows()
+    start = tiny_lm()
     updaters = {
         "base": Updater(tiny_lm(), told(teacher="base", reference="copy"), reference=tiny_lm()),
         "live": Updater(tiny_lm(), told(teacher="live")),
+        "ema": Updater(tiny_lm(), told(teacher="ema", teacher_update_rate=0.3)),
     }
+    averages = {name: one.detach().clone() for name, one in start.named_parameters()}
     for _ in range(2):
         for name, updater in updaters.items():
             student, teacher = tiny_lm(), tiny_lm()
             student.load_state_dict(updater.model.state_dict())
             if name == "live":
                 teacher.load_state_dict(updater.model.state_dict())
+            if name == "ema":
+                teacher.load_state_dict(averages)
             expected = float(written_loss(student, teacher, rows).detach())
             assert updater.step(rows).figures["distill/divergence"] == pytest.approx(expected, abs=1e-5), name
-    assert len({weights_hash(one.model) for one in updaters.values()}) == 2
+        present = dict(updaters["ema"].model.named_parameters())
+        averages = {name: 0.7 * one + 0.3 * present[name].detach() for name, one in averages.items()}
+    assert len({weights_hash(one.model) for one in updaters.values()}) == 3
+
+
+def test_a_moving_average_survives_saving() -> None:
+    rows = taught_rows()
+    arguments = told(teacher="ema", teacher_update_rate=0.5, learning_rate=0.5)
+    whole, again = Updater(tiny_lm(), arguments), Updater(tiny_lm(), arguments)
+    whole.step(rows)
+    again.model.load_state_dict(whole.model.state_dict())
+    again.load_state_dict(whole.state_dict())
+    assert weights_hash(again.model) == weights_hash(whole.model)
+    for updater in (whole, again):
+        updater.step(rows)
+    assert weights_hash(again.model) == weights_hash(whole.model)

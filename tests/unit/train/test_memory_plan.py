@@ -34,7 +34,7 @@ def told(**fields: Any) -> Arguments:
 
 
 def measured(model: Any) -> RowMemory:
-    found = RowMemory.measured(LogprobModel(model), nullcontext, shared=False)
+    found = RowMemory.measured(LogprobModel(model), nullcontext, packed=False)
     assert found is not None
     return found
 

@@ -104,7 +104,7 @@ def test_two_processes_equal_one_and_resume_exactly(tmp_path: Path, subtests: py
                 assert worst_difference(resumed["again"], resumed["through"]) == 0
                 assert resumed["position"] == 1
                 assert resumed["in_file"] == resumed["in_memory"]
-    assert both["kinds"].keys() == {"tied", "adapter", "bf16", "adapter off"}
+    assert both["kinds"].keys() == {"tied", "adapter", "bf16", "packed", "rounded", "adapter off"}
     for name, kind in both["kinds"].items():
         check_sharded(name, kind)
 
@@ -115,6 +115,7 @@ def check_sharded(name: str, kind: dict[str, Any]) -> None:
         assert kind[fact][0] == kind[fact][1], (name, fact)
     first, second = kind["plans"]
     assert first == second, name
+    assert (first[-1] is None) == (name == "packed")  # the longest row
     assert kind["moved"], name
     assert kind["held"] == pytest.approx(0.5, abs=0.05), name
     assert kind["tied"] == (name == "tied")

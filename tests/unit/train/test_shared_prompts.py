@@ -9,7 +9,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import transformers  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
@@ -20,42 +19,11 @@ from agentlearn.train.update.microbatch import MicroBatch, forward_length, plan_
 from agentlearn.train.update.sequences import TrainingRow  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from tests.support.gradients import gradients  # noqa: E402
-from tests.support.tiny_lm import VOCABULARY, some_rows, tiny_lm, worst_difference  # noqa: E402
+from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference  # noqa: E402
+from tests.unit.train.test_packing import FAMILIES, built  # noqa: E402
 
-SHAPE: dict[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "max_position_embeddings": 64,
-    "initializer_range": 0.3,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "pad_token_id": 0,
-}
-GROUPED = SHAPE | {"num_key_value_heads": 1}
-WINDOW = GROUPED | {"sliding_window": 6}
-OWN_NAMES: dict[str, Any] = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "initializer_range": 0.3}
-NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-FAMILIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("LlamaForCausalLM", "LlamaConfig", GROUPED),
-    ("Qwen2ForCausalLM", "Qwen2Config", WINDOW | {"use_sliding_window": True, "max_window_layers": 1}),
-    ("Qwen3ForCausalLM", "Qwen3Config", GROUPED | {"head_dim": 16}),
-    ("MistralForCausalLM", "MistralConfig", WINDOW),
-    ("Gemma2ForCausalLM", "Gemma2Config", WINDOW | {"head_dim": 16, "final_logit_softcapping": None}),
-    ("Gemma3ForCausalLM", "Gemma3TextConfig", WINDOW | {"head_dim": 16}),
-    ("PhiForCausalLM", "PhiConfig", SHAPE),
-    ("GPT2LMHeadModel", "GPT2Config", OWN_NAMES | NO_DROPOUT | {"n_embd": 32, "n_layer": 2, "n_head": 2}),
-    ("GPTNeoXForCausalLM", "GPTNeoXConfig", SHAPE),
-)
 ALL_SEEN = [one for one in FAMILIES if not one[2].get("sliding_window")]
 LIMITED = [one for one in FAMILIES if one[2].get("sliding_window")]
-
-
-def built(model: str, config: str, fields: dict[str, Any]) -> Any:
-    torch.manual_seed(0)
-    return getattr(transformers, model)(getattr(transformers, config)(**fields))
 
 
 def told(**fields: Any) -> Arguments:
