@@ -19,23 +19,6 @@ from agentlearn_demo.sim.skills import installed_skills
 ROOT = Path(__file__).parents[4]
 
 
-@pytest.fixture(autouse=True)
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The toy's skills, installed in place of the real domain's."""
-    return announce("tests.unit.demo.sim.toy:skills", tmp_path, monkeypatch)
-
-
-def announce(value: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    installed = folder / "toy_skills-0.dist-info"
-    installed.mkdir(exist_ok=True)
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-skills\nVersion: 0\n")
-    (installed / "entry_points.txt").write_text(f"[agentlearn.skills]\nmath = {value}\n")
-    known = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one and one != str(folder)]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(ROOT), *known]))
-    monkeypatch.syspath_prepend(str(folder))
-    return folder
-
-
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -177,11 +160,18 @@ def test_sigterm_ends_it() -> None:
 
 @pytest.mark.parametrize(
     ("value", "reason"),
-    [("tests.unit.demo.sim.toy:nothing", "cannot be loaded"), ("tests.unit.demo.sim.toy:TRAPS", "do not implement")],
+    [
+        ("agentlearn_demo.math.novice:nothing", "cannot be loaded"),
+        ("agentlearn_demo.math.traps:TRAPS", "do not implement"),
+    ],
 )
 def test_skills_that_cannot_be_used_are_named(
     value: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    announce(value, tmp_path, monkeypatch)
+    installed = tmp_path / "other_skills-0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: other-skills\nVersion: 0\n")
+    (installed / "entry_points.txt").write_text(f"[agentlearn.skills]\nmath = {value}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigError, match=reason):
         installed_skills()
