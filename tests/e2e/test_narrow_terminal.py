@@ -74,6 +74,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.slow
 def test_a_run_prints_no_line_wider_than_80_columns(folder: Path) -> None:
     for name in ("learn", "compare"):
         text = (folder / f"{name}.txt").read_text()
@@ -81,6 +82,7 @@ def test_a_run_prints_no_line_wider_than_80_columns(folder: Path) -> None:
         assert list(lines_that_are_too_wide(text, COLUMNS)) == []
 
 
+@pytest.mark.slow
 def test_no_word_is_split_at_80_columns(folder: Path, subtests: pytest.Subtests) -> None:
     run_id = re.search(r"runs show (\w{26})", (folder / "learn.txt").read_text())
     assert run_id is not None

@@ -28,6 +28,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 BOT = ("shop_bot:agent", "--reward", "shop_bot:score")
 
 
+@pytest.mark.slow
 def test_an_agent_is_scored_learned_for_compared_and_asked(shop: Path) -> None:
     agent, *reward = BOT
     scored = json.loads(agentlearn_here("eval", agent, "tasks.csv", *reward, "--json", cwd=shop).stdout)

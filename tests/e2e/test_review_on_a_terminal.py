@@ -115,6 +115,7 @@ def test_fifty_things_take_at_most_two_keys_each(tmp_path: Path, person: Person)
     assert_snapshot(__file__, "review", re.sub(r"\b[0-9a-f]{12}\b", "0123456789ab", first))
 
 
+@pytest.mark.slow
 def test_other_keys_put_off_change_take_back_and_approve_all_of_a_source(tmp_path: Path, person: Person) -> None:
     libraries = LibraryStore(tmp_path / ".agentlearn" / "libraries")
     person.sees("q quit\n")

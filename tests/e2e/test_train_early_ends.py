@@ -98,6 +98,7 @@ def test_a_run_ended_during_an_update_finishes_and_saves_it(
     assert stopping.saved == [(checkpoint, 1)]
 
 
+@pytest.mark.slow
 def test_a_limit_leaves_a_checkpoint_and_says_how_to_measure_it(
     fields: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
