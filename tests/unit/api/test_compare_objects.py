@@ -33,6 +33,7 @@ def test_libraries_are_compared_with_the_statistics_and_the_page_of_the_command(
         assert Comparison.model_validate_json(reader.run(found.run).report) == found
 
 
+@pytest.mark.slow
 def test_rollouts_of_objects_are_used_again_only_under_a_version_of_the_users(tmp_path: Path) -> None:
     def reused(**given: Any) -> list[int]:
         found = compare_sync(desk_agent(), TICKETS, arms=TWO, reward=right_team, k=2, store=tmp_path, **given)
@@ -158,6 +159,7 @@ def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_
         compare_sync(desk_agent(), held_out_of="nobody", **asked)
 
 
+@pytest.mark.slow
 def test_a_service_that_changed_between_two_comparisons_is_no_difference_between_arms(tmp_path: Path) -> None:
     broken: list[bool] = []
 

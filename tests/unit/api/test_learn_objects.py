@@ -384,6 +384,7 @@ class Stops(Callbacks):
         self.call_context.stop(BudgetExceeded("enough"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_where_it_stopped_and_only_from_the_program(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

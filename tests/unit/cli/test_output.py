@@ -160,6 +160,7 @@ def test_streams_are_guarded(text: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert_harmless(raw.buffer.getvalue().decode("ascii").replace(f"\n{FORGED}", ""))  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_errors_are_one_harmless_line(capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
     for number, whole in enumerate([*CONTROLS, *HOSTILE, POISON]):
         with subtests.test(repr(whole)):

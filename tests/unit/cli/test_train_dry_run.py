@@ -116,6 +116,7 @@ def test_the_size_of_stored_weights_is_read_from_their_headers(tmp_path: Path) -
         assert stored_size(tmp_path)[1] is None
 
 
+@pytest.mark.slow
 def test_no_torch_is_imported(folder: Path) -> None:
     words = ["train", "rows.csv", "--reward", "exact", "--model", "lab:novice", "--dry-run"]
     end = "sys.exit(status or 7 * ('torch' in sys.modules))"

@@ -74,6 +74,7 @@ def test_it_does_not_stop_while_undecided_rollouts_withhold_the_verdict(tmp_path
     assert one.withheld_code == "bounds", "the decided rollouts alone would say better"
 
 
+@pytest.mark.slow
 def test_the_error_rate_holds_although_it_looks_every_time(tmp_path: Path) -> None:
     design = SequentialDesign(plan(tmp_path), Rules(), {})
     wrong = 0

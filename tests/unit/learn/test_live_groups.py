@@ -180,6 +180,7 @@ def test_live_traffic_teaches_without_an_installed_domain_and_each_attempt_shows
     assert "billing address of a company account?" in attempts
 
 
+@pytest.mark.slow
 def test_recorded_tasks_are_held_out_only_when_asked(recorder: Recorder) -> None:
     for number in range(12):
         wrong = recorded(recorder, f"What is the fee of tariff {number} {'xyzuvwabcdef'[number] * 9}?", "1", 0)

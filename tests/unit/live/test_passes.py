@@ -155,6 +155,7 @@ def test_a_pass_that_reaches_its_budget_goes_on_in_the_next_one(tmp_path: Path) 
     assert "of the day's 100 tokens are used; no model was called" in spent.words
 
 
+@pytest.mark.slow
 def test_a_group_whose_comparison_failed_is_tried_again_twice(tmp_path: Path) -> None:
     record(tmp_path, 1, 2)
     model = Reflector()
@@ -199,6 +200,7 @@ def test_a_run_that_fails_three_times_is_left_and_its_groups_teach_anew(tmp_path
     assert passes(tmp_path, model, **options)[0].outcome == "learned"
 
 
+@pytest.mark.slow
 def test_a_locked_store_and_a_disk_that_refuses_are_failed_passes(tmp_path: Path) -> None:
     record(tmp_path, 1, 2)
     model = Reflector()

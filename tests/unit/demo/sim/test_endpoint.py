@@ -46,6 +46,7 @@ def test_it_serves_while_the_block_runs_and_is_gone_afterwards() -> None:
     assert not alive(asyncio.run(all_of_it()).pid)
 
 
+@pytest.mark.slow
 def test_it_is_gone_when_the_block_is_cancelled() -> None:
     async def used(ready: asyncio.Future[int]) -> None:
         async with sim_endpoint("novice") as service:
@@ -86,6 +87,7 @@ def test_a_child_that_is_too_slow_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         asyncio.run(_enter())
 
 
+@pytest.mark.slow
 async def test_a_child_that_dies_answers_again_at_the_same_address() -> None:
     async with asyncio.timeout(120), sim_endpoint("novice") as service:
         before = await echo(service, "anyone?")
@@ -100,6 +102,7 @@ async def test_a_child_that_dies_answers_again_at_the_same_address() -> None:
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow
 async def test_a_child_that_dies_each_time_stays_down_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "BACK_OFF_S", 0)
 
@@ -119,6 +122,7 @@ async def test_a_child_that_dies_each_time_stays_down_and_leaves_nothing(monkeyp
         assert running.pid in seen
 
 
+@pytest.mark.slow
 def test_a_child_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "GRACE_S", 0.2)
 
@@ -145,6 +149,7 @@ def started() -> subprocess.Popen[str]:
     return child
 
 
+@pytest.mark.slow
 def test_the_end_of_stdin_ends_it() -> None:
     with started() as child:
         assert child.stdin is not None
@@ -152,6 +157,7 @@ def test_the_end_of_stdin_ends_it() -> None:
         assert child.wait(timeout=60) == 0
 
 
+@pytest.mark.slow
 def test_sigterm_ends_it() -> None:
     with started() as child:
         child.terminate()
