@@ -91,15 +91,7 @@ def test_a_training_that_would_be_refused_stops_before_lessons_are_learned(tmp_p
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [
-        ((), "say what to run: a domain that has a recipe `hybrid`"),
-        (("nothing",), "'nothing' is neither a domain nor a recipe; write a recipe such as hybrid.yaml"),
-        (
-            ("--resume", "01", "--rounds", "2"),
-            "continues run '01' with the settings it was started with; leave out --r",
-        ),
-        (("math", "--resume", "01"), "continues run '01' with the settings it was started with; leave out 'math'"),
-    ],
+    cases(__file__, "wrong_usage_has_status_2"),
 )
 def test_wrong_usage_has_status_2(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
     assert sentence in agentlearn_here("hybrid", *words, cwd=tmp_path, expect=2).stderr

@@ -12,6 +12,7 @@ from agentlearn import Groups, LearnSettings, Recorder, library_of, read_store, 
 from agentlearn.data.overlap import nearest_groups, same_text
 from agentlearn.errors import ConfigError
 from agentlearn.learning.stored_groups import StoredGroups
+from tests.support.cases import cases
 from tests.support.openai_script import Solver, stage_of, user_text
 from tests.support.openai_stub import OpenAIStub
 
@@ -89,16 +90,7 @@ def test_a_wrong_rollout_with_a_comment_needs_no_right_one(recorder: Recorder) -
     assert [len(one.rollouts) for one in recorder.groups(min_size=4).groups] == [1]
 
 
-UNLIKE = [
-    "Where is the nearest shop?",
-    "Can I pay with two cards at once?",
-    "Please write a poem about the sea.",
-    "The export to CSV drops the last column of my table.",
-    "Wie kündige ich mein Abonnement?",
-    "返金はいつ届きますか",
-    "SELECT count(*) FROM orders",
-    "What is 17 * 23?",
-]
+UNLIKE = cases(__file__, "unlike")
 
 
 def test_single_rollouts_join_near_neighbours_and_unlike_tasks_never_do(recorder: Recorder) -> None:

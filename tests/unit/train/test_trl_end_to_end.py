@@ -22,6 +22,7 @@ from transformers import Qwen3ForCausalLM
 from agentlearn.train.arguments import Arguments, gradient_arguments
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.model import with_adapter
+from tests.support.cases import cases
 from tests.support.tiny_lm import tiny_lm, worst_difference
 from tests.support.trl_run import Run, train
 
@@ -29,27 +30,7 @@ pytestmark = pytest.mark.slow
 
 PASSES = 3
 SAME = {"optimizer": "sgd", "iterations": PASSES, "max_grad_norm": None, "importance_sampling": "none"}
-CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "dapo": ({"loss": "dapo", "eps_high": 0.28}, {"loss_type": "dapo", "epsilon_high": 0.28}),
-    "grpo with k3": (
-        {"loss": "grpo", "kl": "k3", "kl_beta": 0.2, "reference": "copy"},
-        {"loss_type": "grpo", "beta": 0.2, "epsilon_high": 0.28},
-    ),
-    "gspo": (
-        {"loss": "gspo", "eps_low": 0.1, "eps_high": 0.15},
-        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 0.1, "epsilon_high": 0.15},
-    ),
-    "adaptive entropy": (
-        {"loss": "bnpo", "eps_high": 0.2, "entropy_coef": 0.2, "entropy_target": 3.6, "entropy_coef_delta": 0.1},
-        {
-            "loss_type": "bnpo",
-            "entropy_coef": 0.2,
-            "use_adaptive_entropy": True,
-            "entropy_target": 3.6,
-            "entropy_coef_delta": 0.1,
-        },
-    ),
-}
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = cases(__file__, "cases")
 SEQUENCES = ("gspo",)
 
 

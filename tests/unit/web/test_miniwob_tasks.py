@@ -27,6 +27,7 @@ from agentlearn_web.miniwob import (
     _serve_miniwob,
     domain,
 )
+from tests.support.cases import cases
 
 
 def test_without_the_package_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,15 +82,7 @@ def _walk(task: Task, answer: str | None) -> Trajectory:
 
 @pytest.mark.parametrize(
     ("answer", "status", "worth"),
-    [
-        ("reward 1", "correct", 1.0),
-        ("reward 0.5", "partial", 0.5),
-        ("reward 0", "incorrect", 0.0),
-        ("reward -1", "incorrect", 0.0),
-        ("unfinished", "incorrect", 0.0),
-        ("the reward is 1", "incorrect", 0.0),
-        (None, "no_answer", 0.0),
-    ],
+    cases(__file__, "the_verdict_is_the_reward_of_the_page"),
 )
 def test_the_verdict_is_the_reward_of_the_page(answer: str | None, status: str, worth: float) -> None:
     assert (verdict(answer).status, verdict(answer).reward) == (status, worth)
