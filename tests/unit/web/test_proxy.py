@@ -313,6 +313,7 @@ def test_requests_that_no_browser_sends_are_bad_requests(subtests: pytest.Subtes
         b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
         b"GET http://site.test/ HTTP/1.1\r\nHost : a\r\n\r\n",
         b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n X: folded\r\n\x00: b\r\n\r\n",
+        b"GET http://site.test/\rHost:127.0.0.1 HTTP/1.1\r\nHost: site.test\r\n\r\n",
         get("http://site.test/", "Content-Length: 3", "Transfer-Encoding: chunked", method="POST") + b"0\r\n\r\n",
         get("http://site.test/", "Content-Length: 3", "Content-Length: 4", method="POST") + b"abcd",
         get("http://site.test/", "Transfer-Encoding: gzip", method="POST"),
@@ -481,6 +482,7 @@ async def test_without_the_public_web_no_name_is_resolved() -> None:
             get(f"http://127.0.0.1:{outside.port}/"),
             get(f"http://127.0.0.1:{session.port}/"),
             get("http://other.site.test/"),
+            f"GET http://127.0.0.1:{outside.port}/ HTTP/1.0\r\n\r\n".encode(),
         ):
             assert b" 403 " in await said(session.port, raw), raw
         assert set(codes(session)) == {"not_served"}
