@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn import Groups, LearnSettings, Recorder, library_of, read_store, run_learning
@@ -117,7 +117,6 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(WORDS, st.integers(0, 1), st.sampled_from([0.0, 1.0])), max_size=30), st.integers(2, 5))
 def test_grouping_is_a_partition_that_keeps_kinds_apart_and_sizes_small(
     rows: list[tuple[list[str], int, float]], max_size: int

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import psutil
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
@@ -293,7 +293,6 @@ def test_private_hosts_are_refused_without_a_connection(subtests: pytest.Subtest
 
 
 @given(st.ip_addresses(network="127.0.0.0/8") | st.ip_addresses(network="10.0.0.0/8"), st.integers(1, 65_535))
-@settings(max_examples=25)
 def test_no_private_address_is_dialled(address: object, port: int) -> None:
     async def main() -> None:
         async with walk(public=True) as (session, outside):
