@@ -92,6 +92,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
     os.close(found.screen)
 
 
+@pytest.mark.slow
 def test_fifty_things_take_at_most_two_keys_each(tmp_path: Path, person: Person) -> None:
     pages = list[str]()
     for number in range(THINGS):

@@ -62,6 +62,7 @@ def test_arms_of_every_kind(tmp_path: Path) -> None:
     assert [arm.lessons for arm in found.arms] == [0, 1, 1, 1, 0]
 
 
+@pytest.mark.slow
 def test_models_are_compared_also_with_one_name_and_each_library_runs_on_each(tmp_path: Path) -> None:
     models: dict[str, Any] = {"old": desk_model(), "new": FunctionModel(reply, model_name="desk"), "none": TestModel()}
     found = compare_sync(desk_agent(), TICKETS[:3], model=models, reward=right_team, k=1, store=tmp_path)
@@ -139,6 +140,7 @@ def test_the_options_are_the_settings_that_have_no_parameter() -> None:
     assert [name for name in hints if name not in loose and hints[name] != meant[name]] == []
 
 
+@pytest.mark.slow
 def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_run_are_taken(tmp_path: Path) -> None:
     learned = learn_sync(
         desk_agent(), TICKETS, reward=right_team, store=tmp_path, epochs=1, group_size=3, select="last", seed=1

@@ -78,6 +78,7 @@ def test_a_domain_stands_for_its_recipe_which_is_valid(tmp_path: Path) -> None:
         recipe_name("web")
 
 
+@pytest.mark.slow
 def test_a_training_that_would_be_refused_stops_before_lessons_are_learned(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("domain: math\nmodel: lab:novice\ntrain:\n  gradient:\n    lora_dropout: 0.1\n")

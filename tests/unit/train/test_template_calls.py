@@ -118,6 +118,7 @@ def test_a_checkpoint_that_says_how_its_replies_are_read_is_read_with_transforme
     assert UNREAD in chat_of(template, response_template={"fields": {}}).abilities.check("my-model", tools=True)[0]
 
 
+@pytest.mark.slow
 def test_the_templates_of_real_models_are_read_or_described(subtests: pytest.Subtests) -> None:
     """TRL ships the chat templates of about thirty model families."""
     folder = files(pytest.importorskip("trl")) / "chat_templates"

@@ -61,6 +61,7 @@ class _Servers:
             yield SimpleNamespace(log=Path("stand-in.log"), starts=1)
 
 
+@pytest.mark.slow
 def test_two_updates_with_vllm_each_sample_with_the_weights_of_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

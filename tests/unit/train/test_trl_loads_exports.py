@@ -81,6 +81,7 @@ def configured(kind: Any, out: Path, **more: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_sft(store: Path, tmp_path: Path) -> None:
     dataset = exported(store, tmp_path / "sft.jsonl", "trl-sft", min_reward=1.0)
     config = configured(SFTConfig, tmp_path, per_device_train_batch_size=2)
