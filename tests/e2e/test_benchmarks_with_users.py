@@ -11,6 +11,8 @@ from tests.support.command import agentlearn_here
 from tests.support.openai_script import Reply, Request, Solver, digest, stage_of, text, tool_call
 from tests.support.openai_stub import OpenAIStub
 
+pytestmark = pytest.mark.slow
+
 CLONES = Path(__file__).parents[1] / "adapters" / "small_clones"
 WISH = re.compile(r"You are (\w+)\. You want to (\w+) the book '([^']+)'")
 STAGES = Solver()
@@ -41,7 +43,6 @@ def clone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TAU_BENCH, str(CLONES / "tau"))
 
 
-@pytest.mark.slow
 def test_tau_bench_is_learned_compared_and_its_users_are_another_model(clone: None, tmp_path: Path) -> None:
     with OpenAIStub(served) as stub:
         models = ("--model", f"{stub.base_url}#desk", "--user-model", f"{stub.base_url}#reader", "--yes")
@@ -67,7 +68,6 @@ def test_tau_bench_is_learned_compared_and_its_users_are_another_model(clone: No
     assert compared["arms"][1]["score"] == 1.0
 
 
-@pytest.mark.slow
 def test_recorded_trials_are_learned_from_and_compared(clone: None, tmp_path: Path) -> None:
     said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Done."}]
     for name, worse in (("before", 3), ("after", 1)):

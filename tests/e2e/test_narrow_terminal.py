@@ -12,6 +12,8 @@ from agentlearn.cli.app import run
 from tests.support.command import agentlearn_here
 from tests.support.small_math import few_math_tasks
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = 80
 LONG = 24
 """Characters of a word that may have no place on one line, such as a hash."""
@@ -74,7 +76,6 @@ COMMANDS = (
 )
 
 
-@pytest.mark.slow
 def test_a_run_prints_no_line_wider_than_80_columns(folder: Path) -> None:
     for name in ("learn", "compare"):
         text = (folder / f"{name}.txt").read_text()
@@ -82,7 +83,6 @@ def test_a_run_prints_no_line_wider_than_80_columns(folder: Path) -> None:
         assert list(lines_that_are_too_wide(text, COLUMNS)) == []
 
 
-@pytest.mark.slow
 def test_no_word_is_split_at_80_columns(folder: Path, subtests: pytest.Subtests) -> None:
     run_id = re.search(r"runs show (\w{26})", (folder / "learn.txt").read_text())
     assert run_id is not None

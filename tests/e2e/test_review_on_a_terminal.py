@@ -20,6 +20,8 @@ from agentlearn.library.import_lessons import import_lessons
 from tests.support.command import AGENTLEARN
 from tests.support.snapshot import assert_snapshot
 
+pytestmark = pytest.mark.slow
+
 THINGS = 50
 COLUMNS = 80
 WORDS = re.findall(
@@ -92,7 +94,6 @@ def person(tmp_path: Path) -> Iterator[Person]:
     os.close(found.screen)
 
 
-@pytest.mark.slow
 def test_fifty_things_take_at_most_two_keys_each(tmp_path: Path, person: Person) -> None:
     pages = list[str]()
     for number in range(THINGS):
@@ -116,7 +117,6 @@ def test_fifty_things_take_at_most_two_keys_each(tmp_path: Path, person: Person)
     assert_snapshot(__file__, "review", re.sub(r"\b[0-9a-f]{12}\b", "0123456789ab", first))
 
 
-@pytest.mark.slow
 def test_other_keys_put_off_change_take_back_and_approve_all_of_a_source(tmp_path: Path, person: Person) -> None:
     libraries = LibraryStore(tmp_path / ".agentlearn" / "libraries")
     person.sees("q quit\n")
