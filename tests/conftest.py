@@ -43,11 +43,15 @@ def guard_sockets() -> None:
 
 
 def choose_examples() -> None:
-    """Hypothesis: the same few examples every time, unless HYPOTHESIS_PROFILE=dev goes looking for many new ones."""
+    """Hypothesis: the same few examples every time, unless HYPOTHESIS_PROFILE=dev goes looking for many new ones.
+
+    `scripts/test` sets the profile `quick` for the quick tests alone.
+    """
     slow = [HealthCheck.too_slow]
-    settings.register_profile(
-        "ci", derandomize=True, database=None, deadline=None, max_examples=25, suppress_health_check=slow
-    )
+    for name, examples in (("quick", 10), ("ci", 25)):
+        settings.register_profile(
+            name, derandomize=True, database=None, deadline=None, max_examples=examples, suppress_health_check=slow
+        )
     settings.register_profile("dev", deadline=None, max_examples=500, suppress_health_check=slow)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

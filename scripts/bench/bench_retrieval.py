@@ -93,7 +93,7 @@ def measure(chosen: argparse.Namespace) -> Found:
 
 
 def _minilm(folder: Path) -> Embedder:
-    from tests.support.minilm import MiniLM
+    from scripts.bench.minilm import MiniLM
 
     return Embedder(MiniLM(folder))
 

@@ -70,7 +70,8 @@ def gained(report: dict[str, Any]) -> bool:
     return (report["before"]["mean"], report["after"]["mean"], low > 0) == (0.0, 1.0, True)
 
 
-@pytest.mark.parametrize("labels", ["reasons", pytest.param("gold", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", ["reasons", "gold"])
 def test_a_shop_whose_rule_nobody_guesses_teaches_it(labels: str, tmp_path: Path) -> None:
     source = shop(tmp_path, range(3, 26), answers=labels == "gold")
     reward = "told" if labels == "reasons" else "silent"

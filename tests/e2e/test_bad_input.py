@@ -50,6 +50,7 @@ def test_nothing_is_spent_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not (tmp_path / ".agentlearn").exists()
 
 
+@pytest.mark.slow
 def test_a_store_held_by_another_process_names_its_pid_and_an_unknown_run_is_named(tmp_path: Path) -> None:
     hold = (
         "import asyncio, pathlib, sys\n"

@@ -13,6 +13,8 @@ from tests.support.command import agentlearn, agentlearn_here
 from tests.support.openai_script import Reply, Request, Script, Solver, error
 from tests.support.openai_stub import OpenAIStub
 
+pytestmark = pytest.mark.slow
+
 PROBLEMS = {f"How many dots has a triangle of {n} rows?": str(n * (n + 1) // 2) for n in range(11, 19)}
 USER, PASSWORD, QUERY, KEY = "canary-user", "canary/pass#word", "canary query value", "sk-canary-0123456789"
 BASIC = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
@@ -68,7 +70,6 @@ def leaks(folder: Path) -> list[str]:
     ]
 
 
-@pytest.mark.slow
 def test_credentials_of_an_address_are_nowhere_but_in_memory(tasks: str, tmp_path: Path) -> None:
     gate = Gate(wanted=f"Basic {BASIC}")
     with OpenAIStub(repeating(KEY, PASSWORD, BASIC), gate=gate) as stub:
@@ -117,7 +118,6 @@ def everything_said(tasks: str, tmp_path: Path, gate: Gate, model: str, shown: s
     return said
 
 
-@pytest.mark.slow
 def test_an_api_key_that_a_service_repeats_is_nowhere(tasks: str, tmp_path: Path) -> None:
     gate, said = Gate(wanted=f"Bearer {KEY}"), list[str]()
     for key, status in ((KEY, 0), (f"{KEY}-wrong", 1)):

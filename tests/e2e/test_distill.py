@@ -48,6 +48,7 @@ def first_turn(trajectory: Trajectory) -> SampledTokens:
     return turn.tokens
 
 
+@pytest.mark.slow
 def test_the_teacher_reads_exactly_what_a_rollout_with_the_lessons_reads(
     weights: Path, tasks: Path, tmp_path: Path
 ) -> None:
@@ -139,6 +140,7 @@ def falling(task: Task, answer: str | None) -> float:
 falling.gold_is_answer = False  # pyright: ignore[reportFunctionMemberAccess]
 
 
+@pytest.mark.slow
 def test_weights_whose_own_rewards_fell_are_not_published(weights: Path, tasks: Path, tmp_path: Path) -> None:
     """Also without held-out tasks."""
     chosen = fields_of(weights, tasks, tmp_path, reward=f"{__name__}:falling", epochs=2)

@@ -67,15 +67,12 @@ def same(folder: Path, report: dict[str, Any], other: Path, expected: dict[str, 
     assert report["rollouts"]["undecided"] == 0
 
 
-@pytest.mark.parametrize("spread", [(), ("--workers", "2")], ids=["in_process", "workers"])
-def test_two_endpoints_give_what_one_gives_also_when_one_stops(
-    folders: Callable[[str], Path], spread: tuple[str, ...]
-) -> None:
+def test_two_endpoints_give_what_one_gives_also_when_one_stops(folders: Callable[[str], Path]) -> None:
     one, two, stopped = folders("one"), folders("two"), folders("stopped")
     with served(1) as (_, models):
         expected = learned(one, *LEARN, *models)
     with served(2) as (stubs, models):
-        report = learned(two, *LEARN, *models, *spread)
+        report = learned(two, *LEARN, *models, "--workers", "2")
     same(two, report, one, expected)
     counts = [len(stub.requests) for stub in stubs]
     assert max(counts) <= 1.2 * sum(counts) / 2
@@ -83,7 +80,7 @@ def test_two_endpoints_give_what_one_gives_also_when_one_stops(
     assert [each["answers"] for each in service["endpoints"]] == counts
     assert [each["failures"] for each in service["endpoints"]] == [{}, {}]
     with served(2, stops_after=30) as (stubs, models):
-        report = learned(stopped, *LEARN, *models, *spread)
+        report = learned(stopped, *LEARN, *models)
     same(stopped, report, one, expected)
     (service,) = report["services"]
     assert service["endpoints"][0]["failures"] == {}

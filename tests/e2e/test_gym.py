@@ -15,6 +15,8 @@ from tests.support.gym_stand_in import real_gym, stand_in_gym
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +45,6 @@ def learned(
         return report, [reader.trajectory(one) for one in ids]
 
 
-@pytest.mark.slow
 def test_partial_credit_is_the_reward_and_a_crash_decides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,8 @@ from tests.support.command import agentlearn_here
 from tests.support.openai_script import Reply, Request, Solver, error, stage_of
 from tests.support.openai_stub import OpenAIStub
 
+pytestmark = pytest.mark.slow
+
 PROBLEMS = {f"What is the sum of all whole numbers from 1 to {n}?": n * (n + 1) // 2 for n in range(11, 71)}
 
 
@@ -52,7 +54,6 @@ def learn_sums(folder: Path, service: OutageWithLessons) -> tuple[str, dict[str,
     return done.stdout, shown["run"]["report"]
 
 
-@pytest.mark.slow
 def test_an_outage_during_after_is_no_result(tmp_path: Path) -> None:
     said, report = learn_sums(tmp_path, OutageWithLessons())
     delta, after = report["delta"], report["after"]

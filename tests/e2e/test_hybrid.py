@@ -14,6 +14,8 @@ from agentlearn.library import LibraryStore
 from agentlearn.store import RunRow, read_store
 from tests.support.command import AGENTLEARN, agentlearn_here
 
+pytestmark = pytest.mark.slow
+
 RECIPE = """
 domain: math
 model: lab:novice
@@ -83,7 +85,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return folder, printed, json.loads(parent.report)
 
 
-@pytest.mark.slow
 def test_a_killed_run_goes_on_at_its_stage_and_ends_as_one_that_was_not_killed(tmp_path: Path, whole: Whole) -> None:
     """Killed in the middle of the training, and interrupted in the comparison: no stage is made twice."""
     assert stop_at(written(tmp_path), "updates of 3 tasks", signal.SIGKILL, "small.yaml") == -signal.SIGKILL
@@ -107,7 +108,6 @@ def test_a_killed_run_goes_on_at_its_stage_and_ends_as_one_that_was_not_killed(t
     )
 
 
-@pytest.mark.slow
 def test_the_stages_are_stored_runs_the_report_adds_up_and_the_printed_command_parks_lessons(whole: Whole) -> None:
     folder, printed, report = whole
     (one,) = report["rounds"]

@@ -7,6 +7,8 @@ import pytest
 from agentlearn.store import read_store
 from tests.support.killing import run_and_kill
 
+pytestmark = pytest.mark.slow
+
 LEARN = ("learn", "math", "--model", "sim:novice", "--limit", "6", "--epochs", "1", "--eval-rollouts", "1")
 LEARN += ("--validation-rollouts", "0", "--seed", "3")
 
@@ -18,7 +20,6 @@ def rewards(folder: Path) -> dict[tuple[str, str, int], tuple[str, float | None]
         return {(row.phase, row.task, row.g): (row.outcome, row.reward) for row in reader.trajectories(run.run)}
 
 
-@pytest.mark.slow
 def test_learn_gives_the_same_library_when_processes_are_killed(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """The processes of the sandbox, no more than a rollout survives, which is started again twice; and the service."""
     kills = {"none": (), "sandbox": ("session", "zygote"), "service": ("service", "service")}

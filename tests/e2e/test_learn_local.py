@@ -18,6 +18,8 @@ from agentlearn.store import read_store  # noqa: E402
 from agentlearn.types.trajectory import ModelTurn  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 class Slow(LearnProgress):
     """Its clock says that every rollout took 40 seconds."""
@@ -32,7 +34,6 @@ class Slow(LearnProgress):
         self.heartbeat.beat()
 
 
-@pytest.mark.slow
 def test_a_local_model_that_does_not_stop_is_cut_counted_and_reported_on(tmp_path: Path) -> None:
     file = tmp_path / "words.jsonl"
     file.write_text("".join(json.dumps({"problem": f"Say {n}.", "answer": str(n)}) + "\n" for n in range(2)))

@@ -32,6 +32,7 @@ def test_the_same_seed_gives_the_same_library_whatever_the_concurrency(tmp_path:
     assert other["library"]["version"] != first["library"]["version"]
 
 
+@pytest.mark.slow
 def test_one_rollout_per_task_teaches_nothing_and_says_why(tmp_path: Path) -> None:
     report = learn(tmp_path, *SMALL, "--group-size", "1", "--all-wrong", "skip", here=True)
     assert report["library"]["lessons"] == 0

@@ -12,6 +12,8 @@ from agentlearn.cli.app import run
 from tests.support.command import agentlearn_here
 from tests.support.small_math import few_math_tasks
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = 80
 LONG = 24
 """Characters of a word that may have no place on one line, such as a hash."""

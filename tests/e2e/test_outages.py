@@ -61,13 +61,10 @@ def the_sentence(stderr: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("spread", [(), ("--workers", "2")], ids=["in_process", "workers"])
-def test_a_short_outage_costs_no_rollout_and_is_asked_once_at_a_time(
-    tasks: str, tmp_path: Path, spread: tuple[str, ...]
-) -> None:
+def test_a_short_outage_costs_no_rollout_and_is_asked_once_at_a_time(tasks: str, tmp_path: Path) -> None:
     script = Failing(30, 6.0, error(503))
     with OpenAIStub(script) as stub:
-        model = ("--model", f"{stub.base_url}#any", *QUICK, *spread, "--concurrency", "16", "--json")
+        model = ("--model", f"{stub.base_url}#any", *QUICK, "--workers", "2", "--concurrency", "16", "--json")
         done = agentlearn_here("learn", tasks, *ADDING, *model, cwd=tmp_path)
     report = report_of(done)
     assert report["rollouts"]["undecided"] == 0
@@ -82,11 +79,10 @@ def test_a_short_outage_costs_no_rollout_and_is_asked_once_at_a_time(
     assert any("did not answer for" in note and "the run waited" in note for note in report["notes"])
 
 
-@pytest.mark.parametrize("spread", [(), ("--workers", "2")], ids=["in_process", "workers"])
-def test_a_long_outage_stops_the_run_which_can_be_resumed(tasks: str, tmp_path: Path, spread: tuple[str, ...]) -> None:
+def test_a_long_outage_stops_the_run_which_can_be_resumed(tasks: str, tmp_path: Path) -> None:
     script = Failing(30, 3600.0, error(503))
     with OpenAIStub(script) as stub:
-        model = (*ADDING, "--model", f"{stub.base_url}#any", *QUICK, *spread)
+        model = (*ADDING, "--model", f"{stub.base_url}#any", *QUICK)
         done = agentlearn_here("learn", tasks, *model, "--max-outage-minutes", "0.05", cwd=tmp_path, expect=1)
         assert "(HTTP 503), longer than --max-outage-minutes 0.05 allows" in the_sentence(done.stderr)
         (run,) = json.loads(agentlearn_here("runs", "list", "--json", cwd=tmp_path).stdout)["runs"]

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.command import agentlearn_here
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs/own_agent.md"
 
 
@@ -54,7 +56,6 @@ def test_an_agent_is_scored_learned_for_compared_and_asked(shop: Path) -> None:
     assert "verdict: correct, reward 1" in solved.stdout
 
 
-@pytest.mark.slow
 def test_a_run_over_an_agent_is_resumed_by_the_command_line(shop: Path) -> None:
     agent, *reward = BOT
     stopped = agentlearn_here(

@@ -12,6 +12,8 @@ from tests.support.command import agentlearn_here
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs/learn.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SERVED = "http://127.0.0.1:8000/v1"
@@ -31,7 +33,6 @@ def labels(said: str) -> list[str]:
     return [line[:13] for line in said.splitlines() if not line.startswith("  note")]
 
 
-@pytest.mark.slow
 def test_the_example_of_the_docs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

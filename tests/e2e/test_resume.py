@@ -168,6 +168,7 @@ def test_a_signal_loses_no_call_and_the_last_line_says_how_to_go_on(plain: Plain
     assert report.library == undisturbed.library
 
 
+@pytest.mark.slow
 def test_a_budget_stops_within_one_call_and_a_larger_one_goes_on(plain: Plain, data: Path) -> None:
     undisturbed, requests, _ = plain
     half = sum(line.tokens_in + line.tokens_out for line in undisturbed.stages.values()) // 2
@@ -188,6 +189,7 @@ def test_a_budget_stops_within_one_call_and_a_larger_one_goes_on(plain: Plain, d
     assert report.library == undisturbed.library
 
 
+@pytest.mark.slow
 def test_what_cannot_be_resumed_is_said(
     plain: Plain, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:

@@ -20,6 +20,8 @@ from agentlearn.library.import_lessons import import_lessons
 from tests.support.command import AGENTLEARN
 from tests.support.snapshot import assert_snapshot
 
+pytestmark = pytest.mark.slow
+
 THINGS = 50
 COLUMNS = 80
 WORDS = re.findall(

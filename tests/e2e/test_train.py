@@ -40,6 +40,7 @@ def whole(weights: Path, tasks: Path, tmp_path_factory: pytest.TempPathFactory) 
     return trained(fields), train_settings(fields)
 
 
+@pytest.mark.slow
 def test_the_reward_rises_and_the_curve_shows_it(whole: Whole) -> None:
     report, _ = whole
     assert report.delta is not None
@@ -54,6 +55,7 @@ def test_the_reward_rises_and_the_curve_shows_it(whole: Whole) -> None:
     assert report.skipped == report.stale == 0
 
 
+@pytest.mark.slow
 def test_every_number_of_every_update_is_in_the_store(whole: Whole) -> None:
     report, settings = whole
     with read_store(settings.store) as reader:
@@ -74,6 +76,7 @@ def test_every_number_of_every_update_is_in_the_store(whole: Whole) -> None:
     assert tensorboard_steps(settings.store, report) == list(range(1, 9))
 
 
+@pytest.mark.slow
 def test_the_result_is_a_model_that_can_be_used_and_trained_on(whole: Whole) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -17,6 +17,8 @@ from agentlearn.types.trajectory import Trajectory
 from tests.support.letters_training import Stopping, letters_fields, one_word_tasks, resumed, stopped
 from tests.support.tiny_model import saved, tiny_network
 
+pytestmark = pytest.mark.slow
+
 STAND_IN = (sys.executable, "-m", "tests.support.vllm_stand_in")
 _COUNT = itertools.count()
 MOST = 3
@@ -63,7 +65,6 @@ def assert_bounded(updates: list[dict[str, float]]) -> None:
         assert values["rows/stale"] == 0
 
 
-@pytest.mark.slow
 def test_sampling_overlaps_updates_and_is_at_most_three_batches_ahead_also_after_a_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_run_ended_during_an_update_finishes_and_saves_it(
     assert stopping.saved == [(checkpoint, 1)]
 
 
+@pytest.mark.slow
 def test_a_limit_leaves_a_checkpoint_and_says_how_to_measure_it(
     fields: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_limit_leaves_a_checkpoint_and_says_how_to_measure_it(
     assert "agentlearn compare before=none" in said
 
 
+@pytest.mark.slow
 def test_a_sampler_that_is_not_the_trainer_ends_the_run(
     fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

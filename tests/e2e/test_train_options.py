@@ -11,8 +11,6 @@ from tests.support.tiny_model import saved, tiny_network
 
 pytestmark = pytest.mark.slow
 
-BREVITY = "tests.support.letters:brevity"
-
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -40,30 +38,3 @@ def test_dynamic_sampling_that_was_stopped_while_groups_wait_ends_with_the_same_
     report = resumed(tmp_path / "stopped")
     assert report.weights.sha256_after == whole.weights.sha256_after
     assert report.groups == whole.groups
-
-
-@pytest.mark.parametrize(
-    "gradient",
-    [
-        {"rewards": {BREVITY: 0.5}, "reward_combination": "normalise_then_sum"},
-        {
-            "loss": "vespo",
-            "advantages": "leave_one_out",
-            "entropy_coef": 0.01,
-            "entropy_target": 4.0,
-            "off_policy_mask_threshold": 0.1,
-        },
-    ],
-    ids=["several rewards", "newer options"],
-)
-def test_a_run_with_every_newer_option_ends(
-    weights: Path, tasks: Path, tmp_path: Path, gradient: dict[str, Any]
-) -> None:
-    report = trained(letters_fields(weights, tasks, tmp_path / "store", gradient=gradient))
-    assert report.weights.sha256_before != report.weights.sha256_after
-    assert report.skipped == 0
-    with read_store(tmp_path / "store") as reader:
-        kept = reader.metrics(report.run).values()
-    if "rewards" in gradient:
-        assert all(0 < values[f"rewards/{BREVITY}/mean"] < 1 for values in kept)
-        assert all(values[f"rewards/{BREVITY}/failed"] == 0 for values in kept)

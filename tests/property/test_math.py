@@ -3,7 +3,7 @@
 from fractions import Fraction
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.answers.reply import boxed
@@ -104,14 +104,12 @@ def test_the_box_is_found_in_any_text(before: str, after: str, number: int) -> N
     assert boxed(f"{before}\\boxed{{{number}}}{after}") == str(number)
 
 
-@settings(max_examples=25)
 @given(families, seeds, seeds)
 def test_a_problem_is_read_back_from_its_words(family: type[Problem], seed: int, wording: int) -> None:
     problem = family.draw(Random(seed))
     assert family.recognise(problem.ask(Random(wording))) == problem
 
 
-@settings(max_examples=25)
 @given(families, seeds)
 def test_a_generated_problem_shows_every_trap_and_has_one_home(family: type[Problem], seed: int) -> None:
     problem = family.generate(Random(seed))

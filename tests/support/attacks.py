@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from agentlearn.serving.http11 import HttpRequest, HttpResponse
+from tests.support.cases import cases
 
 
 def _has_ipv6() -> bool:
@@ -18,67 +19,11 @@ def _has_ipv6() -> bool:
 
 
 HAS_IPV6 = _has_ipv6()
-PUBLISHED = {
-    "image": "make('img', {src: u})",
-    "script": "make('script', {src: u})",
-    "stylesheet": "make('link', {rel: 'stylesheet', href: u})",
-    "iframe": "make('iframe', {src: u})",
-    "fetch": "fetch(u, {mode: 'no-cors'})",
-    "xhr": "const x = new XMLHttpRequest(); x.open('GET', u); x.send()",
-    "event source": "new EventSource(u)",
-    "form post": "form(u, 'post').submit()",
-    "prefetch": "make('link', {rel: 'prefetch', href: u})",
-    "beacon": "navigator.sendBeacon(u, 'x')",
-    "object": "make('object', {data: u})",
-    "video": "make('video', {src: u, preload: 'auto'})",
-}
+PUBLISHED = cases(__file__, "published")
 """These, the WebSocket and the navigation below are the fourteen attacks used to measure other tools. All of these
 follow redirects."""
-MORE = {
-    "embed": "make('embed', {src: u})",
-    "audio": "make('audio', {src: u, preload: 'auto'})",
-    "poster": "make('video', {poster: u})",
-    "track": "const v = make('video', {crossorigin: ''}); v.append(element('track', {src: u, default: ''}));"
-    "v.textTracks[0].mode = 'showing'",
-    "srcset": "make('img', {srcset: u + ' 1x'})",
-    "image button": "make('input', {type: 'image', src: u})",
-    "form get": "form(u, 'get').submit()",
-    "css import": "style('@import url(' + u + ')')",
-    "css background": "make('p', {style: 'background: url(' + u + ')'}, 'text')",
-    "css list": "make('li', {style: 'list-style: url(' + u + ')'}, 'text')",
-    "font": "const own = 'f' + Math.random().toString(36).slice(2);"
-    "style('@font-face { font-family: ' + own + '; src: url(' + u + ') }');"
-    "make('p', {style: 'font-family: ' + own}, 'text')",
-    "svg image": "make('div', {}).innerHTML = '<svg><image href=\"' + u + '\"/></svg>'",
-    "preload": "make('link', {rel: 'preload', as: 'fetch', href: u, crossorigin: ''})",
-    "module preload": "make('link', {rel: 'modulepreload', href: u})",
-    "module import": "import(u)",
-    "module script": "make('script', {type: 'module', src: u})",
-    "worker import": "worker('importScripts(\"' + u + '\")')",
-    "worker fetch": "worker('fetch(\"' + u + '\", {mode: \"no-cors\"})')",
-    "fetch post": "fetch(u, {method: 'POST', mode: 'no-cors', body: 'x'})",
-    "fetch with preflight": "fetch(u, {method: 'PUT', body: 'x'})",
-    "fetch keepalive": "fetch(u, {mode: 'no-cors', keepalive: true})",
-    "data document": "make('iframe', {src: 'data:text/html,<img src=\"' + u + '\">'})",
-    "data document script": "make('iframe', {src: 'data:text/html,<script>fetch(\"' + u"
-    " + '\", {mode: \"no-cors\"})</scr' + 'ipt>'})",
-    "blob document": "make('iframe', {src: blob('<img src=\"' + u + '\">', 'text/html')})",
-    "srcdoc document": "make('iframe', {srcdoc: '<img src=\"' + u + '\">'})",
-    "javascript document": "make('iframe', {src: 'javascript:fetch(\"' + u + '\")'})",
-    "meta refresh": "make('iframe', {srcdoc: '<meta http-equiv=refresh content=\"0;url=' + u + '\">'})",
-    "popup": "window.open(u)",
-    "popup without opener": "window.open(u, '_blank', 'noopener')",
-    "link click": "const a = make('a', {href: u, target: '_blank'}); a.click()",
-}
-ONCE = {
-    "websocket": "new WebSocket(u.replace('http', 'ws'))",
-    "worker websocket": "worker('new WebSocket(\"' + u.replace('http', 'ws') + '\")')",
-    "hyperlink audit": "const a = make('a', {href: blob('x', 'text/html'), target: 'p', ping: u});"
-    "make('iframe', {name: 'p'}); a.click()",
-    "speculation": "make('script', {type: 'speculationrules'}, JSON.stringify("
-    "{prefetch: [{source: 'list', urls: [u], eagerness: 'immediate'}]}))",
-    "preconnect": "make('link', {rel: 'preconnect', href: u})",
-}
+MORE = cases(__file__, "more")
+ONCE = cases(__file__, "once")
 """These do not follow redirects, or cannot be redirected."""
 UNSURE = {"speculation", "preconnect"}
 """Browsers may skip these: the first when they use a proxy, the second in a headless shell."""

@@ -1,25 +1,13 @@
 """Learn runs made by hand, with everything that a page can show, for tests of the page."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 from agentlearn.config import LearnSettings
 from agentlearn.learning.report import (
-    Allocated,
-    CurvePoint,
-    Delta,
-    EpochLine,
-    HeldOut,
-    HeldOutScore,
     LearnReport,
-    LibraryLine,
-    SelectedVersion,
-    StageLine,
-    VersionLine,
-    WeightsRecord,
 )
-from agentlearn.library.curate import EndCounts
-from agentlearn.measure.contrast import ContrastVerdict, Worst
 from agentlearn.store import ProposalRow, RunRow, TrajectoryRow
 from agentlearn.types.experience import Experience, Library, Origin
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId, RolloutId, RunId, TaskId
@@ -46,51 +34,6 @@ RUN = RunId("01jc0000000000000000000001")
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
 ARABIC = "اجمع الأعداد واحدا واحدا قبل أن تجيب"
 LONG_LESSON = "word " * 31 + "end"
-
-
-def score(mean: float, text: str = "") -> HeldOutScore:
-    errors = {text: 2} if text else {}
-    return HeldOutScore(mean=mean, ci=(mean - 0.1, mean + 0.1), n=60, k=4, rollouts=240, undecided=2, errors=errors)
-
-
-def delta(verdict: ContrastVerdict, mean: float, text: str) -> Delta:
-    return Delta(
-        mean=mean,
-        ci=(mean - 0.1, mean + 0.1),
-        p=0.01,
-        n=60,
-        clusters=25,
-        verdict=verdict,
-        worst=Worst(low=mean - 0.2, high=mean + 0.2),
-        caution=text,
-        carried=text,
-        sentence=f"The learned library is {verdict} than the library at the start: {mean:+.2f}. {text}",
-    )
-
-
-def versions(number: int) -> tuple[VersionLine, ...]:
-    """A start, candidates, two finalists of which one is selected, and the empty library."""
-    roles = {0: "start", number - 2: "finalist", number - 1: "selected"}
-    made = tuple(
-        VersionLine(
-            version=LibraryVersion(f"{n:08x}" * 4),
-            parent=None,
-            updates=n,
-            lessons=n,
-            tokens=20 * n,
-            rollouts=50,
-            reward=0.5,
-            estimate=n / 20,
-            ci=(n / 20 - 0.1, n / 20 + 0.1),
-            validation=score(0.5 + n / 50) if n >= number - 2 else None,
-            role=roles.get(n, "candidate"),  # pyright: ignore[reportArgumentType]
-        )
-        for n in range(number)
-    )
-    empty = VersionLine(
-        version=LibraryVersion("e" * 32), parent=None, updates=0, lessons=0, tokens=0, estimate=-0.1, role="empty"
-    )
-    return (*made[:1], empty, *made[1:])
 
 
 def ends(text: str) -> tuple[End, ...]:
@@ -224,62 +167,10 @@ def learn_record(
 
 
 def full_report(text: str, *, epochs: int, tasks: int, library: Library, simulated: bool) -> LearnReport:
-    before, after, change = score(0.4, text), score(0.8, text), delta("better", 0.4, text)
-    return LearnReport(
-        run=RUN,
-        domain=text,
-        model=text,
-        reflector=text,
-        simulated=simulated,
-        seed=3,
-        tasks={"train": tasks, "test": 60},
-        before=before,
-        after=after,
-        delta=change,
-        known_families=HeldOut(name="known families", before=before, after=after, delta=change, families=20),
-        unseen_families=HeldOut(name="unseen families", before=before, after=after, delta=change, families=5),
-        test_sets=(HeldOut(name=text, before=before, after=after, delta=change, families=5),),
-        library=LibraryLine(
-            name="math", version=library.version, parent=None, lessons=3, tokens=60, current=library.version
-        ),
-        proposals=EndCounts(applied=3, rejected={"too_long": 2}),
-        groups={"mixed": 3, "all_right": 2, "all_wrong": 1},
-        rollouts={"ok": 100, "failed": 1, "undecided": 2},
-        stages={
-            "rollout": StageLine(calls=1000, tokens_in=90_000, tokens_out=9_000, cost_usd=0.9, seconds=500, retried=4),
-            "compare": StageLine(calls=90, tokens_in=40_000, tokens_out=3_000, seconds=60, malformed={text: 2}),
-        },
-        failed_requests={text: 4},
-        epochs=tuple(
-            EpochLine(
-                epoch=n + 1,
-                reward=0.5 + n / 10,
-                groups={"mixed": 3, "all_right": 2},
-                lessons=3,
-                applied=3,
-                folded=2,
-                dropped=1,
-                rejected=1,
-                seconds=60,
-            )
-            for n in range(epochs)
-        ),
-        allocated=Allocated(planned=100, drawn=43, stopped=12, saved=24, skipped=7),
-        versions=versions(8),
-        selection=SelectedVersion(
-            selected=library.version,
-            last=LibraryVersion("9" * 32),
-            basis="validation",
-            tasks=20,
-            rollouts=120,
-            delta=change,
-            status="pending",
-            reason=f"its interval lies below the start. {text}",
-            command="agentlearn library publish math@7",
-        ),
-        curve=(CurvePoint(updates=0, held_out=before), CurvePoint(updates=4, held_out=after)),
-        weights=WeightsRecord(identity=text, note=text),
-        cost_usd=0.9,
-        wall_s=75.0,
-        notes=(text, f"held-out tasks got worse; {text}"),
-    )
+    """Return a report with everything that it can hold, of at most three epochs."""
+    written = Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+    found = json.loads(written.replace("TEXT", json.dumps(text)[1:-1]))
+    found |= {"epochs": found["epochs"][:epochs], "tasks": found["tasks"] | {"train": tasks}, "simulated": simulated}
+    found["library"] |= {"version": library.version, "current": library.version}
+    found["selection"] |= {"selected": library.version}
+    return LearnReport.model_validate(found)

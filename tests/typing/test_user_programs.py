@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
@@ -32,12 +34,10 @@ def errors_in(file: Path, folder: Path) -> set[int]:
     }
 
 
-@pytest.mark.slow
 def test_a_program_that_uses_everything_has_no_type_error(tmp_path: Path) -> None:
     assert errors_in(HERE / "user_program.py", tmp_path) == set()
 
 
-@pytest.mark.slow
 def test_each_mistake_is_a_type_error(tmp_path: Path) -> None:
     file = HERE / "wrong_program.py"
     wrong = {n for n, line in enumerate(file.read_text().splitlines(), 1) if line.endswith("# wrong")}

@@ -183,6 +183,7 @@ def test_a_user_that_cannot_be_used_is_refused(columns: dict[str, Any], words: s
     assert words in given.value.message
 
 
+@pytest.mark.slow
 def test_the_example_with_several_turns_learns_what_the_shop_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ FILES = (
 """Files of examples, and what pytest says of what is wrong in each."""
 
 
+@pytest.mark.slow
 def test_every_line_is_a_test_and_what_is_wrong_is_said(tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "my_reward.py").write_text(REWARD)
     for at, (lines, _) in enumerate(FILES):

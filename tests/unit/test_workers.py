@@ -183,6 +183,7 @@ def test_workers_give_what_this_process_gives() -> None:
     assert spread.finished[0].output == own.finished[0].output
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.integers(2, 60), max_size=4))
 def test_lost_workers_change_nothing_and_no_call_is_repeated(ends_after: list[int]) -> None:
@@ -261,6 +262,7 @@ class FlakyRun(Run):
         return ModelResponse(parts=[ToolCallPart("submit", {"verdict": "right"}, tool_call_id="t2")])
 
 
+@pytest.mark.slow
 def test_flaky_sandboxes_and_flaky_judges_cost_no_rollout() -> None:
     run, cluster = FlakyRun(), Tasks()
     state = EndpointState(Limiter(8), deadline_s=60, retry=RetryPolicy(attempts=5, base_s=0))

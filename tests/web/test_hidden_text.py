@@ -9,70 +9,14 @@ from pydantic_ai.models.function import AgentInfo
 
 from agentlearn.serving.http11 import HttpResponse
 from agentlearn.types.trajectory import ToolResult
+from tests.support.cases import cases
 from tests.support.page_learning import LearnedFromPages, learn_from_pages
 from tests.support.small_pdf import pdf
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
-HIDDEN = {
-    "opacity": "<p style='opacity:0'>{}</p>",
-    "leftOfThePage": "<p style='position:absolute;left:-9999px'>{}</p>",
-    "aboveThePage": "<p style='position:absolute;top:-9999px'>{}</p>",
-    "besideTheWindow": "<p style='position:fixed;left:200vw'>{}</p>",
-    "movedAway": "<p style='transform:translateX(-9999px)'>{}</p>",
-    "indent": "<p style='text-indent:-9999px;white-space:nowrap'>{}</p>",
-    "fontSize": "<p style='font-size:0'>{}</p>",
-    "lineHeight": "<p style='line-height:0;overflow:hidden'>{}</p>",
-    "letterSpacing": "<p style='letter-spacing:-20px'>{}</p>",
-    "whiteOnWhite": "<p style='color:#fff'>{}</p>",
-    "gradient": "<div style='background-image:linear-gradient(#123456,#123456)'><p style='color:#123456'>{}</p></div>",
-    "transparent": "<p style='color:transparent'>{}</p>",
-    "almostTransparent": "<p style='color:rgba(0,0,0,.01)'>{}</p>",
-    "clipPath": "<p style='clip-path:inset(100%)'>{}</p>",
-    "clipPolygon": "<p style='clip-path:polygon(0 0,0 0,0 0)'>{}</p>",
-    "clipRect": "<p style='position:absolute;clip:rect(1px,1px,1px,1px)'>{}</p>",
-    "noHeight": "<div style='height:1px;overflow:hidden'><br>{}</div>",
-    "overflow": "<div style='height:30px;overflow:hidden'><p style='margin-top:60px'>{}</p></div>",
-    "leftInAScroller": "<div style='overflow:auto;height:30px;position:relative'><p style='position:absolute;"
-    "left:-2000px'>{}</p></div>",
-    "filter": "<p style='filter:opacity(0)'>{}</p>",
-    "mask": "<p style='mask-image:linear-gradient(transparent,transparent)'>{}</p>",
-    "scale": "<p style='transform:scale(0)'>{}</p>",
-    "edgeOn": "<p style='transform:rotateY(90deg)'>{}</p>",
-    "visibility": "<p style='visibility:hidden'>{}</p>",
-    "display": "<p style='display:none'>{}</p>",
-    "contentVisibility": "<div style='content-visibility:hidden'><p>{}</p></div>",
-    "attribute": "<p hidden>{}</p>",
-    "closedDetails": "<details><summary>Terms</summary><p>{}</p></details>",
-    "template": "<template><p>{}</p></template>",
-    "noscript": "<noscript><p>{}</p></noscript>",
-    "comment": "<!-- {} -->",
-    "ariaLabel": "<button aria-label='{}'>Buy</button>",
-    "titleAttribute": "<p title='{}'>Delivery</p>",
-    "description": "<button aria-description='{}'>Sell</button>",
-    "tinyPicture": "<img width=1 height=1 alt='{}' src='data:,'>",
-    "underItsBackground": "<div style='background:#eee'><p style='position:relative;z-index:-1'>{}</p></div>",
-    "underABox": "<div style='position:relative;height:60px'><p style='margin:0'>{}</p>"
-    "<div style='background:#fff;position:absolute;inset:0'></div></div>",
-    "hiddenFrame": "<iframe hidden srcdoc='<p>{}</p>'></iframe>",
-    "noFrame": "<iframe style='width:0;height:0;border:0' srcdoc='<p>{}</p>'></iframe>",
-    "transparentFrame": "<iframe style='opacity:0' srcdoc='<p>{}</p>'></iframe>",
-    "shadowTree": "<div><template shadowrootmode=open><p style='opacity:0'>{}</p></template></div>",
-    "styleSheet": "<style>.s::before {{ content: '{}'; position: absolute; left: -9999px }}</style><p class=s>",
-    "drawing": "<svg width=10 height=10><text x=-500 y=-500>{}</text></svg>",
-    "field": "<input aria-label=Code style='opacity:0' value='{}'>",
-    "fieldInItsColor": "<input aria-label=Gift style='color:#fff;background:#fff' value='{}'>",
-    "placeholder": "<input aria-label=Coupon style='opacity:0' placeholder='{}'>",
-    "option": "<select aria-label=Size style='opacity:0'><option>{}</select>",
-    "drawnWithoutFill": "<svg width=2000 height=30><text y=20 fill=none>{}</text></svg>",
-    "blur": "<p style='filter:blur(12px)'>{}</p>",
-    "clipPathInPixels": "<p style='clip-path:inset(0 0 0 3000px)'>{}</p>",
-    "thinColor": "<p style='color:rgb(0 0 0 / 8%)'>{}</p>",
-    "transparentOnAPicture": "<div style='background-image:url(data:,)'><p style='color:transparent'>{}</p></div>",
-    "tagCharacters": "<p>Delivery{}</p>",
-    "zeroWidth": "<p style='opacity:0'>{}</p>",
-}
+HIDDEN = cases(__file__, "hidden")
 """Ways to hide a text, which docs/web.md promises to leave out of what lessons are learned from."""
 UNNOTICED = {
     "picture": "<div style='background:#123456 url(data:,)'><p style='color:#123456'>{}</p></div>",

@@ -10,6 +10,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 from agentlearn_web.browser.pdf import PdfPage, UnreadablePdf
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, PARTLY_VISIBLE, PageObservation
+from tests.support.cases import cases
 from tests.support.small_pdf import pdf
 from tests.support.walking import Reply, Site, Walking, line, ref, served, walking, words
 from tests.web.browsers import needs_browser
@@ -63,77 +64,8 @@ def test_a_search_reads_across_elements_and_behind_labels(walks: Walking) -> Non
 # text that a person cannot see
 
 
-UNSEEN = {
-    "opacity": "<p style='opacity:0'>{}</p>",
-    "parent opacity": "<div style='opacity:.05'><p>{}</p></div>",
-    "off screen": "<p style='position:absolute;left:-9999px'>{}</p>",
-    "indent": "<p style='text-indent:-9999px;white-space:nowrap'>{}</p>",
-    "font size": "<p style='font-size:1px'>{}</p>",
-    "white on white": "<p style='color:#fefefe'>{}</p>",
-    "same as its box": "<div style='background:#123456'><p style='color:#123456'>{}</p></div>",
-    "transparent": "<p style='color:transparent'>{}</p>",
-    "clipped": "<p style='position:absolute;clip:rect(0 0 0 0)'>{}</p>",
-    "clip path": "<p style='clip-path:inset(50%)'>{}</p>",
-    "one pixel": "<p style='position:absolute;width:1px;height:1px;overflow:hidden'>{}</p>",
-    "no height": "<div style='height:0;overflow:hidden'><p>{}</p></div>",
-    "scaled away": "<p style='transform:scale(0)'>{}</p>",
-    "below a clip": "<div style='height:30px;overflow:hidden'><p style='margin-top:60px'>{}</p></div>",
-    "behind its own box": "<div style='background:#eee'><p style='position:relative;z-index:-1'>{}</p></div>",
-    "under a box": "<div style='position:relative;height:60px'><p style='margin:0'>{}</p>"
-    "<div style='background:#fff;position:absolute;inset:0'></div></div>",
-    "beside the window": "<p style='position:fixed;left:200vw'>{}</p>",
-    "drawn without fill": "<svg width=600 height=30><text y=20 fill=none>{}</text></svg>",
-    "drawn in white": "<svg width=600 height=30><text y=20 style='fill:white'>{}</text></svg>",
-    "drawn with thin fill": "<svg width=600 height=30><text y=20 fill-opacity=.03><tspan>{}</tspan></text></svg>",
-    "blurred": "<p style='filter:blur(9px)'>{}</p>",
-    "in a blurred box": "<div style='filter:grayscale(1) blur(8px)'><p>{}</p></div>",
-    "without contrast": "<p style='filter:contrast(0)'>{}</p>",
-    "clip path in pixels": "<p style='clip-path:inset(0 0 0 1900px)'>{}</p>",
-    "clip path above": "<p style='clip-path:inset(0 0 200px 0)'>{}</p>",
-    "clip path circle": "<p style='clip-path:circle(1px at 0 0)'>{}</p>",
-    "clip path ellipse": "<p style='clip-path:ellipse(90px .5px at 50% -60px)'>{}</p>",
-    "clip path line": "<p style='clip-path:polygon(0 0, 100% 0, 50% 0)'>{}</p>",
-    "clip path rectangle": "<p style='clip-path:rect(0 1px 1px 0)'>{}</p>",
-    "almost white": "<p style='color:#efefef'>{}</p>",
-    "thin color": "<p style='color:rgb(0 0 0 / 9%)'>{}</p>",
-    "thin color in a color space": "<p style='color:oklch(0 0 0 / .05)'>{}</p>",
-    "transparent on a picture": "<div style='background-image:url(data:,)'><p style='color:transparent'>{}</p></div>",
-    "white shadow": "<p style='color:transparent;text-shadow:0 0 2px #fff'>{}</p>",
-    "white gradient text": "<p style='background:linear-gradient(#fff,#fefefe);background-clip:text;"
-    "color:transparent'>{}</p>",
-    "clipped to nothing": "<p style='background-clip:text;color:transparent'>{}</p>",
-    "far added text": "<style>.far::before{{left:-9999px;position:absolute;content:'{}, and more of it'}}</style>"
-    "<p class=far></p>",
-}
-SEEN = {
-    "plain": "<p>{}</p>",
-    "white on a box": "<div style='background:#000'><p style='color:#fff'>{}</p></div>",
-    "white on an image": "<div style='background-image:linear-gradient(#000,#000)'><p style='color:#fff'>{}</p></div>",
-    "in a scroller": "<div style='height:20px;overflow:auto'><p style='margin-top:400px'>{}</p></div>",
-    "further down": "<p style='margin-top:5000px'>{}</p>",
-    "gradient text": "<p style='background:linear-gradient(red,blue);background-clip:text;color:transparent'>{}</p>",
-    "on its positioned box": "<div style='position:relative;background:#fff'><p>{}</p></div>",
-    "beside a box": "<div style='position:relative;height:60px'><p style='margin:0'>{}</p>"
-    "<div style='background:#fff;position:absolute;inset:30px 0 0 0'></div></div>",
-    "over a box that came first": "<div style='position:relative;height:60px'><div style='background:#fff;"
-    "position:absolute;inset:0'></div><p style='position:absolute;margin:0'>{}</p></div>",
-    "in a shadow tree on a box": "<div style='position:relative;background:#eee'><div><template shadowrootmode=open>"
-    "<p>{}</p></template></div></div>",
-    "drawn": "<svg width=600 height=30><text y=20>{}</text></svg>",
-    "drawn as lines": "<svg width=600 height=30><text y=20 fill=none stroke=black>{}</text></svg>",
-    "drawn on a dark bar": "<svg width=600 height=30><rect width=600 height=30 /><text y=20 fill=#fff>{}</text></svg>",
-    "a little blurred": "<p style='filter:blur(1px)'>{}</p>",
-    "cut at its edge": "<p style='clip-path:inset(0 10px 0 0)'>{}</p>",
-    "in a circle": "<p style='clip-path:circle(70%)'>{}</p>",
-    "with a dark shadow": "<p style='color:transparent;text-shadow:0 0 2px #000'>{}</p>",
-    "as outlines": "<p style='color:transparent;-webkit-text-stroke:1px #000'>{}</p>",
-    "grey": "<p style='color:#bbb'>{}</p>",
-    "after added words": "<style>.led::before{{content:'Please note, this is added by the style: '}}</style>"
-    "<p class=led>{}</p>",
-    "added by the style": "<style>.added::after{{content:'{}, in one line'}}</style><p class=added>Before it </p>",
-    "over another box": "<div style='position:relative;height:60px'><div style='background:#000;position:absolute;"
-    "inset:0'></div><p style='color:#fff;position:relative'>{}</p></div>",
-}
+UNSEEN = cases(__file__, "unseen")
+SEEN = cases(__file__, "seen")
 
 
 def test_text_that_a_person_cannot_see_is_marked(walks: Walking) -> None:

@@ -15,6 +15,7 @@ from agentlearn.domain.custom.judge import _judgement_in
 from agentlearn.recorder.captured import captured, given_of
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.types.trajectory import ModelTurn
+from tests.support.cases import cases
 
 HARMONY_END = "<|end|><|start|>assistant"
 MARKED = {
@@ -40,26 +41,8 @@ MARKED = {
     "only the last channel": "assistantfinalAnswer: 7",
     "sentences": "Here is my thought process: maybe 5. Here is my response: Answer: 7",
 }
-UNFINISHED = (
-    "<think>Maybe <answer>5</answer> but",
-    "  <think>\n",
-    "[THINK]5",
-    "<|channel|>analysis<|message|>5",
-    "analysisWe have 5",
-    "Let me see. <think>5",
-    "Let me see.\n<think>\n5",
-)
-PROSE = (
-    "Answer: 7",
-    "Write it between <think> and </think>, then answer.",
-    "Write `<think>5</think>` first.",
-    "Split at '</think>' and take the second part.",
-    "```xml\n<think>\n5\n</think>\n```\nAnswer: 7",
-    "The tag is called <think>",
-    "analysis of the second part: 7",
-    "Here is my thought process:\n1. Add.\nAnswer: 7",
-    "<p>7</p> <b>and</b> [7] <|im|>",
-)
+UNFINISHED = cases(__file__, "unfinished")
+PROSE = cases(__file__, "prose")
 
 
 BITS = (

@@ -33,6 +33,7 @@ def test_libraries_are_compared_with_the_statistics_and_the_page_of_the_command(
         assert Comparison.model_validate_json(reader.run(found.run).report) == found
 
 
+@pytest.mark.slow
 def test_rollouts_of_objects_are_used_again_only_under_a_version_of_the_users(tmp_path: Path) -> None:
     def reused(**given: Any) -> list[int]:
         found = compare_sync(desk_agent(), TICKETS, arms=TWO, reward=right_team, k=2, store=tmp_path, **given)
@@ -61,6 +62,7 @@ def test_arms_of_every_kind(tmp_path: Path) -> None:
     assert [arm.lessons for arm in found.arms] == [0, 1, 1, 1, 0]
 
 
+@pytest.mark.slow
 def test_models_are_compared_also_with_one_name_and_each_library_runs_on_each(tmp_path: Path) -> None:
     models: dict[str, Any] = {"old": desk_model(), "new": FunctionModel(reply, model_name="desk"), "none": TestModel()}
     found = compare_sync(desk_agent(), TICKETS[:3], model=models, reward=right_team, k=1, store=tmp_path)
@@ -137,6 +139,7 @@ def test_the_options_are_the_settings_that_have_no_parameter() -> None:
     assert [name for name in hints if name not in loose and hints[name] != meant[name]] == []
 
 
+@pytest.mark.slow
 def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_run_are_taken(tmp_path: Path) -> None:
     learned = learn_sync(
         desk_agent(), TICKETS, reward=right_team, store=tmp_path, epochs=1, group_size=3, select="last", seed=1
@@ -157,6 +160,7 @@ def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_
         compare_sync(desk_agent(), held_out_of="nobody", **asked)
 
 
+@pytest.mark.slow
 def test_a_service_that_changed_between_two_comparisons_is_no_difference_between_arms(tmp_path: Path) -> None:
     broken: list[bool] = []
 

@@ -77,6 +77,7 @@ class Seen(Callbacks):
         self.rollouts += 1
 
 
+@pytest.mark.slow
 def test_progress_is_printed_when_it_is_wanted_and_own_callbacks_are_called_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -351,6 +351,7 @@ def test_deps_are_closed_when_the_run_is_cancelled(tmp_path: Path) -> None:
     assert sorted(opened) == sorted(closed)
 
 
+@pytest.mark.slow
 def test_an_application_learns_in_the_store_that_it_holds_and_writes_to_meanwhile(tmp_path: Path) -> None:
     async def work() -> tuple[list[LearnReport], int]:
         async with open_store(tmp_path) as store:
@@ -384,6 +385,7 @@ class Stops(Callbacks):
         self.call_context.stop(BudgetExceeded("enough"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_where_it_stopped_and_only_from_the_program(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
+@pytest.mark.slow
 def test_libraries_are_listed_shown_logged_and_exported(
     finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.rollout.solve import SolveSettings, run_solving
 from agentlearn.types.ids import RunId
+from tests.support.cases import cases
 from tests.support.stages import ListJournal
 
 OWN = LearnSettings(domain="prices", data="my prices.csv", reward="my_reward:score")
@@ -97,18 +98,7 @@ def test_a_plan_runs_no_code_of_a_reward(tmp_path: Path, monkeypatch: pytest.Mon
     assert not Path("ran").exists()
 
 
-OWN_COMMANDS = [
-    (
-        ["learn", "my prices.csv", "--reward", "exact"],
-        "agentlearn learn 'my prices.csv' --reward exact --model http://",
-    ),
-    (["learn", "own", "--data", "my prices.csv", "--reward", "exact"], "--model http://localhost:8000/v1#MODEL"),
-    (["learn", "web", "--data", "my prices.csv"], "agentlearn learn web --data 'my prices.csv' --model http://"),
-    (
-        ["compare", "none", "hot=none,temperature=1", "--data", "my prices.csv", "--reward", "exact"],
-        "add --model, such",
-    ),
-]
+OWN_COMMANDS = cases(__file__, "own_commands")
 
 
 @pytest.mark.parametrize(("command", "words"), OWN_COMMANDS)

@@ -23,6 +23,7 @@ from agentlearn.plugins import OWN_PACKAGE, CommandEntry, Plugin, _Announced
 from agentlearn.printing import guard_streams, print_line
 from agentlearn.text import visible, visible_json, visible_line
 from agentlearn.views.terminal import indented, labelled, print_table
+from tests.support.cases import cases
 from tests.support.hostile import CONTROLS, FORGED, HOSTILE, POISON, assert_harmless, texts, unseen
 
 VISIBLE_SIGNS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
@@ -62,17 +63,7 @@ def test_every_character_that_is_not_drawn_is_escaped() -> None:
 
 
 def test_ordinary_writing_is_left_alone(subtests: pytest.Subtests) -> None:
-    for text in [
-        "👨\u200d👩\u200d👧 and ❤\ufe0f and 1\ufe0f\u20e3",
-        "می\u200cخواهم",
-        "क\u094d\u200dष",
-        "שָׁלוֹם",
-        "Tiếng Việt",
-        "ขั้น",
-        "日本語、한국어",
-        "x² ≤ √2 → ∞",
-        "naïve — “ok”",
-    ]:
+    for text in cases(__file__, "ordinary_writing_is_left_alone"):
         with subtests.test(repr(text)):
             assert visible(text) == text
 
@@ -108,18 +99,7 @@ def test_a_value_in_a_line_cannot_begin_another() -> None:
 
 @pytest.mark.parametrize(
     ("text", "lines"),
-    [
-        ("  note  one two three four five six seven", ["  note  one two three four", "        five six seven"]),
-        ("better: 0.1 to 0.2   +0.10 [+0.05, +0.15]", ["better: 0.1 to 0.2", "  +0.10 [+0.05, +0.15]"]),
-        ("it went wrong; see agentlearn runs show 01m8", ["it went wrong; see agentlearn", "  runs show 01m8"]),
-        ("done: agentlearn runs show 01m8c78", ["done:", "  agentlearn runs show 01m8c78"]),
-        (
-            "done: agentlearn learn tasks.csv --model sim:novice --yes",
-            ["done: agentlearn learn \\", "  tasks.csv --model \\", "  sim:novice --yes"],
-        ),
-        ("wrote /a/very/long/path/that/has/no/space/in/it", ["wrote", "  /a/very/long/path/that/has/no/space/in/it"]),
-        ("note  日本語日本語日本語日本語日本語日本語", ["note  日本語日本語日本語日本語", "      日本語日本語"]),
-    ],
+    cases(__file__, "a_terminal_breaks_lines_between_words"),
 )
 def test_a_terminal_breaks_lines_between_words(text: str, lines: list[str]) -> None:
     assert written(text, width=30).removesuffix("\n").split("\n") == lines
@@ -160,6 +140,7 @@ def test_streams_are_guarded(text: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert_harmless(raw.buffer.getvalue().decode("ascii").replace(f"\n{FORGED}", ""))  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_errors_are_one_harmless_line(capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
     for number, whole in enumerate([*CONTROLS, *HOSTILE, POISON]):
         with subtests.test(repr(whole)):

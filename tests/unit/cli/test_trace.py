@@ -59,6 +59,7 @@ def test_a_run_lists_its_groups_with_addresses_that_work(finished: Path, capsys:
     assert output(capsys, finished, "trace", f"{run_id[:10]}/{task[:5]}@epoch-1:1").startswith("group      ")
 
 
+@pytest.mark.slow
 def test_a_group_shows_summaries_the_comparison_and_every_end(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

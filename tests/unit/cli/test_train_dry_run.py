@@ -14,6 +14,7 @@ from agentlearn.cli.app import run
 from agentlearn.train.memory import stored_size
 from agentlearn.train.settings import train_settings
 from agentlearn.train.training_plan import plan_training
+from tests.support.cases import cases
 
 PAIRS = [(f"What is {n} + 1?", str(n + 1)) for n in range(10)]
 
@@ -116,6 +117,7 @@ def test_the_size_of_stored_weights_is_read_from_their_headers(tmp_path: Path) -
         assert stored_size(tmp_path)[1] is None
 
 
+@pytest.mark.slow
 def test_no_torch_is_imported(folder: Path) -> None:
     words = ["train", "rows.csv", "--reward", "exact", "--model", "lab:novice", "--dry-run"]
     end = "sys.exit(status or 7 * ('torch' in sys.modules))"
@@ -135,22 +137,7 @@ def checkpoint(folder: Path, **config: Any) -> Path:
 
 @pytest.mark.parametrize(
     ("config", "words", "said"),
-    [
-        ({"model_type": None}, (), "names no model_type"),
-        ({"model_type": "strange"}, (), "which transformers"),
-        ({"model_type": "strange", "auto_map": {"AutoModel": "x.Y"}}, (), "comes with code of its own"),
-        ({"model_type": "t5", "is_encoder_decoder": True}, (), "is not a decoder-only language model"),
-        ({"quantization_config": {"bits": 4}}, (), "has quantised weights"),
-        ({"layer_types": ["conv", "full_attention"]}, (), "cannot sample from a llama exactly (layers of kind conv)"),
-        ({"alibi": True}, (), "its attention uses ALiBi"),
-        (
-            {},
-            ("--set", "reference=adapter_off", "--set", "kl=k3", "--set", "kl_beta=0.1"),
-            "reference is 'adapter_off'",
-        ),
-        ({}, ("--set", "lora_dropout=0.1"), "lora_dropout is 0.1"),
-        ({}, ("--reward", "judge"), "would ask the model in training about its own answers"),
-    ],
+    cases(__file__, "what_the_files_and_the_settings_say_against_a_run_is_listed"),
 )
 def test_what_the_files_and_the_settings_say_against_a_run_is_listed(
     folder: Path, capsys: pytest.CaptureFixture[str], config: dict[str, Any], words: tuple[str, ...], said: str

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hypothesis import given, settings  # noqa: E402
+from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
@@ -66,7 +66,6 @@ bits = st.sampled_from(
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
 @given(text=st.lists(st.one_of(bits, st.text(max_size=5)), max_size=8).map("".join))
 def test_both_readers_of_one_file_give_the_same_ids_and_the_text_comes_back(text: str) -> None:
     from tokenizers import Tokenizer
@@ -107,7 +106,6 @@ def plain(message: Message, *, parsed: bool) -> dict[str, Any]:
     return sent
 
 
-@settings(max_examples=25, deadline=None)
 @given(messages=messages, tools=tools, answer=st.booleans(), parsed=st.booleans())
 def test_jinja_and_our_own_text_are_the_same(
     built: Path, messages: list[Message], tools: list[str], answer: bool, parsed: bool
@@ -129,7 +127,6 @@ def _template(folder: Path) -> Any:
     return _TEMPLATES[folder]
 
 
-@settings(max_examples=25, deadline=None)
 @given(text=words, arguments=st.lists(arguments, min_size=1, max_size=2), system=words)
 def test_an_answer_that_is_sent_back_extends_what_was_sampled(text: str, arguments: list[str], system: str) -> None:
     before = [Message("system", system), Message("user", "q")]

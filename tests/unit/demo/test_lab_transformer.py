@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.serving.engine import Sampled, Sampling
@@ -43,7 +43,6 @@ MODEL = random_model()
 texts = st.lists(st.integers(0, LAYOUT.vocabulary - 1), min_size=2, max_size=20)
 
 
-@settings(max_examples=25, deadline=None)
 @given(ids=texts, cut=st.integers(1, 19))
 def test_reading_on_gives_what_reading_at_once_gives(ids: list[int], cut: int) -> None:
     cut = min(cut, len(ids) - 1)

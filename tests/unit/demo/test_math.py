@@ -21,22 +21,11 @@ from agentlearn_demo.sim.lessons import LessonReader
 from agentlearn_demo.sim.skills import Conversation, FinalMessage, FollowedLessons, Situation, ToolExchange, ToolUse
 from agentlearn_math import domain
 from agentlearn_math.answers import answer_key
+from tests.support.cases import cases
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 BY_NAME = {trap.name: trap for trap in TRAPS}
-PEOPLE_SAY = {
-    "endpoints_left_out": "Always include both endpoints when counting integers in a range.",
-    "ordered_for_unordered": "When pairs are unordered, count each pair only once.",
-    "fraction_not_reduced": "Reduce fractions to lowest terms before adding m+n.",
-    "search_bound_too_small": "Choose search bounds large enough to contain all solutions.",
-    "float_for_exact": "Avoid floating point; use exact integer arithmetic.",
-    "distinct_ignored": "Check that drawn objects are different, since draws are without replacement.",
-    "multiplicity_ignored": "Count roots with multiplicity.",
-    "zero_case_forgotten": "Remember that zero may be a valid value.",
-    "unit_mixed_up": "Convert minutes to hours so that units match.",
-    "wrong_answer_form": "Make sure the answer is exactly what the question asks for.",
-    "small_case_unchecked": "Verify a conjectured formula on small cases by brute force.",
-}
+PEOPLE_SAY = cases(__file__, "people_say")
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 

@@ -47,15 +47,7 @@ def _made(*names: str) -> FunctionReward:
 
 @pytest.mark.parametrize(
     ("names", "given"),
-    [
-        (("task", "answer"), "task answer"),
-        (("answer", "task"), "answer task"),
-        (("completion", "task"), "answer task"),
-        (("x", "y"), "task answer"),
-        (("trajectory", "answer", "task"), "trajectory answer task"),
-        (("x", "y", "trajectory"), "task answer trajectory"),
-        (("*", "answer", "task"), "answer task"),
-    ],
+    cases(__file__, "parameters_get_what_they_name_in_any_order"),
 )
 def test_parameters_get_what_they_name_in_any_order(names: tuple[str, ...], given: str) -> None:
     one, of = own_task(), rollout(own_task(), "12")

@@ -90,6 +90,7 @@ def test_a_process_that_ends_is_replaced() -> None:
     assert scored == 1.0
 
 
+@pytest.mark.slow
 def test_a_process_that_something_else_kills_costs_no_score() -> None:
     async def run() -> None:
         async with ScoringProcess.running(limit_s=AMPLE_S) as scorer:

@@ -8,6 +8,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
 from agentlearn.types.experience import library_of
 from agentlearn_evals.arms import Arm, named_pairs, resolve_arms
+from tests.support.cases import cases
 
 
 @pytest.fixture
@@ -51,15 +52,7 @@ def test_pairs_of_arms(texts: tuple[str, ...], pairs: list[tuple[str, str]]) -> 
 
 @pytest.mark.parametrize(
     ("texts", "words"),
-    [
-        (("a:x",), "the pair 'a:x' does not name two arms; give ARM:ARM, .* or all .arms: 'a', 'b', 'c'."),
-        (("a",), "the pair 'a' does not name two arms"),
-        (("a:a",), "the pair 'a:a' does not name two arms"),
-        (("",), "the pair '' does not name two arms"),
-        (("ALL",), "the pair 'ALL' does not name two arms"),
-        (("a:b", "b:a", "a:c"), "the pair 'b:a' is given twice"),
-        (("a:b",), "the arm 'c' is in no pair"),
-    ],
+    cases(__file__, "bad_pairs_are_refused"),
 )
 def test_bad_pairs_are_refused(texts: tuple[str, ...], words: str) -> None:
     with pytest.raises(ConfigError, match=words) as refused:
@@ -91,19 +84,7 @@ def test_lessons_are_left_out_by_the_beginning_of_their_id(library_store: Librar
 
 @pytest.mark.parametrize(
     ("texts", "code", "words"),
-    [
-        (("math",), "one_arm", "only one arm"),
-        (("none", "math", "math,temperature=0.3"), "arm_twice", "differ only in their names"),
-        (("none", "a=math", "a=math,temperature=1"), "arm_twice", "other=a"),
-        (("none", "none"), "arm_twice", "two arms are named 'none'"),
-        (("none", "math,colour=red"), "bad_arm", "'colour=red'"),
-        (("none", "math,temperature=hot"), "bad_arm", "'hot'"),
-        (("none", "math,temperature=3"), "bad_arm", "'3'"),
-        (("none", "math,without=ffff"), "unknown_lesson", "no lesson"),
-        (("none", "math,instructions=gone.md"), "no_instructions", "gone.md"),
-        (("none", "maths"), "unknown_library", "'maths'"),
-        (("none", "a b=math"), "bad_arm", "'a b'"),
-    ],
+    cases(__file__, "bad_arms_are_refused"),
 )
 def test_bad_arms_are_refused(library_store: LibraryStore, texts: tuple[str, ...], code: str, words: str) -> None:
     with pytest.raises(ConfigError) as refused:

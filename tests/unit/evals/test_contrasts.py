@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agentlearn.measure.contrast import Contrast
@@ -392,7 +392,6 @@ def test_small_gains_do_not_show_that_no_task_loses_more_than_the_margin() -> No
 
 
 @given(st.lists(st.tuples(st.sampled_from([None, 0.0, 0.5, 1.0]), st.sampled_from([None, 0.0, 0.5, 1.0])), min_size=4))
-@settings(max_examples=25, deadline=None)
 def test_filled_in_scores_stay_within_the_bounds(pairs: list[tuple[float | None, float | None]]) -> None:
     rows = [
         Observation(arm=arm, task=f"t{n // 2}", g=n % 2, score=score, status="ok" if score is not None else "undecided")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError, DataError
 from agentlearn_evals.formats import LogFile, content, read_logs
+from tests.support.cases import cases
 from tests.unit.evals import log_samples
 
 
@@ -126,10 +127,6 @@ def test_any_file_is_read_or_refused_in_one_sentence(data: st.DataObject) -> Non
         assert len(printed) < 600
 
 
-def lines(*rows: dict[str, Any]) -> Callable[[Path], None]:
-    return lambda file: log_samples.write_lines(file, rows) and None
-
-
 def text(content: str | bytes) -> Callable[[Path], None]:
     return lambda file: file.write_bytes(content.encode() if isinstance(content, str) else content) and None
 
@@ -144,232 +141,24 @@ def graded(value: Any, **changes: Any) -> dict[str, Any]:
 
 ROW = {"task": "t", "arm": "a", "score": 1}
 
-REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
-    "empty file": (text(""), "empty_log", "log holds no rollouts; give a log with at least one"),
-    "header alone": (text("task,arm,score\n"), "empty_log", "log holds no rollouts; give a log with at least one"),
-    "not UTF-8": (
-        text(b"task,arm,score\nt,a,1\n\xff,a,1"),
-        "bad_log",
-        "log line 3 is not UTF-8; save the file as UTF-8",
-    ),
-    "array": (text("[]"), "unknown_log", "log holds a JSON array; write one object per line, or one report"),
-    "other columns": (
-        text("name,points\nx,1\n"),
-        "unknown_log",
-        (
-            "log is not in a known log format (its columns: ['name', 'points']); give a log of inspect_ai,"
-            " report of pydantic-evals, samples of lm-eval, completions of TRL, or rows with task, arm and score"
-        ),
-    ),
-    "no task": (text("arm,score\na,1\n"), "missing_column", "log has no column 'task' (it has 'arm', 'score'); add it"),
-    "no arm": (
-        text("task,score\nt,1\n"),
-        "missing_column",
-        "log has no column 'arm' (it has 'task', 'score'); add it, or name the arm: ARM=FILE",
-    ),
-    "empty task": (text("task,arm,score\n,a,1\n"), "missing_value", "log line 2 has '' as task; fill it in"),
-    "NaN": (
-        lines(ROW, {**ROW, "score": float("nan")}),
-        "bad_score",
-        "log line 2 has nan as score, which is not finite; write a finite number, or status 'failed'",
-    ),
-    "NaN in words": (
-        text("task,arm,score\nt,a,NaN\n"),
-        "bad_score",
-        "log line 2 has 'NaN' as score, which is not finite; write a finite number, or status 'failed'",
-    ),
-    "infinity": (
-        text('{"task": "t", "arm": "a", "score": 1e999}'),
-        "bad_score",
-        "log line 1 has inf as score, which is not finite; write a finite number, or status 'failed'",
-    ),
-    "integer without end": (
-        text('{"task": "t", "arm": "a", "score": 1' + "0" * 400 + "}"),
-        "bad_score",
-        (
-            "log line 1 has 100000000000000000...0000000000000000000 as score, which is not finite; write a finite"
-            " number, or status 'failed'"
-        ),
-    ),
-    "digits without end": (
-        text('{"task": "t", "arm": "a", "score": 1' + "0" * 5000 + "}"),
-        "bad_log",
+REFUSALS: list[tuple[str, str, str, str]] = [
+    *cases(__file__, "refusals"),
+    (
+        *("digits without end", '{"task": "t", "arm": "a", "score": 1' + "0" * 5000 + "}", "bad_log"),
         "log cannot be read as JSON (a number has too many digits); write the log again",
     ),
-    "nested without end": (
-        text('{"a": ' + "[" * 200_000),
-        "bad_log",
+    (
+        *("nested without end", '{"a": ' + "[" * 200_000, "bad_log"),
         "log cannot be read as JSON (it nests too deeply); write the log again",
     ),
-    "word for a score": (
-        text("task,arm,score\nt,a,good\n"),
-        "bad_score",
-        "log line 2 has 'good' as score, not a number; write a number",
-    ),
-    "no score": (
-        lines({**ROW, "score": None}),
-        "bad_score",
-        "log line 1 has None as score, not a number; write a number",
-    ),
-    "half a count": (
-        lines({**ROW, "tokens_in": 1.5}),
-        "bad_count",
-        "log line 1 has 1.5 as tokens_in; write a whole number from 0, or leave it empty",
-    ),
-    "negative cost": (
-        lines({**ROW, "cost_usd": -1}),
-        "bad_observation",
-        "log line 1 has -1.0 as cost_usd (Input should be greater than or equal to 0); correct it",
-    ),
-    "unknown status": (
-        lines({**ROW, "status": "lost"}),
-        "bad_observation",
-        "log line 1 has 'lost' as status (Input should be 'ok', 'failed' or 'undecided'); correct it",
-    ),
-    "duplicate": (
-        lines({**ROW, "g": 2}, {**ROW, "task": "u", "g": 2}, {**ROW, "g": 2}),
-        "duplicate_rollout",
-        (
-            "log line 3 is rollout 2 of task 't' in arm 'a', and so is log line 1; remove one of them, or give the"
-            " arms different names: 'ARM=log'"
-        ),
-    ),
-    "some numbered": (
-        lines({**ROW, "g": 0}, {**ROW, "task": "u"}),
-        "bad_count",
-        "log line 2 has no g, but other rows have one; fill it in, or remove the column",
-    ),
-    "a column twice": (
-        text("task,arm,score,score\nt,a,1,0\n"),
-        "bad_log",
-        "log line 1 has the column 'score' twice; rename one of them",
-    ),
-    "a comma too many": (
-        text("task,arm,score\nt,a,1\nu,a,1,0\n"),
-        "bad_log",
-        "log line 3 has 4 fields, but the header has 3; quote fields that contain commas",
-    ),
-    "an open quote": (
-        text('task,arm,score\nt,a,"1\n'),
-        "bad_log",
-        "log line 2 is neither JSON nor CSV (unexpected end of data); check its quotes",
-    ),
-    "a line cut off": (
-        text('{"task": "t", "arm": "a", "score": 1}\n{"task": "u", "ar'),
-        "bad_log",
-        "log line 2 column 15 is not JSON (Unterminated string starting at); write the log again",
-    ),
-    "a line that is no object": (
-        text('{"task": "t", "arm": "a", "score": 1}\n7\n'),
-        "bad_log",
-        "log line 2 is not a JSON object; write one object per line",
-    ),
-    "inspect: an older format": (
-        inspect(graded(1), version=1),
-        "unknown_version",
-        (
-            "log is an inspect_ai log in format 1, but only format 2 can be read; convert it with `inspect log"
-            " convert` from a version of inspect_ai that writes this format"
-        ),
-    ),
-    "inspect: a newer format": (
-        inspect(graded(1), version=3),
-        "unknown_version",
-        (
-            "log is an inspect_ai log in format 3, but only format 2 can be read; convert it with `inspect log"
-            " convert` from a version of inspect_ai that writes this format"
-        ),
-    ),
-    "inspect: no samples": (
-        inspect(status="error"),
-        "empty_log",
-        "log holds no samples (status 'error'); run it again with its samples logged",
-    ),
-    "inspect: no scores": (
-        inspect(graded(float("nan"))),
-        "no_score",
-        "log holds no score; score its samples, then give the log with the scores",
-    ),
-    "inspect: a grade of its own": (
-        inspect(graded("B")),
-        "bad_score",
-        "log sample 1 epoch 1 has 'B' as score 'match', not a number; write a number",
-    ),
-    "inspect: an infinite score": (
-        inspect(graded(float("inf"))),
-        "bad_score",
-        "log sample 1 epoch 1 has inf as score 'match', which is not finite; write a finite number, or status 'failed'",
-    ),
-    "inspect: a sample twice": (
-        inspect(graded(1), graded(0)),
-        "duplicate_rollout",
-        (
-            "log sample 1 epoch 1 is rollout 0 of task '1' in arm 'toy/m', and so is log sample 1 epoch 1; remove"
-            " one of them, or give the arms different names: 'ARM=log'"
-        ),
-    ),
-    "inspect: no epoch": (
-        inspect({"id": 1, "epoch": 0}),
-        "bad_log",
-        "log sample number 1 has 0 as epoch (Input should be greater than or equal to 1); write the log again",
-    ),
-    "inspect: a sample that is none": (
-        text(json.dumps({**log_samples.inspect_header(), "samples": [7]})),
-        "bad_log",
-        "log sample number 1 is 7, not a JSON object; write the log again",
-    ),
-    "pydantic-evals: no cases": (
-        text(json.dumps(log_samples.report(cases=[]))),
-        "empty_log",
-        "log holds no cases; give a report with at least one",
-    ),
-    "pydantic-evals: a score that is lost": (
-        text(json.dumps(log_samples.report(cases=[{"name": "c", "scores": {"right": {"value": None}}}]))),
-        "bad_score",
-        "log case 'c' has None as score 'right', not a number; write a number",
-    ),
-    "pydantic-evals: a case without a name": (
-        text(json.dumps(log_samples.report(cases=[{"name": 5}]))),
-        "bad_log",
-        (
-            "log has 5 as cases.0.name (Input should be a valid string); write the report with"
-            " `EvaluationReportAdapter`"
-            " of pydantic-evals"
-        ),
-    ),
-    "lm-eval: a metric that is no number": (
-        lines({"doc_id": 0, "metrics": ["acc"], "acc": 1.0}, {"doc_id": 1, "metrics": ["acc"], "acc": "high"}),
-        "bad_score",
-        "log line 2 has 'high' as metric 'acc', not a number; write a number",
-    ),
-    "lm-eval: a metric that is missing": (
-        lines({"doc_id": 0, "metrics": ["acc"], "acc": 1.0}, {"doc_id": 1, "metrics": []}),
-        "missing_column",
-        "log line 2 has no 'acc'; write the samples again",
-    ),
-    "lm-eval: no metrics": (
-        lines({"doc_id": 0, "metrics": []}),
-        "no_score",
-        "log holds no score; score its samples, then give the log with the scores",
-    ),
-    "TRL: two rewards": (
-        lines({"step": 1, "prompt": "p", "completion": "c", "r1": 1.0, "r2": 0.0}),
-        "which_score",
-        "log holds several scores ('r1', 'r2'); choose one, such as 'log#r1'",
-    ),
-    "TRL: a step that is none": (
-        lines({"step": "first", "prompt": "p", "completion": "c", "r1": 1.0}),
-        "bad_count",
-        "log line 1 has 'first' as step; write a whole number from 0, or leave it empty",
-    ),
-}
+]
+"""Name, text of the log, code and sentence."""
 
 
 def test_errors_are_one_sentence(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for case in REFUSALS:
-        with subtests.test(repr(case)):
-            write, code, sentence = REFUSALS[case]
-            write(tmp_path / "log")
+    for name, log, code, sentence in REFUSALS:
+        with subtests.test(name):
+            (tmp_path / "log").write_bytes(log.encode("utf-8", "surrogateescape"))
             with pytest.raises(ConfigError) as refused:
                 read_logs([tmp_path / "log"])
             assert (str(refused.value), refused.value.code) == (sentence, code)

@@ -75,6 +75,7 @@ def test_csv_round_trip(rows: list[Observation]) -> None:
     assert round_trip(rows, "runs.csv") == tuple(map(stored, rows))
 
 
+@pytest.mark.slow
 @given(many)
 @settings(max_examples=25)  # each opens the database twice
 def test_parquet_round_trip(rows: list[Observation]) -> None:

@@ -87,6 +87,7 @@ def test_what_it_would_take_is_about_right_and_unknown_without_an_estimate() -> 
     assert (flat.label, flat.rollouts_to_know) == ("unknown", None)
 
 
+@pytest.mark.slow
 def test_wrong_labels_are_rare_however_often_one_looks() -> None:
     """20 libraries of 10 lessons without any effect, looked at after every 10 blocks."""
     rng, wrong = Random(7), 0

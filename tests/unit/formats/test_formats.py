@@ -27,6 +27,7 @@ from agentlearn.formats import LineFormat, export_lines, import_file
 from agentlearn.formats.openai_chat import to_chat
 from agentlearn.store import Selection, open_store, read_store
 from agentlearn.types.trajectory import Verdict
+from tests.support.cases import cases
 from tests.unit.store import nouns
 
 MESSAGES: list[ModelMessage] = [
@@ -41,19 +42,7 @@ MESSAGES: list[ModelMessage] = [
     ModelRequest(parts=[ToolReturnPart(tool_name="python", content="4", tool_call_id="t1")]),
     ModelResponse(parts=[TextPart(content="4")]),
 ]
-CHAT: list[dict[str, Any]] = [
-    {"role": "system", "content": "Be brief. [G1] Check the ends."},
-    {"role": "user", "content": "What is 2 + 2?"},
-    {
-        "role": "assistant",
-        "content": "let me compute",
-        "tool_calls": [
-            {"id": "t1", "type": "function", "function": {"name": "python", "arguments": '{"code": "2+2"}'}}
-        ],
-    },
-    {"role": "tool", "tool_call_id": "t1", "content": "4"},
-    {"role": "assistant", "content": "4"},
-]
+CHAT: list[dict[str, Any]] = cases(__file__, "chat")
 
 
 def dumped(messages: list[ModelMessage] = MESSAGES) -> bytes:

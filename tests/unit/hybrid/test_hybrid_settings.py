@@ -78,6 +78,7 @@ def test_a_domain_stands_for_its_recipe_which_is_valid(tmp_path: Path) -> None:
         recipe_name("web")
 
 
+@pytest.mark.slow
 def test_a_training_that_would_be_refused_stops_before_lessons_are_learned(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("domain: math\nmodel: lab:novice\ntrain:\n  gradient:\n    lora_dropout: 0.1\n")
@@ -91,15 +92,7 @@ def test_a_training_that_would_be_refused_stops_before_lessons_are_learned(tmp_p
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [
-        ((), "say what to run: a domain that has a recipe `hybrid`"),
-        (("nothing",), "'nothing' is neither a domain nor a recipe; write a recipe such as hybrid.yaml"),
-        (
-            ("--resume", "01", "--rounds", "2"),
-            "continues run '01' with the settings it was started with; leave out --r",
-        ),
-        (("math", "--resume", "01"), "continues run '01' with the settings it was started with; leave out 'math'"),
-    ],
+    cases(__file__, "wrong_usage_has_status_2"),
 )
 def test_wrong_usage_has_status_2(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
     assert sentence in agentlearn_here("hybrid", *words, cwd=tmp_path, expect=2).stderr

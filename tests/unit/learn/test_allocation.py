@@ -8,6 +8,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.learning.batch import Allocation, Batch, Schedule, batches_of
 from agentlearn.types.ids import TaskId
 from agentlearn.types.task import Task
+from tests.support.cases import cases
 from tests.support.stages import group
 
 TASKS = tuple(Task.of("math", f"What is {n} + {n}?", str(2 * n)) for n in range(12))
@@ -112,16 +113,9 @@ def test_what_is_expected_lies_between_the_least_and_the_most(
 
 
 def test_rewards_within_the_margin_are_equal_on_both_sides_of_the_threshold(subtests: pytest.Subtests) -> None:
-    for rewards_of_group, threshold, margin, kind, settled in [
-        ([0.500, 0.501], 1.0, 0.0, "mixed", False),
-        ([0.500, 0.501], 1.0, 0.05, "all_wrong", False),
-        ([0.48, 0.52], 0.5, 0.05, "all_wrong", False),
-        ([0.52, 0.48], 0.5, 0.05, "all_wrong", False),
-        ([0.95, 1.0], 0.9, 0.05, "all_right", True),
-        ([0.90, 1.0], 0.9, 0.05, "mixed", False),
-        ([1.0, 1.0, None], 1.0, 0.05, "all_right", False),
-        ([None, None], 1.0, 0.05, "undecided", False),
-    ]:
+    for rewards_of_group, threshold, margin, kind, settled in cases(
+        __file__, "rewards_within_the_margin_are_equal_on_both_sides_of_the_threshold"
+    ):
         with subtests.test(repr((rewards_of_group, threshold, margin, kind, settled))):
             found = group(rewards_of_group)
             assert (found.kind(threshold, margin), found.settled(threshold, margin)) == (kind, settled)

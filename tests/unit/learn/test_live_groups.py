@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn import Groups, LearnSettings, Recorder, library_of, read_store, run_learning
 from agentlearn.data.overlap import nearest_groups, same_text
 from agentlearn.errors import ConfigError
 from agentlearn.learning.stored_groups import StoredGroups
+from tests.support.cases import cases
 from tests.support.openai_script import Solver, stage_of, user_text
 from tests.support.openai_stub import OpenAIStub
 
@@ -89,16 +90,7 @@ def test_a_wrong_rollout_with_a_comment_needs_no_right_one(recorder: Recorder) -
     assert [len(one.rollouts) for one in recorder.groups(min_size=4).groups] == [1]
 
 
-UNLIKE = [
-    "Where is the nearest shop?",
-    "Can I pay with two cards at once?",
-    "Please write a poem about the sea.",
-    "The export to CSV drops the last column of my table.",
-    "Wie kündige ich mein Abonnement?",
-    "返金はいつ届きますか",
-    "SELECT count(*) FROM orders",
-    "What is 17 * 23?",
-]
+UNLIKE = cases(__file__, "unlike")
 
 
 def test_single_rollouts_join_near_neighbours_and_unlike_tasks_never_do(recorder: Recorder) -> None:
@@ -125,7 +117,6 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(WORDS, st.integers(0, 1), st.sampled_from([0.0, 1.0])), max_size=30), st.integers(2, 5))
 def test_grouping_is_a_partition_that_keeps_kinds_apart_and_sizes_small(
     rows: list[tuple[list[str], int, float]], max_size: int
@@ -180,6 +171,7 @@ def test_live_traffic_teaches_without_an_installed_domain_and_each_attempt_shows
     assert "billing address of a company account?" in attempts
 
 
+@pytest.mark.slow
 def test_recorded_tasks_are_held_out_only_when_asked(recorder: Recorder) -> None:
     for number in range(12):
         wrong = recorded(recorder, f"What is the fee of tariff {number} {'xyzuvwabcdef'[number] * 9}?", "1", 0)

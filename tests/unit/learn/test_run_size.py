@@ -76,6 +76,7 @@ def test_the_question_before_spending_counts_the_tasks_of_the_file(
     assert f"at most {7 * 5 * 3 + 3 * 4 * 2 + 3 * 7 * 3} rollouts" in str(refused.value)
 
 
+@pytest.mark.slow
 @given(
     train=st.integers(1, 500),
     test=st.integers(0, 300),

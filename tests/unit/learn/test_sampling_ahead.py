@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.learning.batch import Allocation, Batch, GroupStream, SamplingAhead, Schedule
@@ -59,7 +59,6 @@ async def sampled(most: int, slots: int, delays: list[int], *, done: int = 0) ->
     return said
 
 
-@settings(max_examples=25)
 @given(st.integers(1, 8), st.integers(1, 9), st.lists(st.integers(0, 12), min_size=1, max_size=7), st.integers(0, 11))
 def test_no_batch_misses_more_updates_than_the_limit_and_all_are_learned_in_order(
     most: int, slots: int, delays: list[int], done: int

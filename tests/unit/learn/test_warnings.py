@@ -164,6 +164,7 @@ def learned(script: Script, folder: Path, **changes: Any) -> tuple[LearnReport, 
         return asyncio.run(run_learning(LearnSettings(**fields | changes), recorder)), recorder
 
 
+@pytest.mark.slow
 def test_tasks_that_are_too_easy_are_reported_once_during_the_run(tmp_path: Path) -> None:
     report, recorder = learned(Solver(answers=PROBLEMS, success_rate=1.0), tmp_path)
     assert recorder.kinds == ["all_right"] * 12
@@ -172,6 +173,7 @@ def test_tasks_that_are_too_easy_are_reported_once_during_the_run(tmp_path: Path
     assert "12 of 12 groups were all right and teach nothing: use harder tasks or a weaker model" in report.notes
 
 
+@pytest.mark.slow
 def test_malformed_replies_are_reported_by_stage(tmp_path: Path) -> None:
     script = Solver(answers=PROBLEMS, success_rate=0.5, malformed={"summarise": Malformed(kinds=("prose",))})
     report, recorder = learned(script, tmp_path, group_size=4)

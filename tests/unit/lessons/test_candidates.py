@@ -2,7 +2,7 @@
 
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.learning.lessons.candidates import Candidates
@@ -65,7 +65,6 @@ def test_rollouts_of_other_versions_and_repeats_change_nothing() -> None:
     assert made.standings() == before
 
 
-@settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from(VERSIONS), st.integers(0, 8), st.floats(0, 1)), max_size=40), st.randoms())
 def test_standings_do_not_depend_on_the_order_and_are_finite(
     shown: list[tuple[Library, int, float]], random: Random

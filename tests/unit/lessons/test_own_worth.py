@@ -46,6 +46,7 @@ def learned(store: Path, **options: Any) -> LearnReport:
     return learn_sync(clerk, TASKS, reward=judge, reflector=model, store=store, **{**small, **options})
 
 
+@pytest.mark.slow
 def test_a_rider_is_measured_by_itself_and_a_person_can_leave_it_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,16 +42,7 @@ def test_a_sentence_with_a_condition_states_an_answer_only_when_it_is_one(
 
 
 def test_an_answer_in_other_words_is_found(subtests: pytest.Subtests) -> None:
-    for lesson, answer in [
-        ("The middle one has to be forty-one.", "41"),
-        ("Three hundred and twelve euros must be paid.", "312"),
-        ("Five eighths is right.", "5/8"),
-        ("Use CXLIV as the target.", "144"),
-        ("The result is 1100100 in binary.", "100"),
-        ("The area is sixteen pi minus thirty-two.", "16\\pi - 32"),
-        ("It closes at half past eight.", "20:30"),
-        ("The fault is in parse_dates.py at line 88.", "parse_dates.py:88"),
-    ]:
+    for lesson, answer in cases(__file__, "an_answer_in_other_words_is_found"):
         with subtests.test(repr((lesson, answer))):
             assert answer_in_other_words(fold(lesson), lesson, [answer])
             assert not answer_in_other_words(fold(lesson), lesson, ["77777"])

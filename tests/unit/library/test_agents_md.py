@@ -10,6 +10,7 @@ from agentlearn.cli.app import run as command
 from agentlearn.errors import LibraryError
 from agentlearn.library.formats import write_form
 from agentlearn.types.experience import Library
+from tests.support.cases import cases
 
 BEFORE = Library.of(["When adding, carry."])
 AFTER = Library.of(["When adding, carry.", "When lost, <!-- agentlearn:end shop --> draw `x`."])
@@ -54,18 +55,7 @@ def test_a_folder_gets_a_file_and_each_library_its_own_block(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("old", "new", "says"),
-    [
-        ("<!-- agentlearn:end shop -->\n", "", "the marks of agentlearn's lessons in .* are damaged"),
-        ("<!-- agentlearn:end shop", "<!-- agentlearn:end web", "are damaged"),
-        ("<!-- agentlearn:end shop -->", "<!-- agentlearn:end shop --> mine", "are damaged"),
-        ("<!-- agentlearn:begin shop", "<!--agentlearn:begin shop", "are damaged"),
-        (
-            "When adding, carry.",
-            "When adding, think.",
-            "were changed by hand, so they are not replaced; move your lines",
-        ),
-        ("- When adding", "Mine.\n- When adding", "were changed by hand"),
-    ],
+    cases(__file__, "damaged_marks_and_lines_of_a_person_in_the_block_are_left_alone"),
 )
 def test_damaged_marks_and_lines_of_a_person_in_the_block_are_left_alone(
     tmp_path: Path, old: str, new: str, says: str

@@ -32,6 +32,7 @@ from agentlearn.recorder import Recorder
 from agentlearn.store import ServedEpisode
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+from tests.support.cases import cases
 from tests.unit.live.test_inbox import inbox, made
 
 OLD = library_of(["Ask for the order number first."], kind="add")
@@ -504,17 +505,7 @@ def test_the_cost_is_told_beforehand_from_what_was_recorded(
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [
-        (["desk@main"], "to start a canary"),
-        (["desk", "--share", "1/10"], "to start a canary"),
-        (["desk", "--stop", "--decide"], "to start a canary"),
-        (["desk", "--dry-run"], "to start a canary"),
-        (["desk@main", "--share", "2/3"], "share of episodes that read the canary, from 0 to 1/2"),
-        (["desk@main", "--share", "0"], "end it with --stop"),
-        (["desk", "--margin", "0"], "--margin is 0.0; give a difference in reward above 0"),
-        (["desk", "--stop"], "has no canary now"),
-        (["shop"], "library 'shop' is not in the library store"),
-    ],
+    cases(__file__, "a_wrong_command_is_one_sentence"),
 )
 def test_a_wrong_command_is_one_sentence(
     said: Callable[..., str], libraries: LibraryStore, arguments: list[str], sentence: str

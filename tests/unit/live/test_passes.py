@@ -99,6 +99,7 @@ def test_a_lesson_on_trial_is_accepted_only_when_it_is_promoted(tmp_path: Path) 
     assert LESSON in [one.lesson for one in libraries.shown_lessons().values()]
 
 
+@pytest.mark.slow
 def test_a_label_that_got_worse_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     libraries = LibraryStore(tmp_path / "libraries")
     libraries.publish("support", library_of([LESSON]))
@@ -155,6 +156,7 @@ def test_a_pass_that_reaches_its_budget_goes_on_in_the_next_one(tmp_path: Path) 
     assert "of the day's 100 tokens are used; no model was called" in spent.words
 
 
+@pytest.mark.slow
 def test_a_group_whose_comparison_failed_is_tried_again_twice(tmp_path: Path) -> None:
     record(tmp_path, 1, 2)
     model = Reflector()
@@ -170,6 +172,7 @@ def test_a_group_whose_comparison_failed_is_tried_again_twice(tmp_path: Path) ->
     assert passes(tmp_path, model, **options)[0].outcome == "nothing_new"
 
 
+@pytest.mark.slow
 def test_a_service_that_is_down_is_said_and_the_next_pass_goes_on(tmp_path: Path) -> None:
     record(tmp_path, 1, 2)
     model = Reflector()
@@ -199,6 +202,7 @@ def test_a_run_that_fails_three_times_is_left_and_its_groups_teach_anew(tmp_path
     assert passes(tmp_path, model, **options)[0].outcome == "learned"
 
 
+@pytest.mark.slow
 def test_a_locked_store_and_a_disk_that_refuses_are_failed_passes(tmp_path: Path) -> None:
     record(tmp_path, 1, 2)
     model = Reflector()
@@ -255,6 +259,7 @@ def test_the_second_process_is_told_who_learns_already(tmp_path: Path) -> None:
     assert passes(tmp_path, Reflector())[0].outcome == "nothing_new"
 
 
+@pytest.mark.slow
 def test_an_approved_lesson_is_shown_and_rejected_ones_do_not_come_back(tmp_path: Path) -> None:
     record(tmp_path, 1, 2)
     passes(tmp_path, Reflector())

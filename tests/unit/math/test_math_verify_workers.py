@@ -63,6 +63,7 @@ def rollout(task: Task, answer: str) -> Trajectory:
     )
 
 
+@pytest.mark.slow
 def test_a_hundred_verdicts_beside_two_endless_ones() -> None:
     async def both() -> tuple[list[Verdict], list[Verdict]]:
         async with open_workers(limit_s=0.75, quick_s=0.25) as opened, asyncio.TaskGroup() as group:

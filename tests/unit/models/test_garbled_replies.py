@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
@@ -171,7 +171,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(places(COMPLETION), key=repr)), JSON), min_size=1, max_size=3))
 def test_a_reply_that_is_wrong_in_several_places_never_raises_anything_else(wrong: list[tuple[Any, Any]]) -> None:
     async def main() -> None:

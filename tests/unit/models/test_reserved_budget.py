@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models import ModelRequestParameters
@@ -130,7 +130,6 @@ def test_with_a_large_limit_all_calls_are_in_flight() -> None:
     assert served.most_in_flight == 64
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     limit=st.integers(1, 60_000), seed=st.integers(0, 9), turns=st.integers(1, 4), calls=st.integers(1, 40),
     spread=st.floats(0, 2), reported=st.booleans(),

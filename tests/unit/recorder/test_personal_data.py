@@ -68,18 +68,7 @@ def test_a_value_has_one_number_in_a_record_whatever_its_spelling() -> None:
     assert cleaning.numbers == {"email": 2, "phone": 1}
 
 
-CHAT = [
-    {"role": "user", "content": "I am ana@example.org, and bob@example.org too."},
-    {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [
-            {"id": "t", "type": "function", "function": {"name": "f", "arguments": '{"to": "x\\nana@example.org"}'}}
-        ],
-    },
-    {"role": "tool", "tool_call_id": "t", "content": "ana@example.org: order ORD-77"},
-    {"role": "assistant", "content": "Done, ana@example.org."},
-]
+CHAT = cases(__file__, "chat")
 
 
 def recorded(store: Path, **how: Any) -> tuple[str, list[tuple[str, str]]]:

@@ -333,6 +333,7 @@ def test_every_failure_of_the_disk_is_one_sentence(store: Path, tmp_path: Path) 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=40)
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None)  # many texts a store: opening and checking one takes the time
 @given(st.lists(st.tuples(ANY_TEXT.filter(str.strip), ANY_TEXT, ANY_TEXT, st.floats(-2, 2)), min_size=16, max_size=24))
 def test_any_text_is_recorded_and_a_store_stays_sound(

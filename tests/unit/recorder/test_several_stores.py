@@ -179,6 +179,7 @@ async def evaluated(store: Path) -> None:
             await opened.record(nouns.call(g, unit=one.id))
 
 
+@pytest.mark.slow
 def test_an_archive_holds_what_leaves_the_store_and_gives_it_back(filled: Path, tmp_path: Path) -> None:
     store, to = copy(filled, tmp_path / "store"), tmp_path / "archives"
     asyncio.run(evaluated(store))

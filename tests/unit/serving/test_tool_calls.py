@@ -11,15 +11,7 @@ from agentlearn.serving.chat_request import ParsedAnswer, Tool
 from agentlearn.serving.tool_calls import parse_calls
 from tests.support.cases import cases
 
-PARAMETERS: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "code": {"type": "string"},
-        "times": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-        "more": {"type": "array"},
-        "any": {},
-    },
-}
+PARAMETERS: dict[str, Any] = cases(__file__, "parameters")
 TOOLS = (Tool("run", PARAMETERS, json.dumps({"name": "run", "parameters": PARAMETERS})), Tool("stop", {}, "{}"))
 HERMES = '<tool_call>\n{"name": "run", "arguments": {"code": "1"}}\n</tool_call>'
 
@@ -51,17 +43,7 @@ def test_a_form_without_marks_may_only_name_tools_that_were_offered() -> None:
 
 
 def test_several_calls_are_read_in_every_form_that_repeats_its_marks(subtests: pytest.Subtests) -> None:
-    for name in (
-        "Hermes",
-        "Qwen3-Coder",
-        "GLM 4.5",
-        "Mistral, newer",
-        "DeepSeek V3",
-        "Kimi K2",
-        "gpt-oss",
-        "LFM 2",
-        "Gemma 4",
-    ):
+    for name in cases(__file__, "several_calls_are_read_in_every_form_that_repeats_its_marks"):
         with subtests.test(name):
             parsed = parse_calls(f"{ONE_CALL[name]}\n{ONE_CALL[name]}", TOOLS)
             assert [tool for tool, _ in parsed.calls] == ["run", "run"]

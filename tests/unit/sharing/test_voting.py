@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn import LibraryStore
@@ -52,7 +52,6 @@ _POOL = [vote(voter, choice, hours) for voter in range(6) for choice in CHOICES 
 """Votes of six voters, who change their minds, and of somebody who may not vote."""
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(_POOL), min_size=1, max_size=24), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_places_that_exchange_their_votes_end_the_same(sent: list[bytes], places: int, chance: random.Random) -> None:
     received = [[one for one in sent * 2 if chance.random() < 0.5] for _ in range(places)]  # lost, and repeated

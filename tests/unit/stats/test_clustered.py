@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.regression.linear_model import OLS
 
@@ -37,7 +37,6 @@ def by_matrices(values: list[float], clusters: list[int]) -> tuple[float, float]
     return float(variance[0, 0]), float(np.trace(inner_products) ** 2 / np.sum(inner_products**2))
 
 
-@settings(max_examples=25)
 @given(labelled)
 def test_the_closed_forms_are_those_of_the_matrices(rows: list[tuple[float, int]]):
     values, clusters = [value for value, _ in rows], [cluster for _, cluster in rows]

@@ -175,6 +175,7 @@ def test_the_detectable_difference_follows_the_method():
         detectable_difference(tied, power=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.5, 1.5])
 def test_a_difference_of_ties_is_found_about_as_often_as_said(share: float):
     """Simulated at half and at one and a half times the detectable difference: well below, and well above 80 %."""
@@ -211,6 +212,7 @@ def covered(draw: Callable[[np.random.Generator], list[float]], truth: float, cl
 # coverage` has the fine figures.
 
 
+@pytest.mark.slow
 def test_it_covers_with_clusters_of_unequal_size():
     sizes = [9, 9, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1] * 3
     clusters = [index for index, size in enumerate(sizes) for _ in range(size)]
@@ -222,6 +224,7 @@ def test_it_covers_with_clusters_of_unequal_size():
     assert 0.91 <= covered(draw, 0.1, clusters) <= 0.985
 
 
+@pytest.mark.slow
 def test_it_covers_where_most_tasks_are_ties():
     def draw(rng: np.random.Generator) -> list[float]:
         return list(rng.choice([-1.0, 0.0, 1.0], size=200, p=[0.01, 0.95, 0.04]))

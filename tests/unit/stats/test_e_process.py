@@ -4,7 +4,7 @@ import math
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
@@ -39,7 +39,6 @@ def test_the_expected_capital_is_never_more_than_1_when_the_mean_is_not_above_0(
                     assert found == pytest.approx(1)
 
 
-@settings(max_examples=25)
 @given(values=differences)
 def test_the_capital_is_the_sum_over_all_bets_and_all_starts(values: list[float]) -> None:
     n = len(values)

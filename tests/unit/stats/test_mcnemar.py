@@ -1,7 +1,7 @@
 """McNemar's exact test."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
@@ -12,7 +12,6 @@ from agentlearn.stats import mcnemar_p, sign_flip_p
 counts = st.integers(0, 200)
 
 
-@settings(max_examples=25)
 @given(counts, counts)
 def test_it_agrees_with_scipy_and_statsmodels(gained: int, lost: int):
     found = mcnemar_p(gained, lost)
@@ -21,7 +20,6 @@ def test_it_agrees_with_scipy_and_statsmodels(gained: int, lost: int):
         assert found == pytest.approx(stats.binomtest(gained, gained + lost).pvalue, rel=1e-10)
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 10), st.integers(0, 10))
 def test_it_is_the_sign_flip_test_of_right_and_wrong(gained: int, lost: int):
     differences = [1.0] * gained + [-1.0] * lost + [0.0] * 3

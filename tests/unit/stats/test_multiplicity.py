@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -29,13 +29,11 @@ def test_adjusted_values_agree_with_statsmodels(adjust: Adjust, oracle: str):
     assert adjust(ps) == pytest.approx(multipletests(ps, method=oracle)[1], rel=1e-10)
 
 
-@settings(max_examples=25)
 @given(p_values)
 def test_benjamini_hochberg_agrees_with_scipy(ps: list[float]):
     assert benjamini_hochberg(ps) == pytest.approx(stats.false_discovery_control(ps), rel=1e-10, abs=1e-300)
 
 
-@settings(max_examples=25)
 @given(p_values)
 def test_holm_steps_down_until_the_first_that_is_not_rejected(ps: list[float]):
     found = holm(ps)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.power import TTestPower
@@ -25,7 +25,6 @@ from agentlearn.stats.power import _detectable_shift, _power_of
 MILLER = PlannedComparison(parts=guessed_parts(0.5, task_spread=math.sqrt(1 / 12), difference_spread=1 / 3))
 
 
-@settings(max_examples=25)
 @given(st.floats(0, 9), st.floats(0.7, 2_000), st.sampled_from([0.01, 0.05, 0.2]))
 def test_power_agrees_with_the_noncentral_t_of_scipy(shift: float, degrees: float, alpha: float):
     critical = stats.t.ppf(1 - alpha / 2, degrees)
@@ -61,7 +60,6 @@ def test_the_published_sample_sizes():
     assert MILLER.tasks_needed(0.03, k_before=1, k_after=1) == 3_878  # the error must be estimated too
 
 
-@settings(max_examples=25)
 @given(st.floats(0.1, 2), st.sampled_from([0.5, 0.8, 0.9]), st.integers(1, 8), st.integers(1, 8))
 def test_the_tasks_needed_are_the_fewest(effect: float, power: float, k_before: int, k_after: int):
     counts = {"k_before": k_before, "k_after": k_after}
@@ -70,7 +68,6 @@ def test_the_tasks_needed_are_the_fewest(effect: float, power: float, k_before: 
     assert n == 2 or MILLER.detectable_effect(n - 1, power=power, **counts) > effect * (1 - 1e-9)
 
 
-@settings(max_examples=25)
 @given(st.floats(0.02, 0.5), st.integers(2, 2_000))
 def test_the_rollouts_needed_are_the_fewest_or_none_helps(effect: float, n: int):
     k = MILLER.rollouts_needed(effect, n)
@@ -159,7 +156,6 @@ def test_hidden_clusters_that_could_lose_everything_must_be_ruled_out():
 
 
 @given(st.floats(0.004, 0.4), st.floats(0.0, 0.2), st.integers(1, 16), st.floats(0.0, 1.0), st.integers(1, 8))
-@settings(max_examples=25, deadline=None)
 def test_the_named_number_of_tasks_is_the_first_that_is_enough(
     effect: float, spread: float, k: int, alike: float, size: int
 ):

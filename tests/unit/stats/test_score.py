@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
@@ -48,7 +48,6 @@ def differences(gained: int, lost: int, same: int) -> list[float]:
     return [1.0] * gained + [-1.0] * lost + [0.0] * same
 
 
-@settings(max_examples=25)
 @given(tasks, st.floats(-0.99, 0.99).filter(lambda mean: abs(mean) > 1e-3))
 def test_of_paired_right_and_wrong_it_is_tangos(counts: tuple[int, int, int], mean: float):
     found = score_statistic(differences(*counts), mean)
@@ -65,7 +64,6 @@ def test_the_bounds_are_tangos(counts: tuple[int, int, int]):
     assert (found.low, found.high) == (pytest.approx(low, abs=1e-10), pytest.approx(high, abs=1e-10))
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 300), st.integers(0, 300), st.sampled_from([0.8, 0.95, 0.99]))
 def test_of_right_and_wrong_it_is_wilsons(right: int, wrong: int, level: float):
     n = right + wrong
@@ -76,7 +74,6 @@ def test_of_right_and_wrong_it_is_wilsons(right: int, wrong: int, level: float):
     assert (found.low, found.high) == (pytest.approx(oracle[0], abs=1e-10), pytest.approx(oracle[1], abs=1e-10))
 
 
-@settings(max_examples=25)
 @given(bounded, st.floats(-0.98, 0.98))
 def test_the_statistic_is_that_of_its_definition(values: list[float], mean: float):
     sample_mean = math.fsum(values) / len(values)
@@ -87,7 +84,6 @@ def test_the_statistic_is_that_of_its_definition(values: list[float], mean: floa
     assert found == pytest.approx((sample_mean - mean) / math.sqrt(variance / len(values)), rel=1e-6)
 
 
-@settings(max_examples=25)
 @given(bounded, st.sampled_from([0.8, 0.95]))
 def test_the_interval_holds_the_means_that_are_not_rejected(values: list[float], level: float):
     found, reach = score_interval(values, level=level), float(stats.norm.ppf((1 + level) / 2))
@@ -133,7 +129,6 @@ def test_the_share_of_missed_values_is_the_most_likely_one():
 
 
 @given(bounded, st.sampled_from([0.05, 0.2]))
-@settings(max_examples=25, deadline=None)
 def test_the_bounds_of_the_missed_are_where_their_chance_is_alpha(values: list[float], alpha: float):
     mean = math.fsum(values) / len(values)
     low, high = missed_bounds(values, alpha, smallest=-1, largest=1)

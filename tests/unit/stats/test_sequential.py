@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.stats import anytime
@@ -26,7 +26,6 @@ def capital(differences: list[float], mean: float, alpha: float, sign: int) -> l
     return found
 
 
-@settings(max_examples=25)
 @given(bounded, st.sampled_from([0.01, 0.05, 0.2]))
 def test_it_is_the_bets_of_the_definition(differences: list[float], alpha: float):
     found = anytime(differences, alpha=alpha)
@@ -39,7 +38,6 @@ def test_it_is_the_bets_of_the_definition(differences: list[float], alpha: float
             assert max(capital(differences, bound, alpha, sign)) == pytest.approx(1 / alpha, rel=1e-6)
 
 
-@settings(max_examples=25)
 @given(bounded)
 def test_more_differences_never_widen_it_and_arms_swapped_mirror_it(differences: list[float]):
     whole, part = anytime(differences), anytime(differences[: len(differences) // 2 + 1])
@@ -51,7 +49,6 @@ def test_more_differences_never_widen_it_and_arms_swapped_mirror_it(differences:
     assert (mirrored.low, mirrored.high) == (pytest.approx(-whole.high), pytest.approx(-whole.low))
 
 
-@settings(max_examples=25)
 @given(bounded, st.sampled_from([0.05, 0.3]))
 def test_zero_is_refuted_exactly_when_it_is_outside(differences: list[float], alpha: float):
     found = anytime([min(1.0, one + 0.5) for one in differences], alpha=alpha)

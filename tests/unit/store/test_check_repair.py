@@ -102,6 +102,7 @@ def test_damage_is_found_and_repaired_and_losses_are_reported(store: Path, damag
     assert not repair_store(store).changed
 
 
+@pytest.mark.slow
 def test_wherever_the_log_is_cut_or_flipped_it_is_whole_or_refused(store: Path) -> None:
     log = store / LOG
     sound, database = log.read_bytes(), (store / DATABASE).read_bytes()

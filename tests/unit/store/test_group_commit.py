@@ -174,6 +174,7 @@ def test_what_waits_is_taken_in_where_it_grows_large(database: Database, monkeyp
     commits.close()
 
 
+@pytest.mark.slow
 def test_the_journal_keeps_entries_until_a_checkpoint_and_stays_small(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

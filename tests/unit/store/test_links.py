@@ -102,6 +102,7 @@ def umask() -> Generator[None]:
     os.umask(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("umask")
 def test_only_the_owner_can_read_or_change_what_is_in_a_store(tmp_path: Path) -> None:
     given = ["learn", "math", "--model", "sim:novice", "--limit", "2", "--epochs", "1", "--no-eval", "--select", "last"]

@@ -171,6 +171,7 @@ if failed:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_at_any_stage_loses_nothing_and_writing_goes_on(tmp_path: Path) -> None:
     """Each limit on the size of files, and each number of waiting writes, in a process of its own."""
     cases = ["40-20", "5000-0", "100000-0", "100000-20", "100000-1000", "400000-1000"]

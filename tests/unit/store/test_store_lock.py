@@ -35,6 +35,7 @@ def in_another_process(directory: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=240).stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_and_the_error_names_the_first(tmp_path: Path) -> None:
     async def main() -> None:
         async with open_store(tmp_path) as store:
@@ -163,6 +164,7 @@ while reads < 100_000:
 """
 
 
+@pytest.mark.slow
 def test_a_writer_starts_between_two_reads_of_others_that_never_pause(tmp_path: Path) -> None:
     async def write(number: int) -> None:
         async with open_store(tmp_path) as store:

@@ -18,6 +18,7 @@ from agentlearn.train.serving.weight_sync import _served_state  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from agentlearn.train.weights.checkpoint import CheckpointStore  # noqa: E402
 from agentlearn.train.weights.model import load_for_training, weights_hash  # noqa: E402
+from tests.support.cases import cases  # noqa: E402
 from tests.support.families import family_folder, family_model  # noqa: E402
 from tests.support.tiny_lm import some_rows  # noqa: E402
 from tests.support.tiny_model import forward_logprobs  # noqa: E402
@@ -135,15 +136,7 @@ def test_another_shape_than_the_adapter_s_is_refused(
 
 @pytest.mark.parametrize(
     ("fields", "sentence"),
-    [
-        ({"use_dora": True}, "use_dora=True"),
-        ({"modules_to_save": ["lm_head"]}, "modules_to_save="),
-        ({"bias": "all"}, "bias='all'"),
-        ({"lora_bias": True, "init_lora_weights": True}, "lora_bias=True"),
-        ({"trainable_token_indices": [1, 2]}, "trainable_token_indices="),
-        ({"target_modules": ["embed_tokens"]}, "which is not linear"),
-        ({"target_modules": ["lm_head"]}, "has the layer 'lm_head' (the model's head)"),
-    ],
+    cases(__file__, "adapters_of_other_kinds_are_refused_by_name"),
 )
 def test_adapters_of_other_kinds_are_refused_by_name(
     base: Path, tmp_path: Path, fields: dict[str, Any], sentence: str

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import numpy as np  # noqa: E402
-from hypothesis import given, settings  # noqa: E402
+from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from agentlearn.train.engine.active_batch import _KVCache, _KVCacheRows  # noqa: E402
@@ -36,7 +36,6 @@ def held(rows, row, length):
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), PROMPTS), max_size=30), st.integers(1, 6), st.sampled_from([1, 200, 9999]))
-@settings(max_examples=25)
 def test_a_row_holds_its_own_tokens_whatever_happened_before(events, max_rows, tokens):
     rows = _KVCacheRows(_KVCache(), max_rows=max_rows, bytes_per_token=1, cache_bytes=tokens)
     active: list[list[int]] = []

@@ -60,6 +60,7 @@ def talk(directory: Path, **settings: Any) -> tuple[Total, list[SampledTokens], 
     return asyncio.run(once())
 
 
+@pytest.mark.slow
 def test_a_typed_agent_calls_its_tool_and_every_token_is_known(adding: Path) -> None:
     total, (first, second), messages = talk(adding, temperature=0.7)
     assert total == Total(total=5)

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hypothesis import given, settings  # noqa: E402
+from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from agentlearn.train.arguments import LossName, gradient_arguments  # noqa: E402
@@ -58,7 +58,6 @@ def step_gradient(loss: LossName, seed: int, drift: float, parts: list[list[int]
     return gradient
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     loss=st.sampled_from(get_args(LossName)),
     seed=st.integers(0, 99),

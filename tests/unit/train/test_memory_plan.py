@@ -78,6 +78,7 @@ def test_measuring_gives_the_same_each_time_and_changes_nothing() -> None:
     assert all(one.grad is None for one in model.parameters())
 
 
+@pytest.mark.slow
 def test_measuring_keeps_nothing() -> None:
     """Saved tensors that lead to their graph, which holds them, would keep the model for ever."""
     model = tiny_lm()

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numpy as np  # noqa: E402
-from hypothesis import given, settings  # noqa: E402
+from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from agentlearn.train.engine.active_batch import _sample_tokens  # noqa: E402
@@ -34,14 +34,12 @@ LOGITS = st.lists(st.floats(-8, 8, width=32), min_size=2, max_size=12)
 
 
 @given(LOGITS, st.sampled_from([0.3, 0.7, 1.0, 2.0]))
-@settings(max_examples=25)
 def test_tokens_come_as_often_as_the_model_says(logits, temperature):
     wanted = torch.softmax(torch.tensor(logits, dtype=torch.float64) / temperature, -1).numpy()
     assert np.abs(frequencies(logits, temperature=temperature) - wanted).max() <= 1.5 / GRID
 
 
 @given(LOGITS, st.integers(1, 13), st.sampled_from([0.1, 0.5, 0.9, 1.0]))
-@settings(max_examples=25)
 def test_what_is_left_out_is_never_drawn_and_the_rest_keeps_its_proportions(logits, top_k, top_p):
     probs = torch.softmax(torch.tensor(logits), -1).double().numpy()
     order = np.argsort(-probs, kind="stable")
@@ -57,7 +55,6 @@ def test_what_is_left_out_is_never_drawn_and_the_rest_keeps_its_proportions(logi
 
 
 @given(LOGITS, st.sampled_from([0.05, 0.3, 1.0]), st.sampled_from([0.5, 1.0, 2.0]))
-@settings(max_examples=25)
 def test_min_p_leaves_out_tokens_far_below_the_likeliest(logits, min_p, temperature):
     probs = torch.softmax(torch.tensor(logits, dtype=torch.float64) / temperature, -1).numpy()
     wanted = np.where(probs >= min_p * probs.max(), probs, 0)
@@ -70,7 +67,6 @@ def test_min_p_leaves_out_tokens_far_below_the_likeliest(logits, min_p, temperat
 
 
 @given(LOGITS, st.sampled_from([0.0, 0.7, 1.0]), st.integers(0, 3))
-@settings(max_examples=25)
 def test_the_logprob_is_over_all_of_the_vocabulary_at_the_temperature(logits, temperature, top_k):
     ids, logprobs = draw(logits, [0.0, 0.3, 0.999], temperature=temperature, top_k=top_k)
     wanted = torch.log_softmax(torch.tensor(logits) / (temperature or 1.0), -1)

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hypothesis import given, settings  # noqa: E402
+from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from agentlearn.errors import ConfigError  # noqa: E402
@@ -62,7 +62,6 @@ def test_gradients_equal_those_of_single_rows(subtests: pytest.Subtests) -> None
     most=st.integers(1, 120),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=25, deadline=None)
 def test_log_probabilities_do_not_depend_on_who_shares_a_prompt(
     prompts: list[int], group: int, most: int, seed: int
 ) -> None:
@@ -82,7 +81,6 @@ def test_log_probabilities_do_not_depend_on_who_shares_a_prompt(
     budget=st.integers(1, 200),
     left_out=st.sets(st.integers(0, 19)),
 )
-@settings(max_examples=25, deadline=None)
 def test_each_row_is_computed_once_and_within_the_budget(
     prompts: list[int], group: int, budget: int, left_out: set[int]
 ) -> None:

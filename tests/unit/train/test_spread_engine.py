@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import EndpointError
@@ -135,7 +135,6 @@ def test_a_lost_process_fails_its_requests_and_not_the_others(in_rounds: bool) -
     assert {str(one) for one in failed} == {"a process that samples has ended"}
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), max_size=12), st.integers(1, 4))
 def test_a_conversation_keeps_its_place(prompts: list[list[int]], places: int) -> None:
     known = _ConversationPlaces(places)

@@ -15,6 +15,7 @@ pytest.importorskip("transformers")
 
 from agentlearn.serving.chat_request import CallInMessage, Message, ParsedAnswer, RequestRefused, Tool
 from agentlearn.train.engine.chat_template import TemplateFormat
+from tests.support.cases import cases
 from tests.support.tiny_model import tiny_tokenizer
 
 SCHEMA = {"type": "object", "properties": {"code": {"type": "string"}}}
@@ -42,94 +43,11 @@ def with_calls(call: str, before: str = "", behind: str = "") -> str:
     )
 
 
-READ = {
-    "Hermes": with_calls(
-        '<tool_call>\n{"name": "{{ f.name }}", "arguments": {{ f.arguments | tojson }}}\n</tool_call>'
-    ),
-    "arguments as text": with_calls(
-        '<tool_call>{"name": "{{ f.name }}", "arguments": {{ f.arguments + "" }}}</tool_call>'
-    ),
-    "Llama 3": (
-        f"{OFFER}{{% for m in messages %}}{{% if m.tool_calls %}}{{% set f = m.tool_calls[0].function %}}"
-        '<|im_start|>assistant\n{"name": "{{ f.name }}", "parameters": {{ f.arguments | tojson }}}'
-        f"<|im_end|>\n{PLAIN}{OPEN}"
-    ),
-    "Qwen3-Coder": with_calls(
-        "<tool_call>\n<function={{ f.name }}>\n{% for k, v in f.arguments.items() %}<parameter={{ k }}>\n{{ v }}\n"
-        "</parameter>\n{% endfor %}</function>\n</tool_call>"
-    ),
-    "GLM": with_calls(
-        "<tool_call>{{ f.name }}\n{% for k, v in f.arguments.items() %}<arg_key>{{ k }}</arg_key>\n"
-        "<arg_value>{{ v }}</arg_value>\n{% endfor %}</tool_call>"
-    ),
-    "Kimi": with_calls(
-        "<|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>{{ f.arguments | tojson }}<|tool_call_end|>",
-        "<|tool_calls_section_begin|>",
-        "<|tool_calls_section_end|>",
-    ),
-    "DeepSeek": with_calls(
-        "{% if m.content %}{{ raise_exception('no words') }}{% endif %}"
-        "<｜tool▁call▁begin｜>{{ f.name }}<｜tool▁sep｜>{{ f.arguments + '' }}<｜tool▁call▁end｜>",
-        "<｜tool▁calls▁begin｜>",
-        "<｜tool▁calls▁end｜>",
-    ),
-    "words behind": (
-        f"{OFFER}{{% for m in messages %}}{{% if m.tool_calls %}}<|im_start|>assistant\n<|tool_call|>"
-        "[{% for c in m.tool_calls %}{{ c.function | tojson }}{% endfor %}]<|/tool_call|>{{ m.content or '' }}"
-        f"<|im_end|>\n{PLAIN}{OPEN}"
-    ),
-    "a thought is opened": with_calls(
-        '<tool_call>\n{"name": "{{ f.name }}", "arguments": {{ f.arguments | tojson }}}\n</tool_call>',
-        "<think>\n</think>\n",
-    ).replace(OPEN, OPEN.replace("{% endif %}", "<think>\n{% endif %}")),
-    "Mistral": (
-        "{% set n = namespace(at=0) %}{% for m in messages %}"
-        "{% if m.role in ['user', 'assistant'] and not m.tool_calls %}{% if (m.role == 'user') != (n.at % 2 == 0) %}"
-        "{{ raise_exception('roles must alternate') }}{% endif %}{% set n.at = n.at + 1 %}{% endif %}{% endfor %}"
-        "<s>{% for m in messages %}"
-        "{% if m.role == 'user' %}{% if tools %}[AVAILABLE_TOOLS]{{ tools | tojson }}[/AVAILABLE_TOOLS]{% endif %}"
-        "[INST]{{ m.content }}[/INST]{% elif m.role == 'system' %}{{ m.content }}"
-        "{% elif m.role == 'tool' %}"
-        "{% if m.tool_call_id | length != 9 %}{{ raise_exception('nine, please') }}{% endif %}"
-        "[TOOL_RESULTS]{{ m.content | tojson }}[/TOOL_RESULTS]"
-        "{% elif m.tool_calls %}[TOOL_CALLS][{% for c in m.tool_calls %}{% if c.id | length != 9 %}"
-        "{{ raise_exception('nine, please') }}{% endif %}{{ dict(c.function, id=c.id) | tojson }}{% endfor %}]</s>"
-        "{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
-    ),
-    "gpt-oss": (
-        "{% if tools %}<|start|>developer<|message|>{{ tools | tojson }}<|end|>{% endif %}"
-        "{% set n = namespace(name='') %}{% for m in messages %}{% if m.tool_calls %}"
-        "{% if m.content %}<|start|>assistant<|channel|>analysis<|message|>{{ m.content }}<|end|>{% endif %}"
-        "{% set n.name = m.tool_calls[0].function.name %}<|start|>assistant to=functions.{{ n.name }}"
-        "<|channel|>commentary json<|message|>{{ m.tool_calls[0].function.arguments | tojson }}<|call|>"
-        "{% elif m.role == 'tool' %}{% if not n.name %}{{ raise_exception('no call before') }}{% endif %}"
-        "<|start|>functions.{{ n.name }} to=assistant<|message|>{{ m.content }}<|end|>"
-        "{% elif m.role == 'assistant' %}<|start|>assistant<|channel|>final<|message|>{{ m.content }}"
-        "{{ '<|return|>' if loop.last else '<|end|>' }}"
-        "{% else %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
-        "{% if add_generation_prompt %}<|start|>assistant{% endif %}"
-    ),
-}
+READ = cases(__file__, "read")
+"""Templates whose calls are read, by the family that they are like."""
 UNREAD = "writes tool calls in a form that agentlearn does not read"
-DESCRIBED = {
-    "an unknown form": (with_calls("CALL {{ f.name }} WITH {{ f.arguments | tojson }}"), UNREAD),
-    "Python's form of arguments": (
-        with_calls('<tool_call>\n{"name": "{{ f.name }}", "arguments": {{ f.arguments }}}\n</tool_call>').replace(
-            "tool_call>", "own_call>"
-        ),
-        UNREAD,
-    ),
-    "quotation marks are lost": (with_calls("<tool_call>\n<function={{ f.name }}>\n</function>\n</tool_call>"), UNREAD),
-    "without tools": (READ["Hermes"].replace(OFFER, ""), "knows no tools"),
-    "without results": (
-        READ["Hermes"].replace("{{ m.content }}<|im_end|>\n{% else %}", "<|im_end|>\n{% else %}"),
-        "does not show a tool call with its result",
-    ),
-    "refuses calls": (
-        READ["Hermes"].replace("{% if m.tool_calls %}", "{% if m.tool_calls %}{{ raise_exception('no calls') }}"),
-        "does not show a tool call with its result",
-    ),
-}
+DESCRIBED = cases(__file__, "described")
+"""Templates whose calls are not read, with the reason."""
 
 
 def chat_of(template: str, **more: Any) -> TemplateFormat:
@@ -200,6 +118,7 @@ def test_a_checkpoint_that_says_how_its_replies_are_read_is_read_with_transforme
     assert UNREAD in chat_of(template, response_template={"fields": {}}).abilities.check("my-model", tools=True)[0]
 
 
+@pytest.mark.slow
 def test_the_templates_of_real_models_are_read_or_described(subtests: pytest.Subtests) -> None:
     """TRL ships the chat templates of about thirty model families."""
     folder = files(pytest.importorskip("trl")) / "chat_templates"

@@ -25,6 +25,8 @@ from agentlearn.types.trajectory import ModelTurn  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402
 from tests.support.vllm_sampling_stand_in import SamplingStandIn  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 class RecordingStandIn(SamplingStandIn):
     """The stand-in for vLLM, in this process. It keeps all requests."""

@@ -27,7 +27,8 @@ from agentlearn.types.trajectory import Verdict
 from tests.support.tiny_model import tiny_network, tiny_tokenizer
 from tests.unit.store import nouns
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # the warnings of other packages in their own trainers
+# The warnings are those of other packages in their own trainers.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 def said(answer: str) -> bytes:
@@ -89,7 +90,6 @@ def test_sft(store: Path, tmp_path: Path) -> None:
     assert trainer.train().training_loss > 0
 
 
-@pytest.mark.slow
 def test_dpo(store: Path, tmp_path: Path) -> None:
     dataset = exported(store, tmp_path / "dpo.jsonl", "trl-dpo")
     config = configured(DPOConfig, tmp_path, per_device_train_batch_size=2)
@@ -100,7 +100,6 @@ def test_dpo(store: Path, tmp_path: Path) -> None:
     assert trainer.train().training_loss > 0
 
 
-@pytest.mark.slow
 def test_grpo(store: Path, tmp_path: Path) -> None:
     dataset = exported(store, tmp_path / "grpo.jsonl", "trl-grpo")
     seen: list[str] = []

@@ -168,10 +168,9 @@ def test_transfers_that_can_never_be_judged_end_the_run(tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("has_extension", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_50_correct_transfers_give_no_alarm(tmp_path: Path, dtype: str, has_extension: bool) -> None:
-    training = Training(tmp_path, dtype, has_extension=has_extension)
+def test_50_correct_transfers_without_hashes_give_no_alarm(tmp_path: Path, dtype: str) -> None:
+    training = Training(tmp_path, dtype, has_extension=False)
     proofs: list[str] = []
 
     async def use(transfer: WeightTransfer) -> None:
@@ -180,8 +179,5 @@ def test_50_correct_transfers_give_no_alarm(tmp_path: Path, dtype: str, has_exte
             training.step()
 
     run(training, use)
-    if has_extension:
-        assert set(proofs) == {"hashes"}
-    else:
-        assert proofs[0] == "rounding"
-        assert "change" in proofs or dtype == "bfloat16"
+    assert proofs[0] == "rounding"
+    assert "change" in proofs or dtype == "bfloat16"

@@ -22,6 +22,7 @@ from starlette.testclient import TestClient
 from agentlearn import LibraryStore
 from agentlearn.view.mcp_server import MAX_REQUEST, MOST_WAITING, http_app, mcp_server
 from agentlearn.view.server import hosts_of
+from tests.support.cases import cases
 from tests.support.command import AGENTLEARN, agentlearn_here
 
 ENDS, STUCK = "When a range is closed, count both of its ends.", "When stuck, solve a smaller case first."
@@ -179,16 +180,7 @@ def test_read_only_offers_no_tool_that_stores_something(store: Path) -> None:
     assert asyncio.run(names()) == ["search_lessons", "get_lesson"]
 
 
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "raw", "version": "1"},
-    },
-}
+INITIALIZE = cases(__file__, "initialize")
 SENT = {
     "authorization": f"Bearer {TOKEN}",
     "accept": "application/json, text/event-stream",

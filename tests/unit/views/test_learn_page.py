@@ -20,6 +20,7 @@ from agentlearn.views import learn_tables
 from agentlearn.views.learn_page import learn_page, page_at_the_end, write_learn_page
 from agentlearn.views.learn_record import LearnRecord, run_command
 from agentlearn.views.markup import shown
+from tests.support.cases import cases
 from tests.support.command import agentlearn_here
 from tests.support.hostile import HOSTILE, POISON, unseen
 from tests.support.learn_records import learn_record
@@ -106,23 +107,7 @@ def test_long_lists_and_long_texts_are_cut_and_say_so(monkeypatch: pytest.Monkey
     assert "1 more lessons are not on this page" in page
 
 
-NOTHING = {
-    "before": None,
-    "after": None,
-    "delta": None,
-    "known_families": None,
-    "unseen_families": None,
-    "test_sets": (),
-    "stages": {},
-    "epochs": (),
-    "selection": None,
-    "curve": (),
-    "notes": (),
-    "rollouts": {},
-    "groups": {},
-    "failed_requests": {},
-    "cost_usd": None,
-}
+NOTHING = cases(__file__, "nothing")
 
 
 def test_a_page_is_written_whatever_is_missing(subtests: pytest.Subtests) -> None:

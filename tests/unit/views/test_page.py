@@ -4,7 +4,7 @@ import base64
 import hashlib
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from agentlearn.views.charts import Bar, BarGroup, Bars, Dumbbell, DumbbellRow, Forest, ForestRow
 from agentlearn.views.lines import LineChart, Point, Scatter, ScatterPoint, Series
@@ -74,7 +74,6 @@ def bare_names(read: Read) -> list[str]:
 PLAIN = bare_names(Read(render_page(page_of("x"))))
 
 
-@settings(max_examples=25)
 @given(texts.filter(lambda text: text != ""))
 def test_no_text_changes_what_a_page_is_made_of(text: str) -> None:
     html = render_page(page_of(text))

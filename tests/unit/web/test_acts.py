@@ -14,24 +14,17 @@ from agentlearn_web import WebDomain
 from agentlearn_web.browser.acts.fields import MAX_KEYS, _parse_keys
 from agentlearn_web.browser.walk_settings import ActResult
 from agentlearn_web.task_files import MAX_FILE_BYTES, MAX_FILES, FileChanged, name_files, task_files
+from tests.support.cases import cases
 
 # keys
 
 
 @pytest.mark.parametrize(
     ("written", "pressed"),
-    [
-        ("Enter", ("Enter",)),
-        ("  control+A   DOWN esc ", ("Control+A", "ArrowDown", "Escape")),
-        ("+", ("+",)),
-        ("Control++ a", ("Control++", "a")),
-        ("Ctrl+Shift+ArrowLeft", ("Control+Shift+ArrowLeft",)),
-        ("Shift", ("Shift",)),
-        ("", ()),
-    ],
+    cases(__file__, "keys_are_read_by_their_usual_names"),
 )
-def test_keys_are_read_by_their_usual_names(written: str, pressed: tuple[str, ...]) -> None:
-    assert _parse_keys(written) == pressed
+def test_keys_are_read_by_their_usual_names(written: str, pressed: list[str]) -> None:
+    assert list(_parse_keys(written)) == pressed
 
 
 @given(st.text(max_size=60))
@@ -90,17 +83,7 @@ def test_the_files_of_a_task_are_kept_by_name_and_hash_only(folder: Path) -> Non
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [
-        ("../secret.txt", "is not a path below the folder of the task file; move the file there"),
-        ("/etc/passwd", "is not a path below the folder of the task file; move the file there"),
-        ("sub/../cv.pdf", "is not a path below the folder of the task file; move the file there"),
-        ("a\nb", "is not a path below the folder of the task file; move the file there"),
-        ("out", "leads out of the folder of the task file; copy the file there"),
-        ("sub", "is not a file; name a file"),
-        ("pipe", "is not a file; name a file"),
-        ("large", "is larger than 10 MB; make it smaller"),
-        ("none.txt", "cannot be read: No such file or directory"),
-    ],
+    cases(__file__, "a_file_that_cannot_be_used_is_named_with_its_line"),
 )
 def test_a_file_that_cannot_be_used_is_named_with_its_line(folder: Path, name: str, why: str) -> None:
     row = {"question": "q", "answer": "a", "root_url": "http://a.test/", "files": [name]}

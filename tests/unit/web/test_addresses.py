@@ -107,15 +107,7 @@ def test_public_addresses_are_global_unicast(address: IPv4Address | IPv6Address)
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "1.1.1.1",
-        "8.8.8.8",
-        "93.184.216.34",
-        "2606:2800:220:1::1",
-        "2001:4860:4860::8888",
-        "::ffff:8.8.8.8",
-        "64:ff9b::808:808",
-    ],
+    cases(__file__, "public_addresses"),
 )
 def test_public_addresses(text: str) -> None:
     assert is_public(read_host(text))  # pyright: ignore[reportArgumentType]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import psutil
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
@@ -293,7 +293,6 @@ def test_private_hosts_are_refused_without_a_connection(subtests: pytest.Subtest
 
 
 @given(st.ip_addresses(network="127.0.0.0/8") | st.ip_addresses(network="10.0.0.0/8"), st.integers(1, 65_535))
-@settings(max_examples=25)
 def test_no_private_address_is_dialled(address: object, port: int) -> None:
     async def main() -> None:
         async with walk(public=True) as (session, outside):
@@ -313,6 +312,7 @@ def test_requests_that_no_browser_sends_are_bad_requests(subtests: pytest.Subtes
         b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
         b"GET http://site.test/ HTTP/1.1\r\nHost : a\r\n\r\n",
         b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n X: folded\r\n\x00: b\r\n\r\n",
+        b"GET http://site.test/\rHost:127.0.0.1 HTTP/1.1\r\nHost: site.test\r\n\r\n",
         get("http://site.test/", "Content-Length: 3", "Transfer-Encoding: chunked", method="POST") + b"0\r\n\r\n",
         get("http://site.test/", "Content-Length: 3", "Content-Length: 4", method="POST") + b"abcd",
         get("http://site.test/", "Transfer-Encoding: gzip", method="POST"),
@@ -481,6 +481,7 @@ async def test_without_the_public_web_no_name_is_resolved() -> None:
             get(f"http://127.0.0.1:{outside.port}/"),
             get(f"http://127.0.0.1:{session.port}/"),
             get("http://other.site.test/"),
+            f"GET http://127.0.0.1:{outside.port}/ HTTP/1.0\r\n\r\n".encode(),
         ):
             assert b" 403 " in await said(session.port, raw), raw
         assert set(codes(session)) == {"not_served"}

@@ -19,23 +19,6 @@ from agentlearn_demo.sim.skills import installed_skills
 ROOT = Path(__file__).parents[4]
 
 
-@pytest.fixture(autouse=True)
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The toy's skills, installed in place of the real domain's."""
-    return announce("tests.unit.demo.sim.toy:skills", tmp_path, monkeypatch)
-
-
-def announce(value: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    installed = folder / "toy_skills-0.dist-info"
-    installed.mkdir(exist_ok=True)
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-skills\nVersion: 0\n")
-    (installed / "entry_points.txt").write_text(f"[agentlearn.skills]\nmath = {value}\n")
-    known = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one and one != str(folder)]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(ROOT), *known]))
-    monkeypatch.syspath_prepend(str(folder))
-    return folder
-
-
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -63,6 +46,7 @@ def test_it_serves_while_the_block_runs_and_is_gone_afterwards() -> None:
     assert not alive(asyncio.run(all_of_it()).pid)
 
 
+@pytest.mark.slow
 def test_it_is_gone_when_the_block_is_cancelled() -> None:
     async def used(ready: asyncio.Future[int]) -> None:
         async with sim_endpoint("novice") as service:
@@ -103,6 +87,7 @@ def test_a_child_that_is_too_slow_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         asyncio.run(_enter())
 
 
+@pytest.mark.slow
 async def test_a_child_that_dies_answers_again_at_the_same_address() -> None:
     async with asyncio.timeout(120), sim_endpoint("novice") as service:
         before = await echo(service, "anyone?")
@@ -117,6 +102,7 @@ async def test_a_child_that_dies_answers_again_at_the_same_address() -> None:
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow
 async def test_a_child_that_dies_each_time_stays_down_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "BACK_OFF_S", 0)
 
@@ -136,6 +122,7 @@ async def test_a_child_that_dies_each_time_stays_down_and_leaves_nothing(monkeyp
         assert running.pid in seen
 
 
+@pytest.mark.slow
 def test_a_child_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "GRACE_S", 0.2)
 
@@ -162,6 +149,7 @@ def started() -> subprocess.Popen[str]:
     return child
 
 
+@pytest.mark.slow
 def test_the_end_of_stdin_ends_it() -> None:
     with started() as child:
         assert child.stdin is not None
@@ -169,6 +157,7 @@ def test_the_end_of_stdin_ends_it() -> None:
         assert child.wait(timeout=60) == 0
 
 
+@pytest.mark.slow
 def test_sigterm_ends_it() -> None:
     with started() as child:
         child.terminate()
@@ -177,11 +166,18 @@ def test_sigterm_ends_it() -> None:
 
 @pytest.mark.parametrize(
     ("value", "reason"),
-    [("tests.unit.demo.sim.toy:nothing", "cannot be loaded"), ("tests.unit.demo.sim.toy:TRAPS", "do not implement")],
+    [
+        ("agentlearn_demo.math.novice:nothing", "cannot be loaded"),
+        ("agentlearn_demo.math.traps:TRAPS", "do not implement"),
+    ],
 )
 def test_skills_that_cannot_be_used_are_named(
     value: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    announce(value, tmp_path, monkeypatch)
+    installed = tmp_path / "other_skills-0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: other-skills\nVersion: 0\n")
+    (installed / "entry_points.txt").write_text(f"[agentlearn.skills]\nmath = {value}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigError, match=reason):
         installed_skills()
