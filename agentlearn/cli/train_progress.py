@@ -109,7 +109,7 @@ class TrainProgress(ProgressLines, TrainCallbacks):
         self.close_view()
         self.print_held_out(report)
         weights, turns = report.weights, report.turns
-        unpublished = "" if weights.published else " (a checkpoint; not published, because they are worse)"
+        unpublished = "" if weights.published else " (a checkpoint; not published)"
         self.line(
             "weights", f"{weights.sha256_before[:12]} → {weights.sha256_after[:12]}      {weights.path}{unpublished}"
         )

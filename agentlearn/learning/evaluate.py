@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agentlearn.learning.callbacks import RunWarning
 from agentlearn.learning.open_run import TaskSets
@@ -65,11 +66,19 @@ class Scores:
 
 
 def held_out(
-    tasks: Sequence[Task], before: Scores, after: Scores, *, arms: ArmNames, seed: int, name: str = ""
+    tasks: Sequence[Task],
+    before: Scores,
+    after: Scores,
+    *,
+    arms: ArmNames,
+    seed: int,
+    name: str = "",
+    margin: float | None = None,
 ) -> HeldOut:
     """Compare before with after on these tasks. A rollout that is undecided in one is left out of both.
 
     before, after: the same object when nothing changed, so that there is nothing to compare. name: of these tasks.
+    margin: when the difference is shown to be above -margin, the verdict is `no_worse`, unless it is `better`.
     """
     sides = [one.named(arm, tasks) for one, arm in zip((before, after), arms, strict=True)]
     observations = [*sides[0], *sides[1]]
@@ -82,7 +91,7 @@ def held_out(
         words = "the library is the one at the start, so the held-out tasks were measured once and nothing was compared"
         delta = Delta(mean=0.0, ci=None, p=None, n=len(table.tasks), sentence=words, compared=False)
     else:
-        rules = Rules(level=_LEVEL, seed=seed)
+        rules = Rules(level=_LEVEL, seed=seed, margin=margin)
         [contrast] = with_verdicts(estimate_contrasts(table, rules), table, rules)
         delta = Delta(
             mean=contrast.mean,
@@ -157,6 +166,8 @@ class RunResult:
     warnings: Sequence[RunWarning]
     """Warnings that hold at the end."""
     wall_s: float
+    margin: float | None = None
+    """By how much less than this held-out tasks may get worse, for the verdict `no_worse`; None: not tested."""
 
     @property
     def tasks(self) -> dict[str, int]:
@@ -241,7 +252,8 @@ class RunResult:
     def _held_out(self, tasks: Sequence[Task], name: str = "") -> HeldOut | None:
         if not tasks or self.before is None or self.after is None:
             return None
-        return held_out(tasks, self.before, self.after, arms=self.arms, seed=self.seed, name=name)
+        how: dict[str, Any] = {"arms": self.arms, "seed": self.seed, "name": name, "margin": self.margin}
+        return held_out(tasks, self.before, self.after, **how)
 
 
 def verdict_notes(delta: Delta | None, *, worse: str, unclear: str) -> tuple[str, ...]:

@@ -106,6 +106,11 @@ class RunLoop(ABC, Generic[S]):
         return None
 
     @property
+    def margin(self) -> float | None:
+        """Non-inferiority margin of the held-out tasks; None: none."""
+        return None
+
+    @property
     def repeats_unfinished(self) -> bool:
         """Whether a resumed run makes all rollouts of an unfinished batch again."""
         return False
@@ -346,4 +351,5 @@ class RunLoop(ABC, Generic[S]):
             totals=self.store.stage_totals(self.call_context.run),
             warnings=self.monitor.warnings(ended=True),
             wall_s=wall_s,
+            margin=self.margin,
         )

@@ -65,7 +65,9 @@ class TrainedWeights(Value):
     adapter: bool
     """Whether the result is an adapter."""
     published: bool = True
-    """Whether they are the result. Lessons that make held-out tasks worse are not: the path is that of a checkpoint."""
+    """Whether they are the result. If not, the path is that of a checkpoint."""
+    withheld: str = ""
+    """Why they are not published, in words; empty when they are."""
 
 
 class TrainReport(Value):

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes
 from agentlearn.learning.lessons.start import library_caution
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets
+from agentlearn.learning.report import HeldOut
 from agentlearn.learning.run_stats import FALLEN
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
@@ -47,7 +48,12 @@ from agentlearn.train.report import TrainCallbacks, TrainedWeights, TrainReport,
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.teaching import Teaching, library_to_distil
 from agentlearn.train.trainable import open_trainable
-from agentlearn.train.training_plan import context_note, refuse_long_warmup, refuse_own_judge
+from agentlearn.train.training_plan import (
+    context_note,
+    refuse_long_warmup,
+    refuse_own_judge,
+    refuse_unmeasured_margin,
+)
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.train.weights.loading import LoadedModel
@@ -118,13 +124,27 @@ class TrainingRun(RunLoop[TrainSettings]):
         await self.learn_from(sets.train, sets.test, learner)
         after = await self.evaluate({"after": start}, sets.test)
         result = self.result(sets, before.get("before"), after.get("after"), time.perf_counter() - started)
-        verdict = None if result.held_out is None else result.held_out.delta.verdict
-        fallen = "" if teaching is None or verdict == "better" else self._fallen_rewards(teaching)
-        if fallen or (teaching is not None and verdict == "worse"):
-            path = await asyncio.to_thread(learner.save)
-            return self._report(result, start, path, published=False, fallen=fallen)
-        path = await asyncio.to_thread(learner.publish)
-        return self._report(result, start, path)
+        withheld = self._why_withheld(result)
+        path = await asyncio.to_thread(learner.save if withheld else learner.publish)
+        return self._report(result, start, path, withheld)
+
+    def _why_withheld(self, result: RunResult) -> list[str]:
+        """Return why the weights are not published; empty when they are."""
+        found, teaching = list[str](), self.learner.teaching
+        sets = [one for one in (result.held_out, *result.test_sets) if one is not None]
+        if teaching is not None:
+            found += [f"{_tasks_of(one)} got worse" for one in sets if one.delta.verdict == "worse"]
+            better = bool(sets) and sets[0].delta.verdict == "better"
+            if not found and not better and (fallen := self._fallen_rewards(teaching)):
+                found.append(fallen)
+        if self.margin is not None:
+            found += [
+                f"{_tasks_of(one)} are not shown to be as good as before, within the margin of"
+                f" {number_text(self.margin)} ({one.delta.sentence.rstrip('.')})"
+                for one in result.test_sets or sets
+                if one.delta.verdict not in {"better", "no_worse"}
+            ]
+        return found
 
     def _fallen_rewards(self, teaching: Teaching) -> str:
         """Return a note when the rewards without lessons fell from the first to the last visit of the same tasks."""
@@ -142,6 +162,10 @@ class TrainingRun(RunLoop[TrainSettings]):
             f"the run's own rewards on the same {len(pairs):,} tasks fell from {before} at their first visit to {after}"
             f" at their last (one-sided p {p:.2g})"
         )
+
+    @property
+    def margin(self) -> float | None:
+        return self.settings.margin
 
     @property
     def allocation(self) -> Allocation:
@@ -198,9 +222,7 @@ class TrainingRun(RunLoop[TrainSettings]):
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
         """Do nothing: reports of training count updates, not epochs."""
 
-    def _report(
-        self, result: RunResult, start: Library, path: Path, *, published: bool = True, fallen: str = ""
-    ) -> TrainReport:
+    def _report(self, result: RunResult, start: Library, path: Path, withheld: Sequence[str]) -> TrainReport:
         settings, stats, learner, held_out = self.settings, self.stats, self.learner, result.held_out
         kept, totals = self.store.metrics(result.run), Counter[str]()
         for values in kept.values():
@@ -209,10 +231,13 @@ class TrainingRun(RunLoop[TrainSettings]):
             )
         notes = [
             *([learner.no_reward] if learner.no_reward else []),
-            *([f"{fallen}, {_NOT_PUBLISHED}"] if fallen else []),
+            *(
+                f"{why}, so the weights were not published; {_MEASURE if settings.distils else _WORSE}"
+                for why in withheld
+            ),
             *verdict_notes(
-                held_out.delta if held_out else None,
-                worse=_WORSE if published else _NOT_PUBLISHED,
+                held_out.delta if held_out and not withheld else None,
+                worse=_WORSE,
                 unclear="more updates, or more held-out tasks, would make it clearer",
             ),
         ]
@@ -244,7 +269,8 @@ class TrainingRun(RunLoop[TrainSettings]):
                 sha256_after=learner.weights_sha256(),
                 path=str(path),
                 adapter=hasattr(learner.updater.model, "peft_config"),
-                published=published,
+                published=not withheld,
+                withheld="; ".join(withheld),
             ),
             groups={kind: stats.groups[kind] for kind in GROUP_KINDS},
             rollouts={outcome: stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},
@@ -264,10 +290,12 @@ class TrainingRun(RunLoop[TrainSettings]):
         )
 
 
+def _tasks_of(held_out: HeldOut) -> str:
+    return f"the tasks of {held_out.name!r}" if held_out.name else "held-out tasks"
+
+
 _WORSE = "use the model as it was before, or a lower learning rate"
-_NOT_PUBLISHED = (
-    "so the weights were not published; measure the lessons with `agentlearn compare` before distilling them"
-)
+_MEASURE = "measure the lessons with `agentlearn compare` before distilling them"
 _COUNTED = ("turns/clean", "turns/forked", "skipped", "rows/stale")
 """Metrics that a report adds up."""
 
@@ -289,6 +317,7 @@ async def run_training(
     refuse_own_judge(domain, settings)
     sets = task_sets(settings, domain)
     refuse_long_warmup(settings, len(_batches(settings, sets)))
+    refuse_unmeasured_margin(settings, len(sets.test))
     notes = [*filter(None, (context_note(settings),)), *await try_reward(domain, (*sets.train, *sets.test))]
     library_store = LibraryStore(settings.store / "libraries")
     async with AsyncExitStack() as stack:

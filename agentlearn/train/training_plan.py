@@ -90,6 +90,16 @@ def refuse_long_warmup(settings: TrainSettings, updates: int) -> None:
         )
 
 
+def refuse_unmeasured_margin(settings: TrainSettings, held_out: int) -> None:
+    """Raise ConfigError when nothing would be measured that the margin could hold for. held_out: number of tasks."""
+    if settings.margin is not None and not (settings.evaluate and held_out):
+        raise ConfigError(
+            f"margin is {settings.margin:g}, but no held-out task is measured, so no weights would be published; give"
+            " --test-data with tasks that must not get worse, or leave the margin out",
+            code="contradiction",
+        )
+
+
 def context_note(settings: TrainSettings) -> str:
     """Return a note when answers may be longer than the model's context; empty when not, or when it is not known."""
     known = (context_of(settings.model), settings.vllm_max_context)
@@ -202,7 +212,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     measurements = 2 + during if settings.evaluate and counts.test else 0
     measuring = counts.test * settings.eval_rollouts * measurements
     size, basis, seconds = _expected(settings, counts.problem_tokens, learning, measuring)
-    library, refusals = _refusals(settings, domain, updates, lessons_exist=lessons_exist)
+    library, refusals = _refusals(settings, domain, updates, counts.test, lessons_exist=lessons_exist)
     folder: Path | None = model_path(settings.model)
     if settings.model.startswith(LAB):
         try:
@@ -282,7 +292,7 @@ def _expected(
 
 
 def _refusals(
-    settings: TrainSettings, domain: Domain, updates: int, *, lessons_exist: bool
+    settings: TrainSettings, domain: Domain, updates: int, held_out: int, *, lessons_exist: bool
 ) -> tuple[Library, tuple[str, ...]]:
     """Return the lessons in every prompt, and every reason why the run would stop before it samples anything."""
     library, found = EMPTY_LIBRARY, list[str]()
@@ -306,6 +316,7 @@ def _refusals(
         further_rewards,
         lambda: refuse_own_judge(domain, settings),
         lambda: refuse_long_warmup(settings, updates),
+        lambda: refuse_unmeasured_margin(settings, held_out),
     )
     for check in checks:
         try:

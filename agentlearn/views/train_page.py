@@ -113,9 +113,7 @@ class TrainPage:
     def _conditions(self) -> Section:
         weights = self.report.weights
         before, after, turns = weights.sha256_before[:16], weights.sha256_after[:16], self.report.turns
-        unpublished = (
-            "" if weights.published else " This is a checkpoint: they were not published, because they are worse."
-        )
+        unpublished = "" if weights.published else " This is a checkpoint: they were not published; the notes say why."
         words = (
             f"The weights changed from {before} to {after}; they are in {weights.path}.{unpublished}"
             f" {turns['clean']:,} model turns continue the exact tokens before them, {turns['forked']:,} do not."

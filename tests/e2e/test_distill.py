@@ -128,6 +128,37 @@ def test_weights_that_are_worse_on_held_out_tasks_are_not_published(
     assert (Path(report.weights.path) / "model.safetensors").is_file()
 
 
+@pytest.mark.slow
+def test_with_a_margin_weights_are_published_only_when_each_kind_of_task_is_shown_to_be_as_good(
+    weights: Path, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it, a second kind that got worse is not noticed where both together got better."""
+    from agentlearn.learning.evaluate import RunResult
+
+    test_sets: Any = RunResult.test_sets
+    verdicts = {"good": "no_worse", "other": "no_worse"}
+
+    def judged(result: RunResult) -> Any:
+        found = {Path(one.name).stem: one for one in test_sets.fget(result)}
+        return tuple(
+            one.model_copy(update={"delta": one.delta.model_copy(update={"verdict": verdicts[name]})})
+            for name, one in found.items()
+        )
+
+    monkeypatch.setattr(RunResult, "test_sets", property(judged))
+    held_out = [one_word_tasks(tmp_path / f"{name}.jsonl", name) for name in verdicts]
+    common = {"distill": "none", "evaluate": True, "test_data": [str(one) for one in held_out], "eval_rollouts": 1}
+    assert trained(fields_of(weights, tasks, tmp_path, **common, margin=0.1)).weights.published
+    verdicts["other"] = "cannot_tell"
+    report = trained(fields_of(weights, tasks, tmp_path, **common, margin=0.1))
+    assert not report.weights.published
+    assert "other.jsonl' are not shown to be as good as before, within the margin of 0.1" in report.notes[0]
+    assert "good.jsonl" not in report.weights.withheld
+    assert trained(fields_of(weights, tasks, tmp_path, **common)).weights.published
+    with pytest.raises(ConfigError, match="no held-out task is measured"):
+        trained(fields_of(weights, tasks, tmp_path, distill="none", margin=0.1))
+
+
 VISITS = Counter[str]()
 
 

@@ -71,8 +71,8 @@ class TrainedStage(Value):
     """Folder of the weights; those of a checkpoint when they were not published."""
     sha256: str
     published: bool
-    worse_on: str = "held-out tasks"
-    """The tasks that got worse when they were not published, in words."""
+    withheld: str = ""
+    """Why they were not published, in words."""
     before: float | None
     """Mean score on held-out tasks before training, without lessons."""
     after: float | None
@@ -204,7 +204,7 @@ def _round(one: HybridRound, settings: HybridSettings) -> Iterator[str]:
             yield f"distilled into {trained.weights}; {scores}"
         else:
             yield (
-                f"the weights were not published, so the run ends here, because {trained.worse_on} got worse; {scores};"
+                f"the weights were not published, so the run ends here, because {trained.withheld}; {scores};"
                 f" the lessons are kept: {command_words('library', 'show', settings.result_name, store=settings.store)}"
             )
     if (compared := one.compared) is not None:

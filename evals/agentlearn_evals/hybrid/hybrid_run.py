@@ -395,7 +395,7 @@ class HybridRun:
             weights=weights.path,
             sha256=weights.sha256_after,
             published=weights.published,
-            worse_on="held-out tasks" if report.delta and report.delta.verdict == "worse" else "the run's own tasks",
+            withheld=weights.withheld,
             before=report.before and report.before.mean,
             after=report.after and report.after.mean,
         )

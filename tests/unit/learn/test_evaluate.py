@@ -53,6 +53,18 @@ def test_the_numbers_are_those_of_compare() -> None:
     assert found.clusters == 7
 
 
+@pytest.mark.parametrize(
+    ("lost", "margin", "verdict"),
+    [(0, None, "cannot_tell"), (0, 0.1, "no_worse"), (2, 0.15, "no_worse"), (9, 0.1, "cannot_tell"), (30, 0.1, "worse")],
+)
+def test_with_a_margin_a_small_loss_is_no_loss(lost: int, margin: float | None, verdict: str) -> None:
+    """Of 120 tasks, 20 are gained and 20 + lost are lost."""
+    tasks = tasks_of([f"f{n}" for n in range(120)])
+    before = scores([[float(20 <= n < 40 + lost)] for n in range(120)], tasks)
+    after = scores([[float(n < 20)] for n in range(120)], tasks)
+    assert held_out(tasks, before, after, arms=ARMS, seed=0, margin=margin).delta.verdict == verdict
+
+
 def test_an_undecided_rollout_leaves_both_sides() -> None:
     before = scores([[None, 1.0], [0.0, 0.0], [0.0, 0.0], [None, None]])
     after = scores([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0], [1.0, 1.0]])

@@ -66,12 +66,12 @@ def test_hostile_texts_are_shown_and_not_obeyed(subtests: pytest.Subtests) -> No
 def test_a_run_that_distils_shows_the_teacher_and_whether_its_weights_are_published() -> None:
     plain = report_of("plain")
     line = plain.updates[0].model_copy(update={"teacher": 0.25, "answer_tokens": 40.0})
-    weights = plain.weights.model_copy(update={"published": False})
+    weights = plain.weights.model_copy(update={"published": False, "withheld": "held-out tasks got worse"})
     text = page_of(report_of("plain", loss="distill", updates=(line,), weights=weights)).text
     assert "Lessons distilled into a local model" in text
     assert "Divergence from the teacher that reads the lessons" in text
     assert "Share of tokens whose ratio was clipped" not in text
-    assert "they were not published, because they are worse" in text
+    assert "they were not published" in text
     other = page_of(plain).text
     assert "teacher that reads" not in other
     assert "not published" not in other
