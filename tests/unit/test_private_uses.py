@@ -80,6 +80,7 @@ def members(kind: ast.ClassDef) -> set[str]:
     return set(filter(private, names))
 
 
+@pytest.mark.slow
 def test_nothing_private_of_a_dependency_is_used() -> None:
     found = list[str]()
     for root in (ROOT, ROOT / "domains", ROOT / "evals"):

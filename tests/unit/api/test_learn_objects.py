@@ -251,6 +251,7 @@ FORMS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_tasks_in_every_form_are_the_same_tasks(tmp_path: Path, form: str) -> None:
     report = learn_sync(desk_agent(), FORMS[form](), reward=right_team, store=tmp_path, **SMALL | {"group_size": 1})

@@ -166,6 +166,7 @@ def problem_of(task: Task) -> Problem:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", SPLITS)
 def test_tasks_are_reproducible_all_different_and_say_what_they_are(split: Split) -> None:
     assert domain.tasks(split, seed=3) == domain.tasks(split, seed=3)

@@ -60,6 +60,7 @@ def test_what_is_no_score_is_told_and_the_process_goes_on(tmp_path: Path, monkey
     assert not (tmp_path / "written-by-a-scorer").exists() or not (tmp_path / "written-by-a-scorer").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["endless", "endless in C"])
 def test_an_endless_scorer_is_ended_and_the_next_answer_is_scored(answer: str) -> None:
     async def run() -> None:

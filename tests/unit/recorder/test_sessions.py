@@ -80,7 +80,7 @@ def pending(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, di
     return words, shaped
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [FORMS[0], *(pytest.param(form, marks=pytest.mark.slow) for form in FORMS[1:])])
 def test_a_correction_becomes_a_lesson_that_waits_with_the_quotation(
     tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str], int | None, int | 
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_is_found_and_repaired_and_losses_are_reported(store: Path, damage: str) -> None:
     harm, found, lost_commits, lost_entries = DAMAGES[damage]

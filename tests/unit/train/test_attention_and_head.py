@@ -39,6 +39,7 @@ def served(model: Any) -> None:
     asyncio.run(once())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_engine_samples_from_the_model_s_own_distribution(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Token by token, with prompts computed in parts, shared prefixes, and contexts much longer than a window."""

@@ -110,6 +110,7 @@ def test_an_answer_of_live_traffic_gets_a_thumb_and_the_right_answer(of: Recorde
     assert all(one.by for one in said)
 
 
+@pytest.mark.slow
 def test_a_bundle_has_the_pages_of_one_run_and_nothing_else(
     of: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,6 +44,7 @@ def shapes(of: Recorded) -> dict[str, tuple[set[str], set[str], int]]:
     return found
 
 
+@pytest.mark.slow
 def test_hostile_texts_add_no_element_and_no_attribute_to_any_page(of: Recorded, tmp_path: Path) -> None:
     plain = shapes(of)
     every_tag = {name for names, _, _ in plain.values() for name in names}
@@ -117,6 +118,7 @@ def test_an_attempt_shows_reason_lessons_tool_calls_and_what_came_of_it(of: Reco
     assert "applied" in page
 
 
+@pytest.mark.slow
 def test_a_long_conversation_comes_in_slices_of_bounded_size(tmp_path: Path) -> None:
     long = recorded(tmp_path, "word " * 1_500, steps=120)
     with viewing(long.store) as (site, client):
@@ -133,6 +135,7 @@ def test_a_long_conversation_comes_in_slices_of_bounded_size(tmp_path: Path) -> 
     assert size < 800_000
 
 
+@pytest.mark.slow
 def test_the_whole_text_of_a_step_comes_in_parts(tmp_path: Path) -> None:
     long = recorded(tmp_path, "word " * 60_000)
     first = text_of(long, f"/rollout/{long.wrong}/step/0")
@@ -161,6 +164,7 @@ def test_an_attempt_is_saved_as_atif(of: Recorded) -> None:
     assert [step["source"] for step in answer.json()["steps"]] == ["user", "agent"]
 
 
+@pytest.mark.slow
 def test_every_chart_is_saved_as_a_drawing_without_html(of: Recorded) -> None:
     charts = 0
     with viewing(of.store) as (site, client):
@@ -241,6 +245,7 @@ def test_a_table_is_saved_as_csv_without_formulas_and_a_figure_as_svg(tmp_path: 
         assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
 
 
+@pytest.mark.slow
 def test_a_page_works_while_another_process_has_the_store_open(of: Recorded) -> None:
     import subprocess
     import sys
