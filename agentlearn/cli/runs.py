@@ -46,7 +46,7 @@ def runs_show(
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
-    """Show one run: how it ended, its main numbers, then its settings, its whole report and all its rollouts."""
+    """Show one run: how it ended, its main numbers, then its settings, its whole report and its rollouts."""
     from agentlearn.store import read_store
     from agentlearn.views.runs import RunRecord
     from agentlearn.views.terminal import labelled_command
