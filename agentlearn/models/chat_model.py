@@ -99,8 +99,8 @@ class ChatClient(AsyncOpenAI):
         return _Chat(self)
 
     @cached_property
-    def replies(self) -> "OrderedDict[str, tuple[int, object] | None]":
-        """The newest replies by id: hash of the reply, and messages of the request; None for an id of several."""
+    def replies(self) -> "OrderedDict[str, tuple[int, int] | None]":
+        """The newest replies: hashes of reply and request by the reply's id; None for an id of several replies."""
         return OrderedDict()
 
     def sent_before(self, body: Any, content: bytes, request: dict[str, Any]) -> bool:
@@ -111,7 +111,7 @@ class ChatClient(AsyncOpenAI):
         identity = body.get("id") if isinstance(body, dict) else None
         if not isinstance(identity, str) or not identity:
             return False
-        now = hash(content), request.get("messages")
+        now = hash(content), hash(json.dumps(request.get("messages"), sort_keys=True, default=str))
         before = self.replies.setdefault(identity, now)
         if before is not None and before[0] != now[0]:
             self.replies[identity] = None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic_ai import RunContext
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities import WrapperCapability
 from pydantic_ai.messages import ToolCallPart, ToolReturn
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
@@ -63,7 +63,7 @@ def _json(value: dict[str, Any]) -> str:
     return storable(json.dumps(value, sort_keys=True, ensure_ascii=False, default=str))
 
 
-class ToolJournal(Experiences):
+class ToolJournal(WrapperCapability[Any]):
     """The lessons of a rollout. Commits every tool result to the journal before the agent sees it, and times each call.
 
     It also notes the tools that each request offers. All of this is one capability, because each further one slows
@@ -74,17 +74,17 @@ class ToolJournal(Experiences):
     """
 
     def __init__(self, experiences: Experiences, unit: WorkUnit) -> None:
-        """experiences: lessons that are chosen already."""
-        vars(self).update(vars(experiences))
+        """experiences: lessons that are chosen already.
+
+        Each run of the agent gets a copy of this, which adds to the same records.
+        """
+        super().__init__(experiences)
         self.unit = unit
         self.offered = _OfferedTools()
         self.seconds: dict[str, float] = {}
         """Duration of each call, by tool call id."""
         self.diverged: set[str] = set()
         """Ids of the tool calls whose new result differs from the recorded one."""
-
-    async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
-        return self
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext

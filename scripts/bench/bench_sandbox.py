@@ -1,7 +1,8 @@
 """Cost of the code sandboxes compared with other ways to run code.
 
-Measured are the times to open a session and to run a call (ms), sessions per second, CPU per session (ms) and memory
-(MB). Each row is one way to run code.
+Measured are the time from opening a session to the answer of its first call, the time of later calls (ms), sessions per
+second, CPU per session and per call (ms, with child processes) and memory (MB). Each row is one way to run code: our
+sandboxes, a Jupyter kernel per session where `ipykernel` is installed, and a new interpreter for each call.
 
     just bench sandbox [--sessions 100] [--growth 1000] [--only zygote]
 """
@@ -12,9 +13,12 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from importlib import import_module
+from importlib.util import find_spec
 from statistics import quantiles
+from typing import Any
 
 import psutil
 
@@ -26,6 +30,12 @@ CELLS = ("x = sum(n * n for n in range(100))", "x += 1", "print(x)", "x")
 EXPECTED = "328351"
 LATER_CALLS = 5
 IN_FLIGHT = 16
+SYMPY_CELLS = (
+    "from sympy import *\np, q = symbols('p q')\nprint(solve(3*p**2 - 7*p - 11, p))",
+    "print(solve([3*p - 2*q - 1, p + q - 8], [p, q]), simplify((p**3 - 27)/(p - 3) - p**2))",
+    "print(28 * 11742 - 425)",
+)
+SYMPY_AT_ONCE = 32
 LIVE = 16
 TARGETS_MS = {"open_p50_ms": 12.0, "call_p50_ms": 1.0}
 
@@ -51,7 +61,10 @@ def measure(chosen: argparse.Namespace) -> Found:
         ways.append(way)
         memory += kept
     if not chosen.only:
-        ways.append(asyncio.run(_way("python -c", _fresh_python, max(sessions // 5, 5), stateful=False)))
+        few = max(sessions // 5, 5)
+        if find_spec("ipykernel") is not None:
+            ways.append(asyncio.run(_way("jupyter kernel", _jupyter, few, at_once=4)))
+        ways.append(asyncio.run(_way("python -c", _fresh_python, few, stateful=False)))
     isolated = next((way.figures for way in ways if way.name == DEFAULT_SANDBOX), {})
     targets = tuple(
         Target(what=f"{DEFAULT_SANDBOX}: {figure}", figure=isolated[figure] or 0.0, bound="at_most", limit=limit_ms)
@@ -81,17 +94,29 @@ async def _sandbox(name: str, sessions: int, growth: int) -> list[Row]:
         return rows
 
 
-async def _way(name: str, opened: Open, sessions: int, *, stateful: bool = True) -> Row:
-    opens, firsts, laters = [], [], []
+async def _way(name: str, opened: Open, sessions: int, *, stateful: bool = True, at_once: int = SYMPY_AT_ONCE) -> Row:
+    """at_once: number of sessions that use sympy at the same time."""
+    opens, laters = [], []
     for seed in range(sessions):
         began = time.perf_counter()
         async with opened(seed) as run:
+            await run("x = 1")
             opens.append(time.perf_counter() - began)
-            firsts.append(await _timed(run, "x = 1"))
             laters += [await _timed(run, "x = 2") for _ in range(LATER_CALLS)]
-    per_s, cpu_ms = await _rate(opened, sessions) if stateful else (None, None)
-    spreads = {**_spread("open", opens), **_spread("first_call", firsts), **_spread("call", laters)}
-    return Row(name=name, figures={**spreads, "sessions_per_s": per_s, "session_cpu_ms": cpu_ms})
+    figures: dict[str, float | None] = {**_spread("open", opens), **_spread("call", laters)}
+    async with opened(0) as run:
+        await run("x = 1")
+        began_cpu_s = _cpu_s()
+        for _ in range(LATER_CALLS * 4):
+            await run("x = 2")
+        figures["call_cpu_ms"] = 1000 * (_cpu_s() - began_cpu_s) / (LATER_CALLS * 4)
+    if stateful:
+        figures["sessions_per_s"], figures["session_cpu_ms"] = await _rate(
+            opened, sessions, CELLS, min(IN_FLIGHT, at_once)
+        )
+        rate = await _rate(opened, 2 * at_once, SYMPY_CELLS, at_once)
+        figures["sympy_sessions_per_s"], figures["sympy_session_cpu_ms"] = rate
+    return Row(name=name, figures=figures)
 
 
 async def _timed(run: Run, code: str) -> float:
@@ -100,19 +125,19 @@ async def _timed(run: Run, code: str) -> float:
     return time.perf_counter() - began
 
 
-async def _rate(opened: Open, sessions: int) -> tuple[float, float]:
-    """Return sessions per second (four calls each, 16 in flight), and CPU ms per session with child processes."""
+async def _rate(opened: Open, sessions: int, cells: Sequence[str], in_flight: int) -> tuple[float, float]:
+    """Return sessions per second, and CPU ms per session with child processes."""
     seeds = iter(range(sessions))
 
     async def worker() -> None:
         for seed in seeds:
             async with opened(seed) as run:
-                shown = [await run(cell) for cell in CELLS]
+                shown = [await run(cell) for cell in cells]
             assert shown[-1].strip() == EXPECTED, shown
 
     began, began_cpu_s = time.perf_counter(), _cpu_s()
     async with asyncio.TaskGroup() as group:
-        for _ in range(IN_FLIGHT):
+        for _ in range(in_flight):
             group.create_task(worker())
     took_s, took_cpu_s = time.perf_counter() - began, _cpu_s() - began_cpu_s
     return sessions / took_s, 1000 * took_cpu_s / sessions
@@ -186,3 +211,29 @@ async def _fresh_python(seed: int) -> AsyncGenerator[Run]:
         return out.decode()
 
     yield run
+
+
+@contextlib.asynccontextmanager
+async def _jupyter(seed: int) -> AsyncGenerator[Run]:
+    """Start a Jupyter kernel, without isolation."""
+    manager: Any = import_module("jupyter_client.manager").AsyncKernelManager(kernel_name="python3")
+    await manager.start_kernel()
+    client = manager.client()
+    client.start_channels()
+    try:
+        await client.wait_for_ready(timeout=120)
+
+        async def run(code: str) -> str:
+            shown: list[str] = []
+
+            def hear(message: dict[str, Any]) -> None:
+                content = message["content"]
+                shown.append(content.get("text") or content.get("data", {}).get("text/plain", ""))
+
+            await client.execute_interactive(code, output_hook=hear, timeout=120)
+            return "".join(shown)
+
+        yield run
+    finally:
+        client.stop_channels()
+        await manager.shutdown_kernel(now=True)

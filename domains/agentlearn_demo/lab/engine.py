@@ -131,7 +131,7 @@ class _LabEngine:
             self.prefilled_tokens += ends[0] - prefix.length
             prefix, _ = self._model.prefill(prompt[prefix.length : ends[0]], prefix)
             self._prefixes.store(prompt[: ends[0]], prefix)
-        if prefix.length >= self._share_from and prefix.shared is None:
+        if ends and prefix.length == ends[0] >= self._share_from:
             prefix = prefix.branch()
         self.prefilled_tokens += len(prompt) - prefix.length
         return self._model.prefill(prompt[prefix.length :], prefix)
