@@ -48,10 +48,10 @@ COMMANDS = {
     "solve": CommandEntry("agentlearn.cli.solve:solve", "Solve one problem and show each step."),
     "doctor": CommandEntry("agentlearn.cli.setup:doctor", "Check what works here, and print how to fix what does not."),
     "trace": CommandEntry("agentlearn.cli.runs:trace", "Show one rollout, step by step."),
-    "view": CommandEntry("agentlearn.cli.view:view", "Look at runs, attempts and lessons in a browser."),
+    "view": CommandEntry("agentlearn.cli.serve:view", "Look at runs, attempts and lessons in a browser."),
     "serve": CommandEntry("agentlearn.cli.serve:serve", "Add lessons to the model calls of any program: a gateway."),
     "review": CommandEntry("agentlearn.cli.review:review", "Decide on the lessons and versions that wait for you."),
-    "mcp": CommandEntry("agentlearn.cli.mcp:mcp", "Offer libraries to agents that speak MCP."),
+    "mcp": CommandEntry("agentlearn.cli.serve:mcp", "Offer libraries to agents that speak MCP."),
     "init": CommandEntry("agentlearn.cli.setup:init", "Write a recipe to start from."),
     "--install-completion": CommandEntry(
         "agentlearn.cli.setup:install_completion", "Install completion for your shell."

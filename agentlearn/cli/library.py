@@ -69,7 +69,7 @@ def library_show(
 
     With --query TEXT: the lessons that an agent would be shown for this task, best first.
     """
-    from agentlearn.learning.lessons.start import library_caution
+    from agentlearn.learning.lessons.run_learning import library_caution
     from agentlearn.library.retrieval import Retriever
     from agentlearn.views.lesson_origins import find_library, lesson_origins, origins_json, replaced_lessons
 

@@ -14,7 +14,7 @@ from agentlearn.config.command_words import command_words, python_words
 from agentlearn.learning.batch import Allocation
 from agentlearn.learning.callbacks import Callbacks, RolledBack, RunWarning, Update
 from agentlearn.learning.costs import estimate, measured_size
-from agentlearn.learning.lessons.start import start_words
+from agentlearn.learning.lessons.run_learning import start_words
 from agentlearn.learning.open_run import mean_problem_tokens
 from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
 from agentlearn.models.call_context import CallContext

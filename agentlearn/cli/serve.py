@@ -1,13 +1,21 @@
-"""`agentlearn serve`."""
+"""Commands that serve: `agentlearn serve`, `agentlearn mcp` and `agentlearn view`."""
 
+import asyncio
 import os
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from agentlearn.cli.options import AllowHostOption, JsonOption, PortOption, StoreOption
-from agentlearn.cli.output import print_result
+from agentlearn.cli.options import EVERY_ADDRESS, AllowHostOption, JsonOption, KeysOption, PortOption, StoreOption
+from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.recorder.personal_data import PersonalDataMode
@@ -123,3 +131,170 @@ def _tokens(file: Path) -> dict[str, str]:
     if not found:
         raise ConfigError(f"{str(file)!r} holds no token; write one on each line", code="bad_tokens")
     return found
+
+
+_TOKEN = "AGENTLEARN_MCP_TOKEN"  # noqa: S105  the name of the variable
+_SHORTEST_TOKEN = 20
+
+
+def mcp(
+    *libraries: Annotated[str, Parameter(help="Names of the libraries to offer.")],
+    port: Annotated[
+        int | None,
+        Parameter(
+            help="Serve over HTTP at this port of the machine; 0 takes a free one. [default: stdio]",
+            validator=Number(gte=0, lte=65_535),
+        ),
+    ] = None,
+    host: Annotated[
+        str, Parameter(help="Address to listen on. With any but 127.0.0.1, other machines can connect.")
+    ] = "127.0.0.1",
+    allow_host: AllowHostOption = (),
+    read_only: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Offer no tools that store proposals and feedback.")
+    ] = False,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Offer libraries to agents that speak MCP, such as coding agents: docs/mcp.md.
+
+    Agents search lessons, propose new ones, which wait for you, and give feedback. Over HTTP they need a token: that of
+    the variable AGENTLEARN_MCP_TOKEN, else a new one that is printed.
+    """
+    if not libraries:
+        raise ConfigError("name the libraries to offer: agentlearn mcp NAME", code="no_library")
+    try:
+        from agentlearn.view.mcp_server import PATH, http_app, mcp_server
+        from agentlearn.view.server import free_port, hosts_of, is_loopback, serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"anyio", "mcp", "starlette"}:
+            raise
+        how = "pip install 'agentlearn-lib[mcp]'"
+        raise MissingExtra(f"agentlearn mcp needs {error.name!r}, which is not installed: {how}") from error
+    server = mcp_server(libraries, Path(store), read_only=read_only)
+    if port is None:
+        server.run("stdio")
+        return
+    given = os.environ.get(_TOKEN, "")
+    if given and len(given) < _SHORTEST_TOKEN:
+        raise ConfigError(f"{_TOKEN} has {len(given)} characters; use at least {_SHORTEST_TOKEN}", code="bad_token")
+    token, listener = given or secrets.token_urlsafe(24), free_port(host, port)
+    number, out = listener.getsockname()[1], console(to_stderr=True)
+    out.print(f"serving {', '.join(libraries)} at http://{host}:{number}{PATH}")
+    out.print(f"header  Authorization: Bearer {f'${_TOKEN}' if given else token}")
+    if not is_loopback(host):
+        out.print(f"caution: other machines can reach {host}, and the token travels unencrypted.")
+        if host in EVERY_ADDRESS and not allow_host:
+            out.print("They are refused until you name this machine as they do: --allow-host NAME.")
+    out.print("Press Ctrl-C to stop.")
+    serve(http_app(server, hosts_of(host, number, allow_host), token), listener, lifespan="on")
+
+
+_PROGRESS_S = 5.0
+
+
+def view(
+    what: Annotated[
+        str,
+        Parameter(
+            help="A run, a comparison, a rollout, RUN/TASK@PHASE, or a library: NAME or NAME@X. The start of an id is"
+            " enough. Or a file or folder with sessions of a coding agent, such as ATIF; or the folder of a channel, to"
+            " see what it offers. Default: the list of runs.",
+            show_default=False,
+        ),
+    ] = "",
+    /,
+    *,
+    bundle: Annotated[
+        Path | None, Parameter(help="Write the pages about it to this folder, as files to share, and stop.")
+    ] = None,
+    read_only: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Only show pages, without forms that change things."),
+    ] = False,
+    port: PortOption = 0,
+    host: Annotated[
+        str, Parameter(help="Address to listen on. With any but 127.0.0.1, other machines can connect.")
+    ] = "127.0.0.1",
+    allow_host: AllowHostOption = (),
+    key: KeysOption = (),
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Look at runs, attempts, lessons and costs in a browser, and decide on what waits for you.
+
+    Open the printed address: it holds a token that only you know, and it is valid until you press Ctrl-C. It works
+    during a run and afterwards.
+    """
+    from agentlearn.library import LibraryStore
+    from agentlearn.library.sharing import SKILLS
+    from agentlearn.store import read_store
+
+    try:
+        from agentlearn.view.bundle import write_bundle
+        from agentlearn.view.routes import address_of
+        from agentlearn.view.server import Site, app_of, free_port, is_loopback, serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "anyio"}:
+            raise
+        raise MissingExtra(f"agentlearn view needs {error.name!r}, which is not installed: {_INSTALL}") from error
+    with ExitStack() as stack:
+        start, channel = "", None
+        if what and (Path(what) / SKILLS).is_dir():
+            from agentlearn.library.sharing.channels import Channel
+            from agentlearn.library.sharing.signing import trusted
+
+            channel = Channel(Path(what), trusted(key))
+            channel.offers(datetime.now(UTC), most=0)  # refuses an index that cannot be read or trusted
+            # the pages need a store, and those of a channel show nothing of it
+            store, read_only = Path(stack.enter_context(TemporaryDirectory(prefix="agentlearn-view-"))), True
+            asyncio.run(_create(store))
+            start = "/offers"
+        elif what.endswith((".json", ".jsonl")) or ("/" in what and Path(what).exists()):
+            from agentlearn.recorder.sessions import SESSIONS, record_whole
+
+            # sessions of another program, to look at and not to keep
+            store, read_only = Path(stack.enter_context(TemporaryDirectory(prefix="agentlearn-view-"))), True
+            rollouts = record_whole(Path(what), store)
+            start = f"/rollout/{rollouts[0]}" if len(rollouts) == 1 else f"/live/{SESSIONS}"
+        with read_store(store) as reader:
+            start = start or address_of(reader, frozenset(LibraryStore(store / "libraries").names()), what)
+        if bundle is not None:
+            done = write_bundle(store, start, bundle, _progress(), channel)
+            document = {"bundle": str(bundle), "files": done.files, "index": str(done.index)}
+            more = f"; {done.left_out:,} more pages were left out; name one attempt or task" if done.left_out else ""
+            line = f"wrote {done.files:,} files; open {done.index}{more}"
+            print_result({**document, "left_out": done.left_out}, [line], json=json)
+            return
+        listener = free_port(host, port)
+        site = Site(store.absolute(), listener.getsockname()[1], host, allow_host, read_only, channel)
+        if json:
+            print_json({"address": site.link(start), "port": site.port, "read_only": read_only})
+        else:
+            out = console()
+            out.print(f"open this address in a browser: {site.link(start)}")
+            if not is_loopback(host):
+                out.print(f"caution: other machines can reach {host}. Anyone who has this address can read the store.")
+                if host in EVERY_ADDRESS and not allow_host:
+                    out.print("They are refused until you name this machine as they do: --allow-host NAME.")
+            out.print("Press Ctrl-C to stop. Keep the address to yourself: it holds the token that opens the pages.")
+        serve(app_of(site), listener)
+
+
+async def _create(store: Path) -> None:
+    """Make an empty store."""
+    from agentlearn.store import open_store
+
+    async with open_store(store):
+        pass
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Print how far a bundle is, every few seconds."""
+    out, last = console(to_stderr=True), [time.monotonic()]
+
+    def told(written: int, waiting: int) -> None:
+        if time.monotonic() - last[0] > _PROGRESS_S:
+            last[0] = time.monotonic()
+            out.print(f"{written:,} pages written, {waiting:,} known to follow")
+
+    return told

@@ -31,7 +31,7 @@ def solve(
     from agentlearn.cli.ask import ask, recording_words
     from agentlearn.cli.interrupt import run_async
     from agentlearn.domain.base import load_domain
-    from agentlearn.learning.lessons.start import library_caution
+    from agentlearn.learning.lessons.run_learning import library_caution
     from agentlearn.learning.solve_objects import not_judged
     from agentlearn.learning.subject import Subject, is_agent, named_agent, named_model
     from agentlearn.library import LibraryStore

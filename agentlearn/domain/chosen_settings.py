@@ -1,13 +1,17 @@
 """The settings that a user gave on the command line, with what a recipe or a source of tasks adds to them."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentlearn.config import default_recipe, packaged_recipe, read_recipe
-from agentlearn.domain.base import is_source
+from agentlearn.config import TaskFileOptions, default_recipe, packaged_recipe, read_recipe
+from agentlearn.data import ReadableTasks, parse_columns, readable_tasks
+from agentlearn.domain.base import Domain, is_source
+from agentlearn.domain.custom import CustomTasks
 from agentlearn.errors import ConfigError
+from agentlearn.types.task import Split
 
 LEARN_OPTION_NAMES = {"library": "--from", "evaluate": "--eval"}
 """Options of `learn` that are not called like their setting."""
@@ -80,3 +84,32 @@ def custom_task_fields(command: str, source: str, given: GivenSettings) -> dict[
             code="no_reward",
         )
     return {"domain": given.get("name") or name_for(source), "data": source, "reward": reward}
+
+
+def with_chosen_columns(domain: Domain, options: TaskFileOptions) -> Domain:
+    """Return the domain, which reads the columns that the user chose, if any. Raises ConfigError."""
+    return domain if options.columns is None else domain.with_columns(parse_columns(options.columns))
+
+
+def read_source(
+    domain: Domain, source: str, options: TaskFileOptions, *, split: Split, limit: int | None = None
+) -> ReadableTasks:
+    """Return the tasks of a source whose expected answer the verifier can read, and a note about the others.
+
+    Raises DataError for a row that cannot be read, and when more answers than `max_unreadable` cannot be read.
+    """
+    return readable_tasks(
+        domain.read(Path(source), split=split, limit=limit),
+        source,
+        domain.unreadable_gold,
+        most=options.max_unreadable,
+        check=_check_command(domain, source, options),
+    )
+
+
+def _check_command(domain: Domain, source: str, options: TaskFileOptions) -> str:
+    """Return the command that lists what is wrong with the source."""
+    own = isinstance(domain, CustomTasks)
+    judge = ["--reward", domain.reward.name] if own else ["--domain", domain.name]
+    columns = [] if options.columns is None else ["--columns", options.columns]
+    return shlex.join(["agentlearn", "data", "check", source, *judge, *columns])

@@ -14,8 +14,7 @@ from agentlearn.learning.open_run import TaskSets
 from agentlearn.learning.report import CurvePoint, Delta, HeldOut, HeldOutScore, StageLine
 from agentlearn.learning.run_stats import RunStats
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
-from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
+from agentlearn.measure.score_table import Observation, ScoreTable, comparable, tabulate
 from agentlearn.models.budget import Budget
 from agentlearn.models.endpoint import Endpoint, HoldsWeights
 from agentlearn.models.endpoint_state import EndpointState

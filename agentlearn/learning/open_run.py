@@ -11,8 +11,8 @@ from agentlearn.data.gym import GYM, parse_gym
 from agentlearn.data.hub import HUB, published
 from agentlearn.data.overlap import hold_out, overlaps
 from agentlearn.domain.base import Domain, is_domain, load_domain
+from agentlearn.domain.chosen_settings import read_source, with_chosen_columns
 from agentlearn.domain.custom import custom_tasks
-from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.learning.subject import agent_of
 from agentlearn.models.budget import Budget

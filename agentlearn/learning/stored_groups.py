@@ -8,8 +8,8 @@ from pathlib import Path
 from agentlearn.config import LearnSettings
 from agentlearn.data.overlap import most_central, nearest_groups, overlaps, same_text
 from agentlearn.domain.base import Domain, installed_domains
+from agentlearn.domain.chosen_settings import read_source
 from agentlearn.domain.custom import custom_tasks
-from agentlearn.domain.task_source import read_source
 from agentlearn.errors import ConfigError
 from agentlearn.learning.open_run import TaskSets, domain_of, with_validation
 from agentlearn.store import LiveRow, Selection, StoreReader, read_store

@@ -22,25 +22,70 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from agentlearn.errors import AgentlearnError, EndpointError
 from agentlearn.log import get_log
-from agentlearn.serving.chat_completion import Completion
 from agentlearn.serving.chat_request import (
     CallInMessage,
     ChatFormat,
     ChatRequest,
+    Completion,
     JsonObject,
     Message,
     ParsedAnswer,
     RequestRefused,
     chat_request,
 )
-from agentlearn.serving.engine import Engine, Sampled, Sampling
 from agentlearn.serving.http11 import HOST, App, HttpRequest, HttpResponse, listening
 from agentlearn.text import storable
 from agentlearn.types.ids import content_hash, derive_seed
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Options for sampling one answer."""
+
+    seed: int
+    """Seed of all random choices: the same prompt, weights and options give the same tokens, whatever other requests
+    run at the same time."""
+    max_tokens: int
+    """Largest number of answer tokens."""
+    temperature: float = 1.0
+    """0: always the likeliest token."""
+    top_p: float = 1.0
+    top_k: int = 0
+    """0: all tokens."""
+    min_p: float = 0.0
+    """Tokens below this share of the likeliest token's probability are left out, before top_k and top_p; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A sampled answer."""
+
+    ids: tuple[int, ...]
+    """The answer's tokens in order, the stop token included."""
+    logprobs: tuple[float, ...]
+    """Log-probability of each token at the sampling temperature, over the whole vocabulary; at temperature 0 as at 1.
+    """
+    finish: Literal["stop", "length"]
+    cached: int = 0
+    """Number of prompt tokens that did not have to be computed."""
+
+
+class Engine(Protocol):
+    """A language model that samples tokens for many requests, in batches."""
+
+    @property
+    def context(self) -> int:
+        """Largest number of tokens of prompt and answer together."""
+        ...
+
+    async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
+        """Sample an answer to the prompt. A cancelled call uses no further computing time."""
+        ...
+
 
 MAX_TOKENS_KEPT = 4_000_000
 """Number of tokens to keep (16 MB) before the oldest conversations are dropped."""

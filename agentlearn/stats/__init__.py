@@ -6,13 +6,18 @@ Every function takes numbers and returns numbers. Randomness comes from a seed a
 from agentlearn.stats.clustered import Interval, clustered_mean, mean_interval
 from agentlearn.stats.difference import (
     MeanDifference,
+    MeanTest,
     NonInferiority,
+    benjamini_hochberg,
     detectable_difference,
     estimate_difference,
+    holm,
+    mean_test,
     no_worse,
+    sign_flip_p,
     two_way_mean,
+    typical_size,
 )
-from agentlearn.stats.mean_test import MeanTest, mean_test, typical_size
 from agentlearn.stats.power import (
     COARSE,
     Clusters,
@@ -33,7 +38,6 @@ from agentlearn.stats.score import (
     score_statistic,
 )
 from agentlearn.stats.sequential import Anytime, EProcess, anytime, e_bh, log_threshold, look_factor
-from agentlearn.stats.sign_flip import benjamini_hochberg, holm, sign_flip_p
 
 __all__ = [
     "COARSE",

@@ -289,3 +289,144 @@ def two_way_mean(
             "unsafe": "" if error else "all values are equal, so their variance is not known",
         }
     )
+
+
+EXACT_UP_TO = 20
+"""Largest number of non-zero differences for which all assignments of signs are enumerated."""
+_CHUNK = 1_000
+# Relative tolerance: sums that differ only by rounding count as equal.
+_ROUNDING = 1e-12
+
+
+def sign_flip_p(
+    differences: Sequence[float], *, seed: int, samples: int = 20_000, clusters: Sequence[Hashable] | None = None
+) -> float:
+    """Two-sided p-value of the mean difference under random signs.
+
+    It assumes that, when the arms do not differ, a task (or cluster) is as likely to gain as to lose the same amount.
+    Then it holds for any number of tasks. It does not hold when few tasks lose much and many gain a little: see
+    `mean_test`.
+
+    clusters: one label per difference; all differences of a cluster then change sign together, so the test uses the
+    sums of clusters. Zeros are ignored. Exact for up to 20 non-zero differences (or sums), without the seed; for more,
+    (k + 1) / (samples + 1) from random signs, which is never 0. All zero gives 1.
+    Raises ConfigError for no differences, for differences that are not finite, for a different number of labels, and
+    for fewer than one sample.
+    """
+    if samples < 1:
+        raise ConfigError(f"samples is {samples!r}; a sampled test needs at least 1")
+    numbers = finite_numbers("differences", differences)
+    if clusters is not None:
+        numbers = tuple(math.fsum(members) for members in grouped(numbers, clusters))
+    moved = [abs(number) for number in numbers if number]
+    if not moved:
+        return 1.0
+    observed = abs(math.fsum(numbers)) - _ROUNDING * math.fsum(moved)
+    import numpy as np
+
+    if len(moved) <= EXACT_UP_TO:
+        # All 2**n sums. The first sign is fixed: the other half is symmetric.
+        sums = np.array([moved[0]])
+        for size in moved[1:]:
+            sums = np.concatenate((sums + size, sums - size))
+        return float(np.mean(np.abs(sums) >= observed))
+    rng, column, reached = np.random.default_rng(seed), np.array(moved), 0
+    for start in range(0, samples, _CHUNK):
+        signs = rng.integers(0, 2, size=(min(_CHUNK, samples - start), len(moved)), dtype=np.int8) * 2 - 1
+        reached += int(np.count_nonzero(np.abs(signs @ column) >= observed))
+    return (reached + 1) / (samples + 1)
+
+
+def holm(ps: Sequence[float]) -> tuple[float, ...]:
+    """Adjusted p-values in the order given. Rejecting those up to alpha bounds the family-wise error rate by alpha.
+
+    Valid under any dependence between the tests. Raises ConfigError for no p-values or one outside 0..1.
+    Source: Holm 1979.
+    """
+    ranked = _ranked(ps)
+    adjusted = [0.0] * len(ranked)
+    largest = 0.0
+    for rank, (p, index) in enumerate(ranked):
+        largest = max(largest, min(1.0, (len(ranked) - rank) * p))
+        adjusted[index] = largest
+    return tuple(adjusted)
+
+
+def benjamini_hochberg(ps: Sequence[float]) -> tuple[float, ...]:
+    """Adjusted p-values in the order given. Rejecting those up to alpha bounds the false discovery rate by alpha.
+
+    Valid for independent or positively dependent tests. Raises ConfigError for no p-values or one outside 0..1.
+    Source: Benjamini and Hochberg 1995.
+    """
+    ranked = _ranked(ps)
+    adjusted = [0.0] * len(ranked)
+    smallest = 1.0
+    for rank in range(len(ranked), 0, -1):
+        p, index = ranked[rank - 1]
+        smallest = min(smallest, p * len(ranked) / rank)
+        adjusted[index] = smallest
+    return tuple(adjusted)
+
+
+def _ranked(ps: Sequence[float]) -> list[tuple[float, int]]:
+    """The p-values from small to large, each with its index in `ps`."""
+    for index, p in enumerate(finite_numbers("ps", ps)):
+        if not 0 <= p <= 1:
+            raise ConfigError(f"ps[{index}] is {p!r}; a p-value must be between 0 and 1")
+    return sorted((float(p), index) for index, p in enumerate(ps))
+
+
+class MeanTest(Value):
+    """Test that a mean difference has the sign that it seems to have."""
+
+    p: float
+    """Probability of data like these, at most, if the true mean is 0 or has the other sign: the larger of `tilted` and
+    `missed`."""
+    tilted: float
+    """One-sided p of the score statistic, within the range of the units that were seen."""
+    hidden: float
+    """Share of units at the far end of the range that would bring the mean of the others to 0."""
+    missed: float
+    """Probability that a sample of this many units contains none of the hidden ones and still has a mean this far from
+    0; see `missed_chance`."""
+
+
+def mean_test(
+    differences: Sequence[float],
+    *,
+    clusters: Sequence[Hashable] | None = None,
+    most_lost: float = 1.0,
+    most_gained: float = 1.0,
+) -> MeanTest:
+    """Test the sign of the mean difference over tasks or clusters.
+
+    differences: one per task. clusters: one label per task; the units are then the sums of clusters, and a hidden unit
+    has their mean size. most_lost, most_gained: how much a hidden unit can lose and gain; a larger difference in the
+    data extends the range. A mean of 0 gives p = 1.
+    Raises ConfigError for no differences, for differences that are not finite, for a different number of labels, and
+    for a limit that is not above 0.
+    """
+    between("most_lost", most_lost, 0, math.inf)
+    between("most_gained", most_gained, 0, math.inf)
+    numbers = finite_numbers("differences", differences)
+    members = grouped(numbers, range(len(numbers)) if clusters is None else clusters)
+    size = len(numbers) / len(members)
+    units = [round(math.fsum(unit) / size, _DIGITS) for unit in members]
+    mean = math.fsum(units) / len(units)
+    if abs(mean) < 10**-_DIGITS:
+        return MeanTest(p=1.0, tilted=0.5, hidden=0.0, missed=1.0)
+    low, high = min(-most_lost, *units), max(most_gained, *units)
+    reach = max(map(abs, units))
+    tilted = cdf(-abs(score_statistic(units, 0.0, smallest=-reach, largest=reach)), math.inf)
+    hidden = abs(mean) / (abs(mean) - low if mean > 0 else abs(mean) + high)
+    missed = missed_chance(units, 0.0, smallest=low, largest=high)
+    return MeanTest(p=max(tilted, missed), tilted=tilted, hidden=hidden, missed=missed)
+
+
+def typical_size(values: Sequence[float]) -> float:
+    """The mean of the values, each weighted by its size: what a hidden unit can lose, given what the units have.
+
+    values: not negative. Half 0 and half 1 gives 1, because only those with 1 have anything to lose. All 0 gives 0.
+    """
+    total = math.fsum(values)
+    return math.fsum(value * value for value in values) / total if total > 0 else 0.0

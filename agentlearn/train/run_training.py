@@ -19,7 +19,7 @@ from agentlearn.learning.batch import Allocation, Batch, batches_of
 from agentlearn.learning.batch_runner import rollouts_at_once
 from agentlearn.learning.callbacks import Update
 from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes
-from agentlearn.learning.lessons.start import library_caution
+from agentlearn.learning.lessons.run_learning import library_caution
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets
 from agentlearn.learning.report import HeldOut

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agentlearn.measure.contrast import Contrast
-    from agentlearn.measure.observation import Observation
+    from agentlearn.measure.score_table import Observation
     from agentlearn_evals.compare_objects import compare, compare_sync
     from agentlearn_evals.compare_settings import CompareSettings, PowerSettings
     from agentlearn_evals.comparing import Compared, run_comparison, run_comparison_sync
@@ -26,7 +26,7 @@ _HOMES = {
     "Compared": "comparing",
     "Comparison": "comparison",
     "Contrast": "agentlearn.measure.contrast",
-    "Observation": "agentlearn.measure.observation",
+    "Observation": "agentlearn.measure.score_table",
     "PowerReport": "designing",
     "PowerSettings": "compare_settings",
     "CompareCallbacks": "progress",

@@ -8,8 +8,7 @@ from itertools import chain, product
 from agentlearn.errors import DataError
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules
-from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable
+from agentlearn.measure.score_table import Observation, ScoreTable
 from agentlearn_evals.comparison import ArmLine, Comparison, Flip, Slice, TaskLine
 
 _Places = Mapping[tuple[str, str, int], str]

@@ -24,8 +24,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.curate.answer_search import AnswerSearch, class_answers
 from agentlearn.library.curate.similarity import shingles, words_line
 from agentlearn.measure.contrasts import estimate_contrasts, with_verdicts
-from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import tabulate, text_clusters
+from agentlearn.measure.score_table import Observation, tabulate, text_clusters
 from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.store import StoreReader, read_store

@@ -9,8 +9,8 @@ from typing_extensions import Unpack
 
 from agentlearn.config import given_settings
 from agentlearn.domain.base import Domain
+from agentlearn.domain.chosen_settings import with_chosen_columns
 from agentlearn.domain.objects import D, Deps, Out, Program, RewardGiven, TasksGiven
-from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.learning.callbacks import calling_both, wants_progress
 from agentlearn.learning.subject import Subject, directory_of, named_model, subject_of
@@ -32,7 +32,6 @@ from agentlearn_evals.write_results import write_all
 if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.models import Model
-
 
 
 @in_python_words(CompareSettings)

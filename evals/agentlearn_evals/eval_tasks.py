@@ -7,9 +7,9 @@ from typing import Any
 
 from agentlearn.config import ONLINE, TASK_FILES
 from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
+from agentlearn.domain.chosen_settings import read_source, with_chosen_columns
 from agentlearn.domain.custom import CustomTasks, custom_tasks, default_reward, name_for
 from agentlearn.domain.objects import OutputTasks
-from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learning.subject import agent_of
 from agentlearn.store import StoreReader

@@ -18,8 +18,7 @@ from typing import Literal, cast
 import numpy as np
 
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
-from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import tabulate
+from agentlearn.measure.score_table import Observation, tabulate
 from agentlearn.store import EvaluatedRow, StoreReader
 from agentlearn.types.ids import RolloutId, RunId
 from agentlearn.types.task import Task

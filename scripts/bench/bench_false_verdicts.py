@@ -24,8 +24,7 @@ import numpy as np
 
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
-from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import tabulate
+from agentlearn.measure.score_table import Observation, tabulate
 from agentlearn.stats import Clusters, PlannedComparison, VarianceParts, clustered_mean, guessed_parts
 from scripts.bench.found import Found, Row, Target
 

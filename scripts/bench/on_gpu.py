@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from transformers import GenerationConfig, Qwen3ForCausalLM
 
-from agentlearn.serving.engine import Sampling
+from agentlearn.serving.chat_service import Sampling
 from agentlearn.store import read_store
 from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.engine.torch_engine import TorchEngine

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_ai import Agent
 
-from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.chat_service import Sampled, Sampling
 from tests.support.tiny_model import tiny_tokenizer
 
 CALLS = '<tool_call>\n{"name": "add", "arguments": {"a":2,  "b": 3}}\n</tool_call>'

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from agentlearn.serving.chat_request import Message, ParsedAnswer, Tool
-from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.chat_service import Sampled, Sampling
 from agentlearn.serving.tool_calls import parse_calls
 
 END, BEGIN = 0, 1

@@ -28,7 +28,7 @@ def main() -> None:
     if planned := os.environ.get("AGENTLEARN_TEST_DIE"):
         who, place, count = planned.split()
         plan_death(int(who), place, int(count), own=rank)
-    from agentlearn.cli.command_process import run_command
+    from agentlearn.cli.stop_signals import run_command
 
     run_command(sys.argv[1:])
 

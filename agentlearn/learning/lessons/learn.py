@@ -10,9 +10,9 @@ from typing_extensions import Unpack
 from agentlearn.config import SIMULATED_MODEL, LearnSettings, default_model, learn_settings
 from agentlearn.config.solve_options import LearnOptions
 from agentlearn.domain.base import Domain
+from agentlearn.domain.chosen_settings import with_chosen_columns
 from agentlearn.domain.custom import CustomTasks
 from agentlearn.domain.objects import D, Deps, Out, Program, RewardGiven, TasksGiven
-from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks, calling_both, wants_progress
 from agentlearn.learning.lessons.run_learning import run_learning
@@ -29,7 +29,6 @@ from agentlearn.types.group import Groups
 if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.models import Model
-
 
 
 @in_python_words(LearnSettings)

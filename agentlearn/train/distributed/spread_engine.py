@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from agentlearn.errors import EndpointError
-from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.chat_service import Sampled, Sampling
 from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks
 from agentlearn.train.engine.chat_template import TemplateFormat
 from agentlearn.train.engine.torch_engine import AskedAnswer, RoundBarrier, TorchEngine

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from agentlearn.errors import EndpointError
-from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.chat_service import Sampled, Sampling
 from agentlearn.train.engine.attention import AttentionLayout
 
 

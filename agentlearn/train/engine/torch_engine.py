@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 
 from agentlearn.errors import EndpointError
-from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.chat_service import Sampled, Sampling
 from agentlearn.train.engine.active_batch import ActiveBatch, SamplingRequest, products_in
 from agentlearn.train.engine.attention import AttentionLayout, class_name, unsupported
 

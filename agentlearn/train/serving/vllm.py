@@ -26,9 +26,8 @@ import httpx2
 
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError, EndpointError, MissingExtra
-from agentlearn.serving.chat_service import ChatService, serve_in_thread
+from agentlearn.serving.chat_service import ChatService, Sampled, Sampling, serve_in_thread
 from agentlearn.serving.child_process import ServerCommand, SupervisedServer, supervised_server
-from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse
 from agentlearn.train.settings import DEFAULT_OPTIONS, VISIBLE, VllmOptions
 from agentlearn.train.weights.loading import (

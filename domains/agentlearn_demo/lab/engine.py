@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from agentlearn.domain.demo import lab_model
 from agentlearn.serving import chat_request as chatml
 from agentlearn.serving.chat_request import Message, ParsedAnswer, Tool
-from agentlearn.serving.chat_service import ChatService
-from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.chat_service import ChatService, Sampled, Sampling
 from agentlearn.serving.tool_calls import parse_calls
 from agentlearn_demo.lab.files import LabTokenizer, read_checkpoint
 from agentlearn_demo.lab.transformer import BatchCache, Floats, SequenceCache, Transformer
@@ -43,7 +42,7 @@ class _Request:
 
 
 class _LabEngine:
-    """Implements `agentlearn.serving.engine.Engine`. It works while `open_lab_engine` is open."""
+    """Implements `agentlearn.serving.chat_service.Engine`. It works while `open_lab_engine` is open."""
 
     def __init__(self, model: Transformer, end: int, *, max_batch: int, share_from: int) -> None:
         """end: token that ends a message. max_batch, share_from: see MAX_BATCH and SHARED_TOKENS."""

@@ -15,7 +15,7 @@ from agentlearn.sandbox import open_sandbox
 from agentlearn.sandbox.python_tool import TOOL, render_result
 from agentlearn.serving import chat_request as chatml
 from agentlearn.serving.chat_request import CallInMessage, Message
-from agentlearn.serving.engine import Sampling
+from agentlearn.serving.chat_service import Sampling
 from agentlearn.serving.tool_calls import parse_calls
 from agentlearn.types.ids import derive_seed
 from agentlearn_demo.lab.corpus import PARAPHRASES, CorpusLesson, Teacher, lesson, system_with

@@ -14,8 +14,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import cast
 
-from agentlearn.serving.chat_completion import Completion
-from agentlearn.serving.chat_request import ChatRequest, JsonObject, Message, RequestRefused, Tool, chat_request
+from agentlearn.serving.chat_request import (
+    ChatRequest,
+    Completion,
+    JsonObject,
+    Message,
+    RequestRefused,
+    Tool,
+    chat_request,
+)
 from agentlearn.serving.chat_service import LoopbackService
 from agentlearn.serving.http11 import ConnectionCut, HttpRequest, HttpResponse
 from agentlearn.types.experience import estimated_tokens

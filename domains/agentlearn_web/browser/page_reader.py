@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, islice
 
-from agentlearn_web.browser.acts.scope import ActScope
+from agentlearn_web.browser.acts.pointer import ActScope
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.tabs import Tab
 from agentlearn_web.browser.walk_settings import ActResult, browser_error, plural

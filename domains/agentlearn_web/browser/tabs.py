@@ -11,8 +11,7 @@ from agentlearn_web.boundary.proxy_session import scheme_allowed
 from agentlearn_web.browser.page_events import Dialogs, PageEvents
 from agentlearn_web.browser.page_watch import BrowserLink, PageWatch
 from agentlearn_web.browser.pdf import PdfPage
-from agentlearn_web.browser.shown_snapshot import ShownSnapshot
-from agentlearn_web.browser.snapshot import parse_snapshot
+from agentlearn_web.browser.shown_snapshot import ShownSnapshot, parse_snapshot
 from agentlearn_web.browser.walk_settings import ActResult, BrowserLost, WalkSettings, browser_error, is_timeout, plural
 from agentlearn_web.observation import TabLine
 from agentlearn_web.reading.page_text import PageText, TextBlock, TextRun, dense

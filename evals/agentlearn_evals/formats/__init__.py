@@ -15,13 +15,12 @@ from pathlib import Path
 from agentlearn.domain.base import Domain
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.files import write_whole
-from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import Observation
 from agentlearn.store.parquet import ColumnType, write_parquet
 from agentlearn.text import storable
 from agentlearn_evals.formats.content import Content, spreadsheet_cell
-from agentlearn_evals.formats.inspect_ai import InspectReader
+from agentlearn_evals.formats.inspect_ai import InspectReader, PydanticEvalsReader
 from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, LogSet, ParsedLog, abbreviate
-from agentlearn_evals.formats.pydantic_evals import PydanticEvalsReader
 from agentlearn_evals.formats.tables import COLUMNS, COUNTS, NUMBERS, LmEvalReader, PlainReader, TrlReader
 
 __all__ = ["LogFile", "LogSet", "read_logs", "write_observations"]

@@ -20,7 +20,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from typing_extensions import TypeIs
 
 from agentlearn.errors import ConfigError, DataError
-from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import Observation
 from agentlearn.text import storable
 from agentlearn.types.value import Value
 from agentlearn_evals.formats.content import Content

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import ConfigError, DataError
-from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import Observation
 from agentlearn.types.ids import content_hash
 from agentlearn_evals.formats.content import Content
 from agentlearn_evals.formats.log_file import (

@@ -16,7 +16,7 @@ from agentlearn.learning.evaluate import Scores, held_out
 from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.report import Delta
 from agentlearn.library.curate import CheckContext, NextVersion, next_version, parse_item
-from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import Observation
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ProposalId, derive_seed
 from agentlearn.types.operation import Applied, Delete, Ended, Merge, Proposal, Rejected

@@ -3,8 +3,8 @@
     python -m scripts.bench.real.reading
 
 In each made-up town, things go to desks. The desk is drawn anew for each town and stands in one lesson of a library
-that has a lesson for every town; retrieval shows the one of the town that is asked about. So the question alone does not
-tell the answer, and towns that are measured were not trained on. The model is SmolLM2-135M-Instruct. `agentlearn train
+that has a lesson for every town; retrieval shows the one of the town that is asked about. So the question alone does
+not tell the answer, and towns that are measured were not trained on. The model is SmolLM2-135M-Instruct. `agentlearn train
 --library` trains it, with rewards only. `agentlearn compare` then measures it on other towns and other things, with
 their lessons, without lessons, and with lessons that name other desks.
 

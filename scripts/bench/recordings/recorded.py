@@ -15,8 +15,7 @@ from pydantic import Field, model_validator
 from agentlearn.errors import DataError
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, verdicts_over_tables
-from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import tabulate
+from agentlearn.measure.score_table import Observation, tabulate
 from agentlearn.types.value import Value
 from scripts.bench.recordings.layouts import RecordingLayout, RowColumns, recorded_results
 

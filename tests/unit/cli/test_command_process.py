@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import atexit, gc, sys
-from agentlearn.cli.command_process import run_command
+from agentlearn.cli.stop_signals import run_command
 atexit.register(lambda: print(gc.get_threshold()[0], sorted({"aiohttp", "openai", "uvloop"} & sys.modules.keys())))
 run_command(["--help"])
 """

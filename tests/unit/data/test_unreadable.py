@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentlearn.config import LearnSettings
 from agentlearn.data import readable_tasks
 from agentlearn.data.check import AnswerRules, _by_reason, check_source
-from agentlearn.domain.task_source import read_source
+from agentlearn.domain.chosen_settings import read_source
 from agentlearn.errors import DataError
 from agentlearn.learning.open_run import task_sets
 from agentlearn.types.task import Task

@@ -10,7 +10,7 @@ import pytest
 
 from agentlearn.errors import ConfigError
 from agentlearn.serving.chat_request import Message, Tool
-from agentlearn.serving.engine import Sampling
+from agentlearn.serving.chat_service import Sampling
 from agentlearn_demo.endpoints import lab_endpoint
 from agentlearn_demo.lab import lab
 from agentlearn_demo.lab.corpus import DIALOGUES, TrainingExample, examples

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.chat_service import Sampled, Sampling
 from agentlearn_demo.lab.engine import _LabEngine, _sample_next_tokens, open_lab_engine
 from agentlearn_demo.lab.transformer import Layout, Transformer
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, verdicts_over_tables, with_verdicts
-from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
+from agentlearn.measure.score_table import Observation, ScoreTable, comparable, tabulate
 from agentlearn.stats import holm
 
 

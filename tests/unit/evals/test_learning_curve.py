@@ -1,7 +1,6 @@
 """The learning curve: versions of one library in the order of their parents."""
 
-from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import tabulate
+from agentlearn.measure.score_table import Observation, tabulate
 from agentlearn.types.experience import Library, library_of
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.comparing import _learning_curve

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.cli.app import run as command
-from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import Observation
 from agentlearn.stats import look_factor
 from agentlearn_evals import Comparison, compare_logs
 from agentlearn_evals.log_comparison import _ArmFingerprint, _digests, _EarlierLogs

@@ -16,8 +16,7 @@ from agentlearn_evals.comparison import (
     VersionPoint,
 )
 from agentlearn_evals.comparison_words import worst_first
-from agentlearn_evals.page import comparison_page
-from agentlearn_evals.page.task_sections import TRACE, TRACES
+from agentlearn_evals.page import TRACE, TRACES, comparison_page
 from tests.support.comparisons import rich
 from tests.support.hostile import HOSTILE
 from tests.support.markup import Read

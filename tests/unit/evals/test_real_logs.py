@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import ConfigError, DataError
-from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import Observation
 from agentlearn_evals.formats import LogFile, read_logs
 
 HERE = Path(__file__).parent

@@ -9,8 +9,8 @@ from agentlearn.library.formats import write_form
 from agentlearn.types.experience import EMPTY_LIBRARY, library_of
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.collect import schedule
 from agentlearn_evals.compare_settings import CompareSettings
+from agentlearn_evals.comparing import schedule
 from agentlearn_evals.plan import plan_comparison
 
 TASKS = [Task.of("math", f"What is {n} + 1?", str(n + 1), split="test") for n in range(6)]

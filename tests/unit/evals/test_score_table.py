@@ -4,8 +4,7 @@ import pytest
 
 from agentlearn.errors import DataError
 from agentlearn.measure.contrast import Contrast
-from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import comparable, tabulate
+from agentlearn.measure.score_table import Observation, comparable, tabulate
 from agentlearn_evals.analysis import flips
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import Observation
 from agentlearn_evals.formats import read_logs, write_observations
 from agentlearn_evals.formats.content import _original_cell, spreadsheet_cell
 from tests.support.cases import cases

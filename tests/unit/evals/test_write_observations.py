@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn.errors import DataError
-from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import Observation
 from agentlearn.text import storable
 from agentlearn_evals.formats import read_logs, write_observations
 

@@ -6,8 +6,7 @@ import pytest
 
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
-from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import tabulate
+from agentlearn.measure.score_table import Observation, tabulate
 from agentlearn.types.experience import library_of
 from agentlearn_evals.hybrid.hybrid_run import _lessons_to_measure, _removal_state, _small_sample
 

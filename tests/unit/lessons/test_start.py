@@ -8,7 +8,7 @@ import pytest
 
 from agentlearn.config import LearnSettings
 from agentlearn.learning.lessons.candidates import Candidates
-from agentlearn.learning.lessons.start import start_library, start_words
+from agentlearn.learning.lessons.run_learning import start_library, start_words
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.history import History

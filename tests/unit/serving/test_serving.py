@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.serving.chat_request import CallInMessage, Message, ParsedAnswer
-from agentlearn.serving.chat_service import ChatService, _TokenCache, _WrittenReplies
-from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.chat_service import ChatService, Sampled, Sampling, _TokenCache, _WrittenReplies
 from agentlearn.serving.tool_calls import parse_calls
 from tests.support.toy_chat import END, PAIRS, ScriptedEngine, ToyFormat, spelled
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats import sign_flip_p
-from agentlearn.stats.sign_flip import EXACT_UP_TO
+from agentlearn.stats.difference import EXACT_UP_TO
 
 
 def by_definition(differences: list[float]) -> float:

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 
 from agentlearn.errors import ConfigError  # noqa: E402
-from agentlearn.serving.engine import Sampled, Sampling  # noqa: E402
+from agentlearn.serving.chat_service import Sampled, Sampling  # noqa: E402
 from agentlearn.train.engine import active_batch  # noqa: E402
 from agentlearn.train.engine.torch_engine import TorchEngine, context_limit  # noqa: E402
 from agentlearn.train.serving.local import serve_model  # noqa: E402

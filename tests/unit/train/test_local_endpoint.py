@@ -17,8 +17,11 @@ from agentlearn.config import CallOptions  # noqa: E402
 from agentlearn.errors import ConfigError, MissingExtra  # noqa: E402
 from agentlearn.models.endings import SampledTokens, tokens_of  # noqa: E402
 from agentlearn.models.endpoint import TokenRequest, _served, open_endpoint, open_service  # noqa: E402
-from agentlearn.serving.chat_service import ChatService  # noqa: E402
-from agentlearn.serving.engine import Sampled, Sampling  # noqa: E402
+from agentlearn.serving.chat_service import (  # noqa: E402
+    ChatService,
+    Sampled,
+    Sampling,
+)
 from agentlearn.train.engine.chat_template import TemplateFormat  # noqa: E402
 from agentlearn.train.serving import local  # noqa: E402
 from agentlearn.train.serving.local import local_endpoint  # noqa: E402

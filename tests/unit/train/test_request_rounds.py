@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.chat_service import Sampled, Sampling
 from agentlearn.train.engine.torch_engine import TorchEngine
 from tests.support.tiny_model import tiny_network
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import EndpointError
-from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.chat_service import Sampled, Sampling
 from agentlearn.train.distributed.spread_engine import (
     SpreadEngine,
     _ConversationPlaces,

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from agentlearn.errors import EndpointError  # noqa: E402
-from agentlearn.serving.engine import Sampling  # noqa: E402
+from agentlearn.serving.chat_service import Sampling  # noqa: E402
 from agentlearn.train.engine.torch_engine import TorchEngine  # noqa: E402
 from tests.support.tiny_model import forward_logprobs, spread, tiny_network  # noqa: E402
 

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from agentlearn.errors import EndpointError
-from agentlearn.serving.engine import Sampling
+from agentlearn.serving.chat_service import Sampling
 from agentlearn.train.serving.vllm import _VllmEngine
 
 ONE = Sampling(seed=7, max_tokens=4)

@@ -6,7 +6,7 @@ pytest.importorskip("playwright")
 from playwright.async_api import Error
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from agentlearn_web.browser.acts.scope import ActScope
+from agentlearn_web.browser.acts.pointer import ActScope
 from agentlearn_web.browser.walk_settings import load_failure_reason
 
 

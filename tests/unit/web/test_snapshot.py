@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.browser.snapshot import bare_ref, parse_snapshot, refs_in
+from agentlearn_web.browser.shown_snapshot import bare_ref, parse_snapshot, refs_in
 from agentlearn_web.observation import ElementLine, format_line
 
 WORDS = st.text(max_size=30) | st.sampled_from(

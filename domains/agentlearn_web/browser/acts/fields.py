@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentlearn_web.browser.acts.scope import ActScope
+from agentlearn_web.browser.acts.pointer import ActScope
 from agentlearn_web.browser.walk_settings import ActResult, browser_error, failure_reason, is_timeout
 from agentlearn_web.task_files import FileChanged
 

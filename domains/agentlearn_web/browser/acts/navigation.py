@@ -11,9 +11,9 @@ from urllib.parse import urljoin, urlsplit
 from agentlearn.errors import ConfigError
 from agentlearn_web.boundary.access_policy import SCHEMES, host_port
 from agentlearn_web.boundary.proxy_session import scheme_allowed
-from agentlearn_web.browser.acts.scope import ActScope
+from agentlearn_web.browser.acts.pointer import ActScope
 from agentlearn_web.browser.pdf import PdfPage, UnreadablePdf
-from agentlearn_web.browser.snapshot import bare_ref
+from agentlearn_web.browser.shown_snapshot import bare_ref
 from agentlearn_web.browser.tabs import BLANK, Tab
 from agentlearn_web.browser.walk_settings import ActResult, browser_error, is_timeout, load_failure_reason
 from agentlearn_web.observation import PageObservation
