@@ -290,14 +290,14 @@ class TrainingRun(RunLoop[TrainSettings]):
         )
 
 
-def _arithmetic(model: Any) -> tuple[str, ...]:
+def _arithmetic(model: Any) -> str:
     """Return a note on what equal seeds give equal figures with; empty on a GPU."""
-    if model.device.type != "cpu":
-        return ()
     kernels, threads = torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
+    if model.device.type != "cpu":
+        return ""
     return (
-        f"computed by torch {torch.__version__} with kernels for {kernels} and at most {threads:,} threads; equal seeds"
-        " give other figures where one of these differs",
+        f"computed by torch {torch.__version__} with kernels for {kernels}, number of threads {threads:,}; equal seeds"
+        " give other figures where one of these differs"
     )
 
 
@@ -344,7 +344,7 @@ async def run_training(
             _open(settings, sets, start, store, callbacks, resume, distilled)
         )
         updater = training_run.learner.updater
-        training_run.stats.notes.extend((*notes, updater.memory.sentence, *_arithmetic(updater.model)))
+        training_run.stats.notes.extend(filter(None, (*notes, updater.memory.sentence, _arithmetic(updater.model))))
         for reference, library in ((settings.library, start), (settings.distill, distilled)):
             if library is not None and (caution := library_caution(reference, library)):
                 training_run.stats.notes.append(caution)

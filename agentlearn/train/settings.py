@@ -117,7 +117,7 @@ class TrainSettings(VllmOptions, RunSettings):
     without them, and learns to answer as it would with them."""
     processes: Literal["replicate", "shard"] = "replicate"
     """Under torchrun: replicate, each process holds all weights; or shard, each holds a share of them (FSDP2)."""
-    margin: float | None = Field(default=None, gt=0, lt=1)
+    margin: float | None = Field(default=None, gt=0)
     """Publish the weights only if each set of held-out tasks is shown not to get worse by this much."""
     name: str | None = None
     """Name of the resulting weights. Default: the domain's name."""
