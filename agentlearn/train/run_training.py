@@ -290,6 +290,17 @@ class TrainingRun(RunLoop[TrainSettings]):
         )
 
 
+def _arithmetic(model: Any) -> str:
+    """Return a note on what equal seeds give equal figures with; empty on a GPU."""
+    kernels, threads = torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
+    if model.device.type != "cpu":
+        return ""
+    return (
+        f"computed by torch {torch.__version__} with kernels for {kernels}, number of threads {threads:,}; equal seeds"
+        " give other figures where one of these differs"
+    )
+
+
 def _tasks_of(held_out: HeldOut) -> str:
     return f"the tasks of {held_out.name!r}" if held_out.name else "held-out tasks"
 
@@ -332,7 +343,8 @@ async def run_training(
         training_run = await stack.enter_async_context(
             _open(settings, sets, start, store, callbacks, resume, distilled)
         )
-        training_run.stats.notes.extend((*notes, training_run.learner.updater.memory.sentence))
+        updater = training_run.learner.updater
+        training_run.stats.notes.extend(filter(None, (*notes, updater.memory.sentence, _arithmetic(updater.model))))
         for reference, library in ((settings.library, start), (settings.distill, distilled)):
             if library is not None and (caution := library_caution(reference, library)):
                 training_run.stats.notes.append(caution)

@@ -117,7 +117,7 @@ class TrainSettings(VllmOptions, RunSettings):
     without them, and learns to answer as it would with them."""
     processes: Literal["replicate", "shard"] = "replicate"
     """Under torchrun: replicate, each process holds all weights; or shard, each holds a share of them (FSDP2)."""
-    margin: float | None = Field(default=None, gt=0, lt=1)
+    margin: float | None = Field(default=None, gt=0)
     """Publish the weights only if each set of held-out tasks is shown not to get worse by this much."""
     name: str | None = None
     """Name of the resulting weights. Default: the domain's name."""
@@ -132,8 +132,8 @@ class TrainSettings(VllmOptions, RunSettings):
     max_output_tokens: int = Field(default=1024, ge=1)
     """Largest number of tokens in one answer of the model."""
     reproducible: bool = True
-    """Sample in rounds, so that the same run gives the same weights, bit by bit on a CPU. False is faster, because no
-    rollout waits for the slowest of its round. Only with the sampler `local`."""
+    """Sample in rounds, so that the same run gives the same weights, bit by bit on a CPU of the same kind. False is
+    faster, because no rollout waits for the slowest of its round. Only with the sampler `local`."""
     max_staleness: int = Field(default=0, ge=0, le=8)
     """Updates that sampling may run ahead of the weights; 0: each update waits for its rollouts, and sampling for the
     update. Above 0 only with the sampler `vllm`."""

@@ -4,10 +4,10 @@
 
 A transformer with some 200,000 weights is trained from random ones to know two kinds of facts about made-up towns: the
 number of a town, and its letter. It says most numbers right, less than half of the letters, and most letters where it
-reads a lesson. No model is simulated. Then four runs of `agentlearn train`, each from these weights and on letters
+reads a lesson. No model is simulated. Then five runs of `agentlearn train`, each from these weights and on letters
 only, with both kinds held out and `--margin 0.1`: with rewards and with the lesson distilled, each at a learning rate
-that suits, and at one that is far too high. What the run says is compared with a second measurement of the numbers,
-with other seeds.
+that suits, and at higher ones. What the run says is compared with a second measurement of the numbers, with other
+seeds.
 """
 
 import argparse
@@ -39,9 +39,10 @@ RIGHT = {"numbers": 0.9, "letters": 0.5, "letters with the lesson": 1.0}
 """Share of right answers among those that the model learns from at first."""
 RUNS = (
     ("rewards", 1e-3, ()),
+    ("rewards", 5e-3, ()),
     ("rewards", 2e-2, ()),
     ("lesson", 1e-3, ("--distill", "letters")),
-    ("lesson", 2e-2, ("--distill", "letters")),
+    ("lesson", 5e-3, ("--distill", "letters")),
 )
 _FIRST = ("Mar", "Tol", "Quin", "Har", "Sel", "Nor", "Bex", "Dun", "Fal", "Gor", "Hux", "Kel")
 _LAST = ("low", "by", "wick", "den", "ton", "ford", "mere", "stow")
@@ -103,7 +104,7 @@ def build(folder: Path, steps: int, seed: int) -> float:
     chance = random.Random(seed)
     numbers, letters = problems("numbers"), problems("letters")
     texts = [prompt_of(row["problem"], lesson=lesson) for row in numbers + letters for lesson in (False, True)]
-    tokenizer = tokenizer_of(texts)
+    tokenizer: Any = tokenizer_of(texts)
     config = Qwen3Config(
         vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=4, head_dim=16, max_position_embeddings=256, tie_word_embeddings=False,
@@ -117,7 +118,7 @@ def build(folder: Path, steps: int, seed: int) -> float:
         lesson = step % 2 == 1  # all rows of a step have prompts of about the same length
         rows = [chance.choice(chance.choice((numbers, letters))) for _ in range(32)]
         ids, targets = _batch(tokenizer, rows, lesson=lesson, chance=chance)
-        logits = model(input_ids=ids, attention_mask=(ids != tokenizer.pad_token_id).long()).logits
+        logits = model(input_ids=ids, attention_mask=ids.ne(tokenizer.pad_token_id).long()).logits
         loss = cross_entropy(logits[:, :-1].flatten(0, 1), targets[:, 1:].flatten(), ignore_index=-100)
         optimizer.zero_grad()
         loss.backward()
@@ -206,7 +207,7 @@ def _scores(held_out: dict[str, Any]) -> tuple[float, float]:
 
 
 def main() -> int:
-    """Build the model, make the four runs, and print a line of each."""
+    """Build the model, make the runs, and print a line of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=600, help="steps of the training from random weights")
     parser.add_argument("--epochs", type=int, default=3, help="passes over 64 letters in each run")

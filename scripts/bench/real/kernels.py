@@ -10,7 +10,6 @@ ones.
 """
 
 import argparse
-import asyncio
 import os
 import sys
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState
-from agentlearn.store import open_store
+from agentlearn.store import read_store
 from agentlearn.types.ids import TaskId
 from agentlearn.types.trajectory import ModelTurn, SampledTokens
 from scripts.bench.real.measuring import MODEL, Settings, task_named, trained
@@ -45,13 +44,13 @@ def run_variant(name: str, store: Path, seed: int, updates: int | None) -> tuple
     finally:
         os.environ.clear()
         os.environ.update(before)
-    return found, asyncio.run(sampled_in(settings.of_task(f"{TASK}-{seed}")))
+    return found, sampled_in(settings.of_task(f"{TASK}-{seed}"))
 
 
-async def sampled_in(folder: Path) -> Sampled:
+def sampled_in(folder: Path) -> Sampled:
     """Return the tokens of the run in a store."""
     found: Sampled = {}
-    async with open_store(folder) as store:
+    with read_store(folder) as store:
         for run in store.runs():
             for row in store.trajectories(run.run):
                 whole = store.trajectory(row.id)

@@ -4,9 +4,9 @@
 
 In each made-up town, things go to desks. The desk is drawn anew for each town and stands in one lesson of a library
 that has a lesson for every town; retrieval shows the one of the town that is asked about. So the question alone does
-not tell the answer, and towns that are measured were not trained on. The model is SmolLM2-135M-Instruct. `agentlearn train
---library` trains it, with rewards only. `agentlearn compare` then measures it on other towns and other things, with
-their lessons, without lessons, and with lessons that name other desks.
+not tell the answer, and towns that are measured were not trained on. The model is SmolLM2-135M-Instruct.
+`agentlearn train --library` trains it, with rewards only. `agentlearn compare` then measures it on other towns and
+other things, with their lessons, without lessons, and with lessons that name other desks.
 
 `--rule one`: all things of a town go to one desk. `--rule kinds`: three kinds of things go to three desks, so that the
 model also has to know what kind a thing is. It is measured on kinds that were trained on, and on kinds that were not.
