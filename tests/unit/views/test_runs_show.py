@@ -18,7 +18,7 @@ from agentlearn.store import RunRow, TrajectoryRow, open_store
 from agentlearn.text import visible
 from agentlearn.types.ids import RolloutId, TaskId, new_run_id
 from agentlearn.types.run_event import RunEvent, RunFailure
-from agentlearn.views.runs import RunRecord, _leaf_lines, plain
+from agentlearn.views.runs import RunRecord, _leaf_lines, plain  # pyright: ignore[reportPrivateUsage]
 from tests.support.command import output, result
 from tests.support.small_math import few_math_tasks
 
