@@ -1,4 +1,4 @@
-"""`agentlearn serve`."""
+"""`agentlearn serve`, `mcp` and `view`: what runs until it is stopped."""
 
 import asyncio
 import os
