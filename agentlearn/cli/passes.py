@@ -1,4 +1,4 @@
-"""`agentlearn live`: learn from the traffic of an application, once or again and again."""
+"""Production: `agentlearn live` learns from traffic, `library canary` tries a version on a share of it."""
 
 import re
 import time

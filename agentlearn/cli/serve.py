@@ -1,4 +1,4 @@
-"""Commands that serve: `agentlearn serve`, `agentlearn mcp` and `agentlearn view`."""
+"""`agentlearn serve`, `mcp` and `view`: what runs until it is stopped."""
 
 import asyncio
 import os

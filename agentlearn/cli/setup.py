@@ -1,4 +1,4 @@
-"""`agentlearn doctor`, `init`, `domain` and `--install-completion`: begin, and check what is there."""
+"""`agentlearn doctor`, `init`, `domain`, `models` and `--install-completion`: begin, and check what is there."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP for a whole process: the first asks for an orderly end, the second for an end at once.
+"""The process of one command: on Ctrl-C, SIGTERM or SIGHUP it ends orderly, on a second one at once.
 
 Where nothing else has been arranged, a signal raises StopSignal in the main thread. Commands that run an event loop
 arrange something else (see `interrupt`), because an error that is raised between two steps of a loop breaks the loop.

@@ -1,4 +1,4 @@
-"""The settings that a user gave on the command line, with what a recipe or a source of tasks adds to them."""
+"""The settings that a user gave on the command line, what a recipe or a source adds, and reading the source's tasks."""
 
 import shlex
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""The score table: scores of all arms over the tasks that they share. This module decides what is counted.
+"""Observations of rollouts, and the score table: scores of all arms over the tasks that they share.
+
+This module decides what is counted.
 
 `Gaps` says how far rollouts without a score could change a difference.
 

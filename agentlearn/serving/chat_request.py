@@ -1,4 +1,4 @@
-"""Chat completion requests: parsed and checked, or refused with the error that a real service would send.
+"""Chat completion requests, parsed and checked or refused as a real service would, and responses, whole or streamed.
 
 Assistant messages are kept verbatim, so a conversation that continues starts with exactly the text sampled before.
 `TEMPLATE` renders the same text with jinja; a test compares the two.

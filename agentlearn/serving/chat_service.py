@@ -1,4 +1,4 @@
-"""An OpenAI-compatible chat service around an `Engine`.
+"""An OpenAI-compatible chat service around an `Engine`, which samples tokens.
 
 Besides the usual fields it supports `top_k`, `min_p` and `return_token_ids`, and returns the exact token ids of prompt
 and answer. A conversation that continues starts with exactly the ids of its earlier prompt and answer. Unsupported

@@ -1,4 +1,6 @@
-"""Estimate a paired difference: choose the method, and say when its interval is not reliable.
+"""Paired differences: the estimate, its sign-flip test, and a test of the mean that assumes no symmetry.
+
+The estimate chooses its method, and says when its interval is not reliable.
 
 `python -m scripts.bench coverage` measures how often the intervals cover the truth.
 

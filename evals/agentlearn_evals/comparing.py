@@ -1,4 +1,4 @@
-"""Compares arms on tasks: makes or reuses their rollouts, computes the result and stores it."""
+"""Compares arms on tasks: reuses stored rollouts, makes the others interleaved, computes the result and stores it."""
 
 import json
 import platform

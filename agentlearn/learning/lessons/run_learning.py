@@ -1,4 +1,4 @@
-"""Running training-free GRPO from settings to a report, or resuming an interrupted run."""
+"""Running training-free GRPO from settings and a library to a report, or resuming an interrupted run."""
 
 import shlex
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""The snapshot of a page as a walk shows it: its lines, their places in the page's text, and their pages."""
+"""Snapshots of a page, parsed from Playwright's, as a walk shows them: lines, their places in the text, and pages."""
 
 import json
 import re

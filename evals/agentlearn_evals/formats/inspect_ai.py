@@ -1,4 +1,7 @@
-"""Reader of inspect_ai logs, format 2: an `.eval` archive with one member per sample, or one JSON file."""
+"""Readers of reports of programs: inspect_ai's logs, and pydantic-evals' reports as JSON.
+
+Logs of inspect_ai have format 2: an `.eval` archive with one member per sample, or one JSON file.
+"""
 
 import re
 from collections.abc import Mapping, Sequence

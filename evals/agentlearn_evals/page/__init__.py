@@ -1,4 +1,4 @@
-"""The comparison page: one self-contained HTML file with the result and the evidence for it."""
+"""The comparison page: one self-contained HTML file with the result and the evidence for it, task by task."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence

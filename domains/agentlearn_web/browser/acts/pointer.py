@@ -1,4 +1,4 @@
-"""Clicking, hovering, dragging and scrolling."""
+"""Clicking, hovering, dragging and scrolling, and what every act may use."""
 
 import asyncio
 import re
