@@ -106,7 +106,9 @@ def test_the_sentences_of_each_kind_of_result() -> None:
         "a lesson that changed no task": report(pruning=pruning(removals=(same,), together=None)),
         "no gain of which a share could be kept": report(compared=compared(None)),
         "lessons by a real model": report(learned={"simulated": False}),
-        "weights that are not published": report(trained={"published": False, "withheld": "held-out tasks got worse", "after": 0.2}),
+        "weights that are not published": report(
+            trained={"published": False, "withheld": "held-out tasks got worse", "after": 0.2}
+        ),
         "nothing to distil": report(learned={"published": False}),
     }
     assert_snapshot(__file__, "hybrid_sentences", "\n".join(f"## {name}\n{said(one)}" for name, one in kinds.items()))

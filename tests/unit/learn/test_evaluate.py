@@ -55,7 +55,13 @@ def test_the_numbers_are_those_of_compare() -> None:
 
 @pytest.mark.parametrize(
     ("lost", "margin", "verdict"),
-    [(0, None, "cannot_tell"), (0, 0.1, "no_worse"), (2, 0.15, "no_worse"), (9, 0.1, "cannot_tell"), (30, 0.1, "worse")],
+    [
+        (0, None, "cannot_tell"),
+        (0, 0.1, "no_worse"),
+        (2, 0.15, "no_worse"),
+        (9, 0.1, "cannot_tell"),
+        (30, 0.1, "worse"),
+    ],
 )
 def test_with_a_margin_a_small_loss_is_no_loss(lost: int, margin: float | None, verdict: str) -> None:
     """Of 120 tasks, 20 are gained and 20 + lost are lost."""
