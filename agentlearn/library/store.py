@@ -196,7 +196,8 @@ class LibraryStore:
             text = readable(file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise LibraryError(f"library file {str(file)!r} cannot be read: {error}") from error
-        library, shown = parse_library(text, str(file)), self.shown_lessons()
+        beside = VersionFiles(file.parent.parent, file.parent.name)  # versions that a version of a store builds on
+        library, shown = parse_library(text, str(file), beside.load_unchanged), self.shown_lessons()
         stranger = Origin(kind="import", strangers=(Author(kind="library", name=file.name),))
 
         def known(one: Experience) -> Experience:

@@ -597,6 +597,14 @@ class VersionFiles:
         """Return the version. Raises LibraryError when its file is missing, unreadable or holds another version."""
         return self._read(version, {}).library
 
+    def load_unchanged(self, version: LibraryVersion, hash_of_file: str) -> Library:
+        """Return the version of a file with this SHA-256. Raises LibraryError."""
+        if (found := self._read(version, {})).hash != hash_of_file:
+            raise LibraryError(
+                f"{str(self._file(version))!r} was changed after versions had been made from it; {_RESTORE}"
+            )
+        return found.library
+
     def several(self, versions: Iterable[LibraryVersion]) -> Iterator[tuple[LibraryVersion, Library | LibraryError]]:
         """Yield these versions, or why one cannot be read. Each file is read once, and equal lessons are one object."""
         known = dict[LibraryVersion, _VersionFile]()

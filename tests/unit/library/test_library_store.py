@@ -197,12 +197,15 @@ def test_a_version_is_refused_where_a_file_that_it_builds_on_was_changed(
     store, made = many
     folder = store.head("many").parent
     first, second = (folder / f"{one.version}.json" for one in made[:2])
-    with pytest.raises(LibraryError, match="holds only what changed since another version; name it NAME@VERSION"):
-        store.load(str(second))
+    assert store.load(str(second)).version == made[1].version
+    (tmp_path / second.name).write_bytes(second.read_bytes())
+    with pytest.raises(LibraryError, match=f"{made[0].version}.json' cannot be read"):
+        store.load(str(tmp_path / second.name))
     whole = first.read_text()
     first.write_text(whole.replace('"tags": []', '"tags": ["t"]', 1))  # no part of the hash of a version
-    with pytest.raises(LibraryError, match=rf"{made[0].version}.json' was changed after .*{made[1].version}"):
-        store.load(f"many@{made[1].version}")
+    for reference in (f"many@{made[1].version}", str(second)):
+        with pytest.raises(LibraryError, match=rf"{made[0].version}.json' was changed after "):
+            store.load(reference)
     next_one = _with(made[1], 3, 99)  # is written whole, because nothing can build on a version that cannot be read
     store.publish("many", next_one)
     assert store.load("many") == next_one
