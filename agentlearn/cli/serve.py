@@ -197,8 +197,8 @@ def view(
         str,
         Parameter(
             help="A run, a comparison, a rollout, RUN/TASK@PHASE, or a library: NAME or NAME@X. The start of an id is"
-            " enough. Or a file or folder with sessions of a coding agent, such as ATIF; or the folder of a channel, to"
-            " see what it offers. Default: the list of runs.",
+            " enough, and `last` is the latest run. Or a file or folder with sessions of a coding agent, such as ATIF;"
+            " or the folder of a channel, to see what it offers. Default: the list of runs.",
             show_default=False,
         ),
     ] = "",

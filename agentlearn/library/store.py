@@ -368,10 +368,11 @@ class LibraryStore:
     def _refuse_unknown(self, name: str) -> None:
         if not self._known(name):
             found = ", ".join(repr(one) for one in self.names()) or "none"
-            meant = nearest_name(name, self.names())
+            meant, waiting = nearest_name(name, self.names()), things_waiting(self.directory)
+            learned = f"decide with `agentlearn review` on what waits for you ({waiting})" if waiting else "learn one"
             raise LibraryError(
                 f"library {name!r} is not in the library store {str(self.directory)!r} (found: {found});"
-                f" {f'did you mean {meant!r}?' if meant else 'learn one, or pass a file'}",
+                f" {f'did you mean {meant!r}?' if meant else f'{learned}, or pass a file'}",
                 code="unknown_library",
             )
 

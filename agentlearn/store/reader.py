@@ -173,7 +173,9 @@ class StoreReader:
         return [self._run_row(one) for one in self._query(Query.RUNS, limit)]
 
     def run(self, prefix: str) -> RunRow:
-        """The run whose id starts with `prefix`. Raises ConfigError, code `unknown_run`."""
+        """The run whose id starts with `prefix`; the newest for `last`. Raises ConfigError, code `unknown_run`."""
+        if prefix == "last" and (newest := self.runs(limit=1)):
+            return newest[0]
         found = self._one(Query.RUN, "run", prefix)
         return self._run_row(found)
 

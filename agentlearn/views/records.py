@@ -78,9 +78,9 @@ def group_address(run: RunId, task: TaskId, phase: str) -> str:
 
 
 def resolve(reader: StoreReader, address: str) -> RolloutId | RunRow | GroupAddress:
-    """The rollout, the run or the group that an address names; the latest run when it is empty. Raises ConfigError."""
+    """The rollout, the run or the group that an address names; the latest run for `last` or ''. Raises ConfigError."""
     store = reader.directory
-    if not address:
+    if address in {"", "last"}:
         if latest := reader.runs(limit=1):
             return latest[0]
         raise ConfigError(

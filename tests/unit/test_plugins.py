@@ -14,7 +14,16 @@ from agentlearn.domain.base import installed_domains, load_domain
 from agentlearn.errors import ConfigError, StopSignal
 from agentlearn.models.endpoint import GROUP, is_paid
 from agentlearn.models.services import SERVICES, is_service
-from agentlearn.plugins import Plugin, announced, cause_words, guarded, is_command, tolerate_unreadable_packages
+from agentlearn.plugins import (
+    COMMANDS,
+    GROUPS,
+    Plugin,
+    announced,
+    cause_words,
+    guarded,
+    is_command,
+    tolerate_unreadable_packages,
+)
 from tests.support.broken_packages import BROKEN, broken_packages
 
 
@@ -38,6 +47,12 @@ def test_every_service_of_pydantic_ai_is_reserved() -> None:
     assert all(is_service(name) for name in prefixes())
     assert not is_service("mylab")
     assert all(name in SERVICES or name.startswith("gateway/") for name in prefixes())
+
+
+def test_every_command_is_found() -> None:
+    groups = [COMMANDS, *(group.commands for group in GROUPS.values())]
+    for entry in (one for commands in groups for one in commands.values()):
+        assert callable(EntryPoint("", entry.function, "").load()), entry.function
 
 
 def test_every_command_is_reserved() -> None:
