@@ -143,7 +143,7 @@ def test_a_bundle_is_written_to_an_empty_folder_only(
 
 
 @pytest.mark.parametrize(("given", "message"), [
-    (["nothing-like-this"], "has no rollout and no run"), (["", "--port", "70000"], "--port is 70000; give a number"),
+    (["nothing-like-this"], "has no rollout and no run"), (["", "--port", "70000"], "for --port. Must be <= 65535"),
 ])  # fmt: skip
 def test_bad_input_gets_a_sentence(
     of: Recorded, given: list[str], message: str, capsys: pytest.CaptureFixture[str]
