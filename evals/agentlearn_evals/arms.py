@@ -87,6 +87,11 @@ def resolve_arms(
     return _checked_arms([arm for text in texts for arm in reader.parsed(text)], fewest)
 
 
+def learned_names(arms: Sequence[Arm], library_store: LibraryStore) -> frozenset[str]:
+    """Return the names of the store's libraries that arms read."""
+    return frozenset(arm.reference.partition("@")[0] for arm in arms) & frozenset(library_store.names())
+
+
 def _checked_arms(arms: Sequence[Arm], fewest: int = 2) -> tuple[Arm, ...]:
     """Return the arms. Raises ConfigError for a name used twice, two equal arms, or fewer arms than `fewest`."""
     twice = [name for name, count in Counter(arm.name for arm in arms).items() if count > 1]

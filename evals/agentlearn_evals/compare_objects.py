@@ -20,7 +20,7 @@ from agentlearn.library.store import GivenLibrary
 from agentlearn.store import Store, read_store
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import new_run_id
-from agentlearn_evals.arms import Arm, ArmReader
+from agentlearn_evals.arms import Arm, ArmReader, learned_names
 from agentlearn_evals.compare_settings import CompareOptions, CompareSettings
 from agentlearn_evals.comparing import compare_planned
 from agentlearn_evals.comparison import Comparison
@@ -150,7 +150,8 @@ async def _task_sets(
             )
         domain = with_chosen_columns(subject.domain, settings)
         with nullcontext(store) if isinstance(store, Store) else read_store(settings.store) as reader:
-            return (HeldOutTasks(settings.held_out_of, reader).tasks(domain, settings),)
+            compared = learned_names(arms, LibraryStore(reader.directory / "libraries"))
+            return (HeldOutTasks(settings.held_out_of, reader, compared).tasks(domain, settings),)
     if not own_judge and (subject.source is not None or tasks is None):
         return load_eval_tasks(settings, arms)
     domain = with_chosen_columns(subject.domain, settings)

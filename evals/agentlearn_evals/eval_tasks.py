@@ -1,11 +1,12 @@
 """The tasks of a comparison: one task set per domain."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agentlearn.config import ONLINE, TASK_FILES
+from agentlearn.config.names import name_of_result
 from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
 from agentlearn.domain.chosen_settings import read_source, with_chosen_columns
 from agentlearn.domain.custom import CustomTasks, custom_tasks, default_reward, name_for
@@ -18,7 +19,7 @@ from agentlearn_evals.arms import Arm
 from agentlearn_evals.compare_settings import CompareSettings
 
 _LAST = "last"
-"""In place of a run's id: the latest run that held out tasks."""
+"""In place of a run's id: the latest run that learned one of the compared libraries and held out tasks."""
 _LEARNING = ("learn", "train")
 """Kinds of runs that hold out tasks."""
 _RUNS = 1_000
@@ -136,16 +137,21 @@ def _load_task_set(name: str, settings: CompareSettings, *, imports_reward: bool
 class HeldOutTasks:
     """The tasks that a run held out."""
 
-    def __init__(self, reference: str, reader: StoreReader) -> None:
-        """Find the run: by its id or the start of it, or the latest with such tasks for `last`. Raises ConfigError."""
-        self.reader = reader
-        for row in reader.runs(limit=_RUNS) if reference == _LAST else (reader.run(reference),):
+    def __init__(self, reference: str, reader: StoreReader, libraries: Collection[str] = ()) -> None:
+        """Find the run: by its id or the start of it, or the latest with such tasks for `last`. Raises ConfigError.
+
+        libraries: names of the compared libraries; `last` is then the latest run that learned one of them.
+        """
+        self.reader, last = reader, reference == _LAST
+        for row in reader.runs(limit=_RUNS) if last else (reader.run(reference),):
             inputs = reader.run_inputs(row.run) if row.kind in _LEARNING else None
-            if inputs is not None and inputs.test:
-                self.row, self.ids = row, inputs.test
-                self.settings: dict[str, Any] = json.loads(row.settings)
+            settings: dict[str, Any] = json.loads(row.settings)
+            learned = settings.get("name") or name_of_result(row.domain)
+            if inputs is not None and inputs.test and (not last or not libraries or learned in libraries):
+                self.row, self.ids, self.settings = row, inputs.test, settings
                 return
-        which = "no stored run has" if reference == _LAST else f"the run {reference!r} has no"
+        of = f" that learned {' or '.join(map(repr, sorted(libraries)))}" if libraries else ""
+        which = f"no stored run{of} has" if last else f"the run {reference!r} has no"
         raise ConfigError(
             f"{which} held-out tasks; `agentlearn runs list` shows the runs, and a learn run holds some out unless"
             " --no-eval or --pilot is given",

@@ -4,7 +4,7 @@ A rollout is stored under everything that determines it, so that no rollout is p
 model.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Treatment
 from agentlearn.types.value import Value
-from agentlearn_evals.arms import Arm, baseline_first, named_pairs, resolve_arms
+from agentlearn_evals.arms import Arm, baseline_first, learned_names, named_pairs, resolve_arms
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.eval_tasks import EvalTasks, HeldOutTasks, load_eval_tasks
 
@@ -386,7 +386,8 @@ def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, f
     task_sets: tuple[EvalTasks, ...] = ()
     if settings.held_out_of is not None:
         with read_store(settings.store) as reader:
-            settings, task_set = _with_held_out(settings, reader, imports_reward=imports_reward)
+            compared = learned_names(arms_on(settings.models or (SIMULATED_MODEL,)), libraries)
+            settings, task_set = _with_held_out(settings, reader, compared, imports_reward=imports_reward)
         task_sets = (task_set,)
     subject = agent_of(settings, settings.data)
     given = NOTHING_GIVEN
@@ -412,11 +413,11 @@ _JUDGING = frozenset(
 
 
 def _with_held_out(
-    settings: CompareSettings, reader: StoreReader, *, imports_reward: bool = True
+    settings: CompareSettings, reader: StoreReader, compared: Collection[str], *, imports_reward: bool = True
 ) -> tuple[CompareSettings, EvalTasks]:
     """Return the held-out tasks that the settings name, and the settings with what the run knows and they do not say.
 
-    That is how the tasks are judged, and the model. Raises ConfigError.
+    That is how the tasks are judged, and the model. compared: names of the compared libraries. Raises ConfigError.
     """
     assert settings.held_out_of is not None
     if settings.domains or settings.data is not None:
@@ -424,7 +425,7 @@ def _with_held_out(
             f"--held-out-of {settings.held_out_of!r} names the tasks; leave --domain and --data out",
             code="contradiction",
         )
-    held_out = HeldOutTasks(settings.held_out_of, reader)
+    held_out = HeldOutTasks(settings.held_out_of, reader, compared)
     run, then = held_out.row.run, held_out.settings
     if {"agent or program", "reward"} & set(then.get("given", ())):
         raise ConfigError(

@@ -153,6 +153,10 @@ def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_
         assert inputs is not None
         assert {line.task for line in found.tasks} == set(inputs.test)
         assert [run.kind for run in reader.runs(limit=5)] == ["eval", "learn"]
+    other = {"library": "other", "store": tmp_path, "group_size": 3, "epochs": 1, "select": "last", "seed": 2}
+    learn_sync(desk_agent(), TICKETS[1:], reward=right_team, **other)
+    latest = compare_sync(desk_agent(), held_out_of="last", **asked)
+    assert {line.task for line in latest.tasks} == set(inputs.test), "the latest run learned another library"
     assert any("2 tasks are too few for any verdict" in note for note in found.notes)
     with pytest.raises(ConfigError, match="names the tasks, and other tasks are given too"):
         compare_sync(desk_agent(), TICKETS, held_out_of="last", **asked)
