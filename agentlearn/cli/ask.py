@@ -100,7 +100,7 @@ def require_model(settings: RunSettings, given: Container[str], command: str) ->
     if settings.data is None or "model" in given or settings.model != SIMULATED_MODEL:
         return
     raise ConfigError(
-        f"no model is named for the tasks in {settings.data!r}, and {SIMULATED_MODEL} can only solve the bundled"
-        f" problems; name one: {command} --model {EXAMPLE_MODEL}",
+        f"no model is named for the tasks in {settings.data!r}, and {SIMULATED_MODEL} solves only problems in the"
+        f" words of the bundled ones; name one: {command} --model {EXAMPLE_MODEL}",
         code="no_model",
     )

@@ -119,6 +119,9 @@ def _progress(settings: LearnSettings, *, to_stderr: bool) -> "LearnProgress":
     from agentlearn.cli.progress import LearnProgress
 
     class PassProgress(LearnProgress):
+        def heading(self) -> str:
+            return command_words("live", settings.domain)
+
         def how_to_go_on(self) -> str:
             if self.call_context is None or self.finished:
                 return ""

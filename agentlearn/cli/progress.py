@@ -54,6 +54,10 @@ class LearnProgress(ProgressLines, Callbacks):
     def line(self, label: str, text: str) -> None:
         super().line(label, python_words(text, LearnSettings) if self.python else text)
 
+    def heading(self) -> str:
+        """The first line: what is being done."""
+        return f"learn {self.settings.domain}" if self.python else learn_command(self.settings)
+
     def how_to_go_on(self) -> str:
         if not self.python or self.finished or self.call_context is None:
             return super().how_to_go_on()
@@ -85,7 +89,7 @@ class LearnProgress(ProgressLines, Callbacks):
         expected = estimate(self.settings, **counts, size=self._measured)
         simulated = endpoint.simulated and reflector.simulated
         self.view.traffic = Traffic(call_context, endpoint_states, simulated, expected)
-        self.out.print(f"learn {self.settings.domain}" if self.python else learn_command(self.settings))
+        self.out.print(self.heading())
         self.line("model", _model_words(endpoint))
         if reflector.endpoint_state is not endpoint.endpoint_state:
             self.line("reflector", _model_words(reflector))
@@ -103,7 +107,8 @@ class LearnProgress(ProgressLines, Callbacks):
         epochs = self.settings.as_pilot().epochs
         first, most = Allocation.of(self.settings).first_wave, self.settings.group_size
         rollouts = f"{f'{first} to ' if first < most else ''}{count_words(most, 'rollout')}"
-        shape = f"{rollouts} each · {count_words(epochs, 'epoch')}"
+        each = "stored rollouts" if self.settings.from_store else f"{rollouts} each"
+        shape = f"{each} · {count_words(epochs, 'epoch')}"
         self.line("tasks", f"{len(train)} to learn from, {held} · {shape}")
         self.line("run", call_context.run)
 
@@ -114,7 +119,7 @@ class LearnProgress(ProgressLines, Callbacks):
     def _suggest_models(self, endpoint: Endpoint, train: int, test: int) -> None:
         """Name real models that could be used instead, with their price."""
         if self.settings.reward is not None:
-            self.line("note", f"{endpoint.name} can only solve the bundled problems, not your own tasks")
+            self.line("note", f"{endpoint.name} solves only problems in the words of the bundled ones")
         for found in found_models():
             other = self.settings.model_copy(update={"model": found.endpoint, "reflector": None})
             price = f"   ({estimate(other, train=train, test=test).short()}; asks first)" if found.paid else ""

@@ -546,6 +546,8 @@ def load_domain(name: str) -> Domain:
         found += "".join(f", {prefix + ':NAME'!r}" for prefix in sorted(announced(GROUP_OF_ADAPTERS).usable))
     meant = nearest_name(name, installed_domains())
     hint = f"did you mean {meant!r}?" if meant else "run `agentlearn doctor`"
+    if (Path(name) / "pyproject.toml").is_file():
+        hint = f"the folder {name!r} is here: pip install -e {name}"
     raise UnknownDomain(f"domain {name!r} is not installed (found: {found}); {hint}")
 
 

@@ -473,6 +473,8 @@ def _words(report: LearnReport, groups: Groups) -> str:
     selection = report.selection
     became = {"published": "published as", "pending": "waits for you as", "unchanged": "the library stays"}
     status = "unchanged" if selection is None else selection.status
+    if status == "unchanged" and not report.library.lessons:
+        return f"learned from {len(groups)} {noun} of {rollouts} rollouts; no lesson came of it"
     version = report.library.reference if selection is None else f"{report.library.name}@{selection.selected[:12]}"
     lessons = counted_lessons(report.library.lessons)
     return f"learned from {len(groups)} {noun} of {rollouts} rollouts; {became[status]} {version}, {lessons}"

@@ -259,6 +259,8 @@ class GroupRecord:
         margin = 0.0 if self.allocation is None else self.allocation.margin
         if not rewards:
             reason = "no rollout has a reward"
+        elif len(rewards) == 1 and rewards[0] < 1 and self.address.run.state != "done":
+            reason = f"all rewards are {rewards[0]:g}, and the run ended before it looked for what was wanted"
         elif len(rewards) == 1:
             wanted = " and nothing said what was wanted" if rewards[0] < 1 else ""
             reason = f"all rewards are {rewards[0]:g}{wanted}, so there was nothing to compare"

@@ -300,8 +300,8 @@ class ComparePlan:
         if SIMULATED_MODEL in {arm.model for arm in self.arms}:
             source = settings.data or own[0].tasks[0].source.rpartition(":")[0]
             raise ConfigError(
-                f"no model is named for the tasks in {source!r}, and {SIMULATED_MODEL} can only solve the bundled"
-                " problems; add --model, such as --model http://localhost:8000/v1#MODEL",
+                f"no model is named for the tasks in {source!r}, and {SIMULATED_MODEL} solves only problems in"
+                " the words of the bundled ones; add --model, such as --model http://localhost:8000/v1#MODEL",
                 code="no_model",
             )
 

@@ -109,7 +109,9 @@ def test_own_tasks_need_a_model(
     Path("my prices.csv").write_text("question,answer\n" + "".join(f"What costs {n}?,{n}\n" for n in range(10)))
     assert run([*command, "--store", "store"]) == 2
     said = capsys.readouterr().err
-    assert "no model is named for the tasks in 'my prices.csv', and sim:novice can only solve the bundled" in said
+    assert (
+        "no model is named for the tasks in 'my prices.csv', and sim:novice solves only problems in the words" in said
+    )
     assert words in said
     assert not Path("store").exists()
 
