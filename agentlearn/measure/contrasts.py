@@ -114,7 +114,11 @@ def _unseen(contrast: Contrast, shown: ContrastVerdict, p_mean: float) -> str:
         then = f"{contrast.arm} would be worse by {contrast.margin.margin:g}"
     if hidden and (1 - hidden) ** contrast.clusters > _LIKELY_MISSED:
         share = f"{round(100 * hidden)} of 100" if hidden >= 0.015 else f"1 of {round(1 / hidden):,}"
-        return f"if {share} {units} {does}, {then}, and a sample of {contrast.clusters:,} {units} can easily miss those"
+        needed = math.ceil(math.log(_LIKELY_MISSED) / math.log1p(-hidden))
+        return (
+            f"if {share} {units} {does}, {then}, and a sample of {contrast.clusters:,} {units} can easily miss those"
+            f" (one of {needed:,} would not)"
+        )
     return (
         "the interval would allow one, but the test of the mean, which allows for a few large differences the other"
         f" way, does not (p = {p_mean:.3f})"
