@@ -30,7 +30,7 @@ def test_example(name: str, tmp_path: Path) -> None:
     command = [sys.executable, str(program)]
     if program.suffix == ".ipynb":
         cells = json.loads(program.read_text(encoding="utf-8"))["cells"]
-        code = "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "code")
+        code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
         (tmp_path / "cells.py").write_text(code + "\nprint(report, found.contrasts[0].sentence)", encoding="utf-8")
         flag = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         start = f"import asyncio; asyncio.run(eval(compile(open('cells.py').read(), 'cells.py', 'exec', flags={flag})))"
