@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,30 @@ def test_every_command_and_setting_is_on_the_page_of_commands() -> None:
     for field in LearnSettings.model_fields:
         option = other.get(field, field).replace("_", "-")
         assert not option or f"`--{option}" in learn or f"--no-{option}`" in learn, f"no option for {field}"
+
+
+@pytest.mark.slow
+def test_usage_lines_show_what_a_user_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "__spec__", ModuleSpec("scripts.docs", None, origin="scripts/docs.py"))
+    monkeypatch.setattr(sys, "argv", ["scripts/docs.py"])
+    text = docs.commands()
+    assert text.count("```console\nagentlearn ") > 50
+    assert "scripts.docs" not in text
+    code = [block for block in re.split(r"(```.*?```|`[^`\n]+`)", text, flags=re.DOTALL)[1::2] if "\\[" in block]
+    assert code == []
+
+
+def test_the_simulated_model_knows_the_problems_that_are_listed() -> None:
+    from agentlearn_demo.math.families import FAMILIES
+
+    asked = [
+        line
+        for block in re.findall(r"```text\n(.*?)```", docs.simulated_problems(), re.DOTALL)
+        for line in block.splitlines()
+    ]
+    assert len(asked) > len(FAMILIES)
+    assert [line for line in asked if not any(family.recognise(line) for family in FAMILIES)] == []
 
 
 @pytest.mark.slow
