@@ -198,7 +198,7 @@ def stage() -> None:
             named = (source.parent / address).resolve()
             if not named.exists():
                 raise FileNotFoundError(f"{source.relative_to(ROOT)} has a link to {address!r}, which does not exist")
-            inside = names.get(named) or (STAGED / named.relative_to(ROOT / "docs") if _is_picture(named) else None)
+            inside = names.get(named) or (STAGED / named.relative_to(ROOT / "docs") if _is_shown(named) else None)
             to = (
                 os.path.relpath(inside, target.parent)
                 if inside
@@ -210,8 +210,10 @@ def stage() -> None:
         target.write_text(_MARK.sub(lambda mark: GENERATED[mark[1]](), text), encoding="utf-8")
 
 
-def _is_picture(path: Path) -> bool:
-    return path.suffix in {".png", ".svg"} and path.is_relative_to(ROOT / "docs")
+def _is_shown(path: Path) -> bool:
+    """Whether the site has the file itself: pictures and examples."""
+    inside = path.suffix in {".png", ".svg"} or path.is_relative_to(ROOT / "docs/examples")
+    return inside and path.is_file() and path.is_relative_to(ROOT / "docs")
 
 
 def _chapters(nav: list[Any], chapter: str = "") -> Iterator[tuple[str, str, str]]:

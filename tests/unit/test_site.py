@@ -191,4 +191,5 @@ def test_the_pages_of_the_site_are_staged_without_marks(tmp_path: Path, monkeypa
     docs.stage()
     staged = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "docs").glob("*.md")}
     assert [name for name, text in staged.items() if "<!-- generated" in text or "](../" in text] == []
-    assert docs.REPOSITORY + "/blob/main/" in "".join(staged.values())
+    assert "(examples/own_reward.py)" in staged["learn.md"]
+    assert (tmp_path / "docs/examples/own_reward.py").is_file()
