@@ -19,6 +19,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import yaml
@@ -46,8 +47,13 @@ def commands() -> str:
 
     text = build().generate_docs(output_format="markdown", recursive=True)
     text = text.partition("\n## agentlearn learn\n")[2]
-    text = re.sub(r"\*\[([^\]]*)\]\*", r"*(\1)*", text)
-    return "## agentlearn learn\n" + text.replace("[", "\\[").replace("<", "&lt;")
+    text = re.sub(r"\*\[([^\]]*)\]\*", r"*(\1)*", "## agentlearn learn\n" + text)
+    text = re.sub(
+        r"^(#+ (agentlearn .+)\n\n```console\n\2) -m \S+", r"\1", text, flags=re.MULTILINE
+    )  # how we were started
+    words = re.split(r"(```.*?```|`[^`\n]+`)", text, flags=re.DOTALL)
+    words[::2] = [one.replace("\\[", "[").replace("[", "\\[").replace("<", "&lt;") for one in words[::2]]
+    return "".join(words)
 
 
 def _classes(kind: type[AgentlearnError], depth: int = 0) -> Iterator[tuple[type[AgentlearnError], int]]:
@@ -153,8 +159,25 @@ def update_settings() -> str:
     return "\n".join(rows)
 
 
+def simulated_problems() -> str:
+    """The wordings of problems that the simulated model and the lab model know, one example of each."""
+    from agentlearn_demo.math.families import FAMILIES
+    from agentlearn_demo.tasks import templates
+
+    parts = list[str]()
+    for family in FAMILIES:
+        problem = family.generate(Random(0))
+        assert problem is not None
+        asked = [one.format_map(vars(problem)) for one in templates(family.wordings)]
+        parts.append(
+            "\n".join([f"{family.name.replace('_', ' ')}, answer {problem.gold()}:\n", "```text", *asked, "```"])
+        )
+    return "\n\n".join(parts)
+
+
 GENERATED: dict[str, Callable[[], str]] = {
-    one.__name__: one for one in (commands, error_classes, error_codes, refusals, tables, update_settings)
+    one.__name__: one
+    for one in (commands, error_classes, error_codes, refusals, simulated_problems, tables, update_settings)
 }
 """What `<!-- generated: NAME -->` stands for."""
 
@@ -175,7 +198,7 @@ def stage() -> None:
             named = (source.parent / address).resolve()
             if not named.exists():
                 raise FileNotFoundError(f"{source.relative_to(ROOT)} has a link to {address!r}, which does not exist")
-            inside = names.get(named) or (STAGED / named.relative_to(ROOT / "docs") if _is_picture(named) else None)
+            inside = names.get(named) or (STAGED / named.relative_to(ROOT / "docs") if _is_shown(named) else None)
             to = (
                 os.path.relpath(inside, target.parent)
                 if inside
@@ -187,8 +210,10 @@ def stage() -> None:
         target.write_text(_MARK.sub(lambda mark: GENERATED[mark[1]](), text), encoding="utf-8")
 
 
-def _is_picture(path: Path) -> bool:
-    return path.suffix in {".png", ".svg"} and path.is_relative_to(ROOT / "docs")
+def _is_shown(path: Path) -> bool:
+    """Whether the site has the file itself: pictures and examples."""
+    inside = path.suffix in {".png", ".svg"} or path.is_relative_to(ROOT / "docs/examples")
+    return inside and path.is_file() and path.is_relative_to(ROOT / "docs")
 
 
 def _chapters(nav: list[Any], chapter: str = "") -> Iterator[tuple[str, str, str]]:

@@ -62,3 +62,16 @@ def test_the_example_of_the_docs(
     assert run(show) == 0
     lessons = capsys.readouterr().out
     assert "[G1] When" in lessons
+
+
+def test_the_file_that_the_simulated_model_can_solve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Without a model\n")[2].partition("\n## ")[0]
+    blocks = dict(FENCE.findall(section))
+    learn, show = [shlex.split(line)[1:] for line in blocks["sh"].splitlines()]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(blocks["python"], "docs/learn.md", "exec"), {})
+
+    said = agentlearn_here(*learn, cwd=tmp_path).stdout
+
+    assert "held out   better: " in said
+    assert "[G1]" in agentlearn_here(*show, cwd=tmp_path).stdout

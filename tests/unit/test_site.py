@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,30 @@ def test_every_command_and_setting_is_on_the_page_of_commands() -> None:
     for field in LearnSettings.model_fields:
         option = other.get(field, field).replace("_", "-")
         assert not option or f"`--{option}" in learn or f"--no-{option}`" in learn, f"no option for {field}"
+
+
+@pytest.mark.slow
+def test_usage_lines_show_what_a_user_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "__spec__", ModuleSpec("scripts.docs", None, origin="scripts/docs.py"))
+    monkeypatch.setattr(sys, "argv", ["scripts/docs.py"])
+    text = docs.commands()
+    assert text.count("```console\nagentlearn ") > 50
+    assert "scripts.docs" not in text
+    code = [block for block in re.split(r"(```.*?```|`[^`\n]+`)", text, flags=re.DOTALL)[1::2] if "\\[" in block]
+    assert code == []
+
+
+def test_the_simulated_model_knows_the_problems_that_are_listed() -> None:
+    from agentlearn_demo.math.families import FAMILIES
+
+    asked = [
+        line
+        for block in re.findall(r"```text\n(.*?)```", docs.simulated_problems(), re.DOTALL)
+        for line in block.splitlines()
+    ]
+    assert len(asked) > len(FAMILIES)
+    assert [line for line in asked if not any(family.recognise(line) for family in FAMILIES)] == []
 
 
 @pytest.mark.slow
@@ -166,4 +191,5 @@ def test_the_pages_of_the_site_are_staged_without_marks(tmp_path: Path, monkeypa
     docs.stage()
     staged = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "docs").glob("*.md")}
     assert [name for name, text in staged.items() if "<!-- generated" in text or "](../" in text] == []
-    assert docs.REPOSITORY + "/blob/main/" in "".join(staged.values())
+    assert "(examples/own_reward.py)" in staged["learn.md"]
+    assert (tmp_path / "docs/examples/own_reward.py").is_file()
