@@ -120,7 +120,7 @@ def _progress(settings: LearnSettings, *, to_stderr: bool) -> "LearnProgress":
 
     class PassProgress(LearnProgress):
         def heading(self) -> str:
-            return command_words("live", settings.domain)
+            return command_words("live", settings.domain, store=settings.store)
 
         def how_to_go_on(self) -> str:
             if self.call_context is None or self.finished:
