@@ -8,7 +8,7 @@ different corrects HEAD. A HEAD that names more versions than the log shows that
 
 `NAME/history.cache` holds what the first lines mean together, so that a reader need not parse them again. It is
 believed only where it has the hash of itself, of these lines and of the part of HEAD that follows from them; else it is
-ignored and written anew. Times play no part.
+ignored and replaced. The clock is not used.
 
 A version `NAME/VERSION.json` is written once and never changed. It holds all lessons, or what changed since another
 version and the hash of that version's file.
@@ -430,7 +430,7 @@ class ChangeLog:
             pass
         except OSError as error:
             raise LibraryError(f"{str(self.file)!r} cannot be read: {error}") from error
-        whole = content[: content.rfind(b"\n") + 1]  # what stands after the last line end is no change
+        whole = content[: content.rfind(b"\n") + 1]  # a crash cut off a line without an end
         logged = _LoggedChanges.of(whole, shown, cache, str(self.file))
         if len(shown) > len(logged.head) and shown.startswith(logged.head):
             raise LibraryError(
