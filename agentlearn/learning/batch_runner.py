@@ -210,8 +210,8 @@ class BatchRunner:
     stored_groups: StoredGroups | None
     """Groups to learn from instead of new rollouts; None: make rollouts."""
     repeats_unfinished: bool
-    """Whether a resumed run samples a batch of which a rollout is missing again as a whole. Rollouts that had finished
-    are learned from as they are stored all the same."""
+    """Whether a resumed run samples a batch of which a rollout is missing again as a whole. A stopped sampler finished
+    some rollouts in a smaller batch, which rounds differently; those are kept in the store, but not learned from."""
     sampling_started: Callable[[int], Callable[[], None]]
     """Called before that many training rollouts start; returns a callback to call when each finishes."""
     group_done: Callable[[Group], None]
@@ -222,8 +222,8 @@ class BatchRunner:
     """Which lessons rollouts to learn from are not shown; None: they are shown all."""
     reused: int = field(init=False, default=0)
     """Finished rollouts to learn from that a resumed run has taken from the store."""
-    _repeated: set[tuple[str, int]] = field(init=False, default_factory=set[tuple[str, int]])
-    """Phase and number of the batches that are sampled again as a whole."""
+    _repeated: dict[tuple[str, int], int] = field(init=False, default_factory=dict[tuple[str, int], int])
+    """Attempt with which all rollouts of a batch are sampled again, by the batch's phase and number."""
     _experiences: dict[LibraryVersion, Experiences] = field(default_factory=dict[LibraryVersion, Experiences])
     _learned_on: dict[LibraryVersion, Mapping[TaskId, Collection[ExperienceId]]] = field(
         default_factory=dict[LibraryVersion, Mapping[TaskId, Collection[ExperienceId]]]
@@ -254,9 +254,11 @@ class BatchRunner:
         if batch.first:
             self.monitor.callbacks.phase_started(batch.phase, batch.of_epoch * self.allocation.group_size)
         finished = self.finished.of(batch.phase, batch.number)
-        expected = len(batch.tasks) * self.allocation.group_size
-        if self.repeats_unfinished and 0 < len(finished) < expected:
-            self._repeated.add((batch.phase, batch.number))
+        attempts = [one.attempt for one in finished.values()]
+        if self.repeats_unfinished and attempts:
+            last = max(attempts)
+            if attempts.count(last) < len(batch.tasks) * self.allocation.group_size:
+                self._repeated[batch.phase, batch.number] = last + 1
         one_done = self.sampling_started(len(batch.tasks) * self.allocation.first_wave)
         for task in batch.tasks:
             under_way.create_task(self._group(task, batch, state, finished, one_done, groups))
@@ -389,9 +391,11 @@ class BatchRunner:
         started: Callable[[], None] = lambda: None,
     ) -> Finished:
         learning, before = slot.phase.startswith("epoch"), finished.get((task.id, slot.g))
-        if before is not None and before.outcome == "undecided" and self.finished.repeats_undecided:
+        if attempt := self._repeated.get((slot.phase, slot.batch)):
+            slot, before = replace(slot, attempt=attempt), None
+        elif before is not None and before.outcome == "undecided" and self.finished.repeats_undecided:
             slot, before = replace(slot, attempt=before.attempt + 1), None
-        if before is None or (slot.phase, slot.batch) in self._repeated:
+        if before is None:
             without = self._own_lessons(library).get(task.id, frozenset()) if learning else frozenset[ExperienceId]()
             async with self._slots:
                 started()
@@ -400,8 +404,6 @@ class BatchRunner:
         else:
             started()
             self._first.known(before)
-            done = Finished(before, b"", stored=True)
-        if before is not None:  # what is learned from is what the store shows
             done = Finished(before, b"", stored=True)
             self.reused += learning
         waits_for_majority = learning and self.settings.labels == "none"
