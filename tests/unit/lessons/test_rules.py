@@ -199,6 +199,12 @@ def test_a_lesson_that_holds_an_answer_is_refused_without_repeating_it():
     assert refusal(ended[0]) == "the lesson holds the expected answer of a task; say how to find such answers"
 
 
+def test_a_lesson_that_states_a_short_answer_is_refused_only_for_the_tasks_that_have_it():
+    lesson = Add(lesson="If the eggs are brown, the answer is 18.")
+    for answer, code in (("18", "states_answer"), ("17", "applied")):
+        assert codes(lesson, context=CheckContext.of([Task.of("math", "How many?", answer)])) == [code]
+
+
 def test_a_lesson_may_name_the_class_that_many_tasks_have_as_their_answer():
     tasks = [Task.of("shop", f"Message {n}", "store credit" if n % 2 else "refund to the card") for n in range(8)]
     rule = Add(lesson="When an item was on sale, offer store credit.")
