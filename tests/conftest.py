@@ -50,7 +50,7 @@ def choose_examples() -> None:
     `scripts/test` sets the profile `quick` for the quick tests alone.
     """
     slow = [HealthCheck.too_slow]
-    for name, examples in (("quick", 10), ("ci", 25)):
+    for name, examples in (("quick", 6), ("ci", 25)):
         settings.register_profile(
             name, derandomize=True, database=None, deadline=None, max_examples=examples, suppress_health_check=slow
         )
