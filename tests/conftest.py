@@ -73,7 +73,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Serve the simulated world in this process, and start light sandboxes, except for the tests of these themselves."""
+    """Serve the simulated world in this process, and start light sandboxes; not for the tests of these themselves."""
     with contextlib.suppress(ModuleNotFoundError):  # the core install is tested without it
         from tests.support.world_here import sandboxes_preload, serve_worlds_here
 

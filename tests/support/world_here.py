@@ -1,4 +1,4 @@
-"""What tests start in a cheaper way than users: the simulated world in this process, and sandboxes that import little."""
+"""What tests start more cheaply than users: the simulated world in this process, and sandboxes that import little."""
 
 import os
 from collections.abc import AsyncGenerator
