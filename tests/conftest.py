@@ -19,6 +19,8 @@ from tests.support.leftovers import no_asyncio_task_left, no_process_left
 CHILD = str(Path(__file__).parent / "support" / "child")
 FOREIGN_PREFIXES = ("AGENTLEARN_", "ANTHROPIC_", "AZURE_", "DEEPSEEK_", "GEMINI_", "GOOGLE_", "HF_", "OPENAI_")
 FOREIGN_SUFFIXES = ("_API_KEY", "_TOKEN", "_PROXY")
+PRELOADING = {"test_attacks", "test_contract", "test_snippets"}
+"""Files of tests of sandboxes with all that they import before the first session; not where a test starts its own."""
 ALL_SLOW = re.compile(r"^pytestmark = .*\bmark\.slow\b", re.MULTILINE)
 
 
@@ -48,7 +50,7 @@ def choose_examples() -> None:
     `scripts/test` sets the profile `quick` for the quick tests alone.
     """
     slow = [HealthCheck.too_slow]
-    for name, examples in (("quick", 10), ("ci", 25)):
+    for name, examples in (("quick", 6), ("ci", 25)):
         settings.register_profile(
             name, derandomize=True, database=None, deadline=None, max_examples=examples, suppress_health_check=slow
         )
@@ -71,11 +73,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Serve the simulated world in this process, except for the tests of the world itself."""
+    """Serve the simulated world in this process, and start light sandboxes; not for the tests of these themselves."""
     with contextlib.suppress(ModuleNotFoundError):  # the core install is tested without it
-        from tests.support.world_here import serve_worlds_here
+        from tests.support.world_here import sandboxes_preload, serve_worlds_here
 
         serve_worlds_here("/demo/" not in item.nodeid)
+        sandboxes_preload(item.path.stem in PRELOADING and "name" not in getattr(item, "fixturenames", ()))
 
 
 def pytest_collection_finish() -> None:
@@ -85,6 +88,12 @@ def pytest_collection_finish() -> None:
     """
     gc.set_threshold(20_000, 10, 50)
     gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Collect garbage once more, and spare pytest and the interpreter the walks through all that was imported."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -96,7 +96,10 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=CASES)
+SLOW = {"gym": pytest.mark.slow}  # importing its tasks takes two seconds
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=SLOW.get(name, ())) for name in CASES])
 def checked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checked]:
     """One domain, checked once for all of its promises."""
     path, modules = list(sys.path), set(sys.modules)

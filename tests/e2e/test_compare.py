@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.app import run as command
-from agentlearn.errors import BudgetExceeded, ConfigError
+from agentlearn.errors import ConfigError
 from agentlearn.store import read_store
 from agentlearn_evals import CompareSettings, Comparison, run_comparison_sync
 from tests.support.command import agentlearn_here
@@ -122,17 +122,6 @@ def test_a_library_that_holds_answers_is_flagged_and_gets_no_verdict(run: RUN) -
     found = run("none", "leaking.json", "good.json")
     assert [flag.code for flag in found.flags] == ["leaks_answer"]
     assert found.contrasts[0].verdict == "cannot_tell"
-
-
-@pytest.mark.slow
-def test_a_stopped_comparison_continues(run: RUN) -> None:
-    with pytest.raises(BudgetExceeded):
-        run("none", "good.json", max_tokens=1500, concurrency=2)
-    found = run("none", "good.json")
-    assert 0 < sum(reused(found).values()) < 32
-    whole = run("none", "good.json", fresh=True)
-    assert sum(reused(whole).values()) == 0
-    assert [arm.score for arm in whole.arms] == [arm.score for arm in found.arms]
 
 
 def test_a_method_is_compared_over_its_learning_seeds(run: RUN) -> None:

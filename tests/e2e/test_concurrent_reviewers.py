@@ -52,10 +52,10 @@ store = Path(sys.argv[1])
 async def main():
     async with open_store(store) as opened:  # a run holds the store
         print("open", flush=True)
-        for number in range(40):
+        for number in range(20):
             run = RunId(f"01jl{number:04}" + "0" * 18)
             await opened.save_run(nouns.run_event(run=run))
-            if number % 8 == 0:
+            if number % 4 == 0:
                 history = LibraryStore(store / "libraries").history("math")
                 history.add(f"Learned rule {number}: compare table {number} with year {number}.")
             await asyncio.sleep(0.25)

@@ -90,27 +90,6 @@ def test_two_endpoints_give_what_one_gives_also_when_one_stops(folders: Callable
     assert any("had 2 endpoints: " in note and "set aside" in note for note in report["notes"])
 
 
-def test_a_run_is_resumed_with_the_endpoints_that_are_left(folders: Callable[[str], Path]) -> None:
-    one, resumed = folders("one"), folders("resumed")
-    with served(1) as (_, models):
-        expected = learned(one, *LEARN, *models)
-    with served(2) as (stubs, models):
-        limit = sum(stage["tokens_in"] + stage["tokens_out"] for stage in expected["stages"].values()) // 2
-        learned(resumed, *LEARN, *models, "--max-tokens", str(limit), expect=3)
-        before = sum(len(stub.requests) for stub in stubs)
-    (run,) = json.loads(agentlearn_here("runs", "list", "--json", cwd=resumed).stdout)["runs"]
-    assert run["state"] == "interrupted"
-    with served(1) as (stubs, (_, model)):
-        wrong = f"{model.partition('#')[0]}#other"
-        refused = learned(resumed, "--resume", run["run"], "--model", wrong, expect=2)
-        assert "a resumed run keeps its settings; leave out --model" in refused["stderr"]
-        given = ("--model", model, "--max-tokens", "10000000")
-        report = learned(resumed, "--resume", run["run"], *given)
-    same(resumed, report, one, expected)
-    asked = sum(stage["calls"] for stage in expected["stages"].values())
-    assert before + len(stubs[0].requests) == asked, "no call that was answered is made again"
-
-
 def test_bad_endpoints_are_one_sentence(folders: Callable[[str], Path]) -> None:
     folder = folders("bad")
     for names, words in (

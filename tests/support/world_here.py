@@ -1,4 +1,4 @@
-"""The simulated world in the process of a test: to start it in a process of its own takes more than a second of CPU."""
+"""What tests start more cheaply than users: the simulated world in this process, and sandboxes that import little."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -7,9 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import agentlearn_demo.endpoints
+from agentlearn.sandbox import zygote
 from agentlearn.serving.child_process import ChildService, running_child
 from agentlearn_demo.sim.server import World
 from agentlearn_demo.sim.skills import installed_skills
+
+_PRELOADED, _WARM_UP = zygote._PRELOADED, zygote.WARM_UP
 
 
 @asynccontextmanager
@@ -27,3 +30,11 @@ async def served_here(child: ChildService) -> AsyncGenerator[Any]:
 def serve_worlds_here(here: bool) -> None:
     """Choose where `sim:` models of runs in this process are served."""
     agentlearn_demo.endpoints.running_child = served_here if here else running_child  # type: ignore[assignment]
+
+
+def sandboxes_preload(everything: bool) -> None:
+    """Choose whether sandboxes import and use sympy and numpy before the first session, which takes most of a second.
+
+    Without it, a session imports what its code names.
+    """
+    zygote._PRELOADED, zygote.WARM_UP = (_PRELOADED, _WARM_UP) if everything else ((), ())

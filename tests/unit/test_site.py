@@ -185,6 +185,7 @@ def test_how_it_learns_shows_what_its_run_gives(tmp_path: Path) -> None:
     assert written(tmp_path) == PAGE.read_text(encoding="utf-8"), "run `python -m scripts.docs --write`"
 
 
+@pytest.mark.slow  # `just docs` stages them too
 def test_the_pages_of_the_site_are_staged_without_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(docs, "STAGED", tmp_path / "docs")
     monkeypatch.setitem(docs.GENERATED, "commands", lambda: "made")

@@ -146,9 +146,9 @@ async def read(endpoint: Endpoint) -> ModelResponse | None:
     return response
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_reply_that_is_wrong_in_one_place_never_raises_anything_else(every: int) -> None:
-    """Each place gets a fourth of the values, or all of them with tokens asked for too."""
+    """Each place gets an eighth of the values, or all of them with tokens asked for too."""
 
     async def main() -> None:
         bodies = Bodies()

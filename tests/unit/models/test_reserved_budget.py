@@ -32,8 +32,9 @@ from tests.support.served import WITH_TOOLS, Served, lognormal, pareto
 NONE = ModelRequestParameters()
 
 
-def test_what_is_served_stays_near_the_limit(subtests: pytest.Subtests) -> None:
-    for seed in range(3):
+@pytest.mark.parametrize("seeds", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_what_is_served_stays_near_the_limit(seeds: int, subtests: pytest.Subtests) -> None:
+    for seed in range(seeds):
         for turns, reported in [(1, True), (4, True), (1, False), (4, False)]:
             with subtests.test(repr((seed, turns, reported))):
                 served = Served(BudgetOptions(max_tokens=20_000), seed=seed, sizes=lognormal(1.0), reported=reported)
@@ -44,9 +45,10 @@ def test_what_is_served_stays_near_the_limit(subtests: pytest.Subtests) -> None:
                 assert f"the run has used {about}{served.call_context.budget.tokens:,} tokens" in caught.value.message
 
 
-def test_a_limit_holds_for_replies_of_any_size(subtests: pytest.Subtests) -> None:
+@pytest.mark.parametrize("seeds", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_limit_holds_for_replies_of_any_size(seeds: int, subtests: pytest.Subtests) -> None:
     """A reply is sometimes a hundred times larger than usual. What the limit cuts off is never a result."""
-    for seed in range(2):
+    for seed in range(seeds):
         for turns in [1, 4]:
             for tools in [True, False]:
                 with subtests.test(repr((seed, turns, tools))):

@@ -31,6 +31,7 @@ def test_every_attack_is_stopped(zygote: Box) -> None:
     assert len(all_attacks()) > 60
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="the attacks above already ran as an ordinary user")
 def test_every_attack_by_an_ordinary_user_is_stopped() -> None:
     python = _python_of_an_ordinary_user()

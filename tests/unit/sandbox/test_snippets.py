@@ -28,7 +28,7 @@ def shown(output: str, error: str) -> Outcome:
     return re.sub(r"/\S+/packages/", "", output), re.sub(r"/\S+/packages/", "", last_line)
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_program_gives_the_same_in_the_sandbox_and_outside(
     zygote: Box, every: int, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:

@@ -137,9 +137,10 @@ def test_a_match_stands_in_one_block_and_joins_no_numbers(subtests: pytest.Subte
             assert _holds_text(page, query) == bool(found)
 
 
-def test_hostile_patterns_are_refused() -> None:
+def test_hostile_patterns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     page = ShownSnapshot.of_text(1, PageText((block("a" * 5_000),)), 1_000)
     assert len(asyncio.run(_find_pattern(page, "a{3}"))) == 1
+    monkeypatch.setattr("agentlearn_web.browser.page_reader._PATTERN_S", 0.5)
     for pattern in ("(", "", "x" * 501, "(?:a|a)+$b", "x{99999999999}"):
         with pytest.raises(_BadPattern):
             asyncio.run(_find_pattern(page, pattern))
