@@ -157,7 +157,10 @@ class _Completions(AsyncCompletions):
         key = repr(options)
         if (like := self.client.sent.get(key)) is None:
             response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=sent, options=options)
-            self.client.sent = {key: response.request}  # the options of a model rarely change
+            like = response.request
+            for own in ("content-length", "cookie"):
+                like.headers.pop(own, None)
+            self.client.sent = {key: like}  # the options of a model rarely change
         else:
             response = await self._again(like, sent)
         try:
@@ -175,9 +178,9 @@ class _Completions(AsyncCompletions):
     async def _again(self, like: httpx2.Request, sent: dict[str, Any]) -> httpx2.Response:
         """Send a request that differs from an earlier one in its body only. Raises the errors of `openai`."""
         content = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-        headers = {name: value for name, value in like.headers.items() if name not in {"content-length", "cookie"}}
-        request = httpx2.Request("POST", like.url, headers=headers, content=content, extensions=like.extensions)
-        self.client.http.cookies.set_cookie_header(request)
+        request = httpx2.Request("POST", like.url, headers=like.headers, content=content, extensions=like.extensions)
+        if self.client.http.cookies:
+            self.client.http.cookies.set_cookie_header(request)
         try:
             response = await self.client.http.send(request)
         except httpx2.TimeoutException as error:
