@@ -11,7 +11,7 @@ import json
 import zlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Generator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
@@ -103,7 +103,9 @@ class ChatClient(AsyncOpenAI):
     @cached_property
     def chat(self) -> AsyncChat:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The chat endpoints."""
-        return _Chat(self)
+        chat = AsyncChat(self)
+        vars(chat)["completions"] = _Completions(self)  # what this cached property gives
+        return chat
 
     @cached_property
     def replies(self) -> "OrderedDict[str, tuple[int, int] | None]":
@@ -126,16 +128,6 @@ class ChatClient(AsyncOpenAI):
             self.replies.popitem(last=False)
         told_apart = len(self.replies) > 1 and None not in self.replies.values()
         return told_apart and before is not None and before[0] == now[0] and before[1] != now[1]
-
-
-class _Chat(AsyncChat):
-    def __init__(self, client: ChatClient) -> None:
-        super().__init__(client)
-        self.client = client
-
-    @cached_property
-    def completions(self) -> AsyncCompletions:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return _Completions(self.client)
 
 
 class _Completions(AsyncCompletions):
@@ -166,7 +158,12 @@ class _Completions(AsyncCompletions):
         try:
             body = json.loads(response.content)
         except ValueError as error:
-            raise UnexpectedModelBehavior(f"the reply is not JSON: {response.text[:200]!r}") from error
+            if response.is_success:
+                raise UnexpectedModelBehavior(f"the reply is not JSON: {response.text[:200]!r}") from error
+            body = response.text
+        if not response.is_success:
+            cause = body.get("error", body) if isinstance(body, dict) else body
+            raise APIStatusError(f"Error code: {response.status_code}", response=response, body=cause)
         if self.client.sent_before(body, response.content, sent):
             response.extensions.get("close", lambda: None)()  # what follows on this connection is late too
             raise UnexpectedModelBehavior("the reply is one that the service has sent for an earlier request")
@@ -176,24 +173,17 @@ class _Completions(AsyncCompletions):
         return ChatCompletion.model_construct(**completion)
 
     async def _again(self, like: httpx2.Request, sent: dict[str, Any]) -> httpx2.Response:
-        """Send a request that differs from an earlier one in its body only. Raises the errors of `openai`."""
+        """Send a request that differs from an earlier one in its body only. Raises APIConnectionError."""
         content = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         request = httpx2.Request("POST", like.url, headers=like.headers, content=content, extensions=like.extensions)
         if self.client.http.cookies:
             self.client.http.cookies.set_cookie_header(request)
         try:
-            response = await self.client.http.send(request)
+            return await self.client.http.send(request)
         except httpx2.TimeoutException as error:
             raise APITimeoutError(request) from error
         except Exception as error:
             raise APIConnectionError(request=request) from error
-        if response.is_success:
-            return response
-        body: Any = response.text
-        with suppress(ValueError, RecursionError):
-            body = json.loads(body)
-        body = body.get("error", body) if isinstance(body, dict) else body
-        raise APIStatusError(f"Error code: {response.status_code}", response=response, body=body)
 
 
 MOST_BYTES = 32 * 2**20

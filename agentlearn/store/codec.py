@@ -97,18 +97,11 @@ class _TableRow(NamedTuple):
 
 RowGroup = tuple[_TableRow, ...]
 """Rows that are stored together or not at all."""
-_STORED_AS_IT_IS = frozenset((int, bool, type(None)))
 
 
 def row(table: str, **values: object) -> _TableRow:
     """The row with storable values. Raises StoreError for a number that is not finite or a time without a time zone."""
-    return _TableRow(
-        table,
-        {
-            column: value if type(value) in _STORED_AS_IT_IS else _storable(value, table, column)
-            for column, value in values.items()
-        },
-    )
+    return _TableRow(table, {column: _storable(value, table, column) for column, value in values.items()})
 
 
 def unfit_number(unit: RowGroup) -> str | None:
@@ -443,8 +436,7 @@ def rows_of_entry(value: EntryValue) -> RowGroup:
     """The rows of an entry. Raises StoreError for values that cannot be stored."""
     match value:
         case CallRecord():
-            fields = {name: field for name, field in value if name not in {"at", "asked"}}
-            call = row("journal", **fields, recorded_at=value.at)
+            call = row("journal", **value.model_dump(exclude={"at", "asked"}), recorded_at=value.at)
             asked = row("blob", hash=request_key(value.id), kind="request", name=value.run, body=value.asked)
             return (call, asked) if value.asked else (call,)
         case RolloutEntry():

@@ -18,14 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from pydantic_ai.direct import model_request
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
+from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 from pydantic_core import from_json
@@ -66,23 +59,17 @@ _PROPOSALS = {
 }
 
 
-_SUBMIT = "submit"
-"""Name of the tool through which a model replies."""
-_PARAMETERS = {
-    key: ModelRequestParameters(
-        output_mode="tool",
-        output_tools=[
-            ToolDefinition(
-                name=_SUBMIT,
-                description="Hand in your result.",
-                parameters_json_schema={"type": "object", "properties": {key: items}, "additionalProperties": True},
-                kind="output",
-            )
-        ],
-        allow_text_output=True,
-    )
+_SUBMIT, _TAKEN = "submit", "Final result processed."
+"""Name of the tool through which a model replies, and its result, in pydantic-ai's words."""
+_SCHEMAS = {
+    key: {"type": "object", "properties": {key: items}, "additionalProperties": True}
     for key, items in (("steps", _STEPS), ("proposals", _PROPOSALS))
 }
+_TOOLS = {
+    key: ToolDefinition(name=_SUBMIT, description="Hand in your result.", parameters_json_schema=schema, kind="output")
+    for key, schema in _SCHEMAS.items()
+}
+_PARAMETERS = {key: ModelRequestParameters(output_mode="tool", output_tools=[tool]) for key, tool in _TOOLS.items()}
 """What a request offers, by the key of the reply. The schema tells what to write, and nothing is refused by it."""
 
 
@@ -200,13 +187,9 @@ class StageAgent:
 
         history: the conversation that the question continues.
         """
-        before = history[-1].parts if history else ()
-        results = (
-            ToolReturnPart(one.tool_name, "Final result processed.", tool_call_id=one.tool_call_id)
-            for one in before
-            if isinstance(one, ToolCallPart)
-        )
-        asked = ModelRequest(parts=[*results, UserPromptPart(question)], instructions=self.instructions)
+        called = (one for one in (history[-1].parts if history else ()) if isinstance(one, ToolCallPart))
+        taken = (ToolReturnPart(one.tool_name, _TAKEN, tool_call_id=one.tool_call_id) for one in called)
+        asked = ModelRequest(parts=[*taken, UserPromptPart(question)], instructions=self.instructions)
         with unit.traced() as tracing:
             response = await model_request(
                 endpoint.client(unit),
@@ -214,25 +197,15 @@ class StageAgent:
                 model_request_parameters=_PARAMETERS[self.key],
                 instrument=tracing[0].settings if tracing else None,
             )
-        return self._read(response, (*history, asked, response))
-
-    def _read(self, response: ModelResponse, messages: tuple[ModelMessage, ...]) -> StageReply:
         calls = (one for one in response.parts if isinstance(one, ToolCallPart) and one.tool_name == _SUBMIT)
         call = next(calls, None)
-        given: object = response.text or "" if call is None else call.args or {}
-        if call is not None and isinstance(given, str):
-            with suppress(ValueError):
-                written = from_json(given)
-                given = written if isinstance(written, dict) else given
-        if isinstance(given, dict):
-            found: dict[str, object] = {self.key: None, **given}
-            text = json.dumps(found, default=str)
-            salvaged = salvage(found, self.key)
-        else:
-            text = str(given)
-            salvaged = salvage(split_thoughts(text).said, self.key)
-        # an empty reply has nothing to repair
-        return StageReply(salvaged, raw=storable(text)[:MAX_RAW_CHARACTERS], messages=messages if text else ())
+        given = response.text or "" if call is None else call.args or {}
+        text = given if isinstance(given, str) else json.dumps(given, default=str)
+        return StageReply(
+            salvage(split_thoughts(text).said if call is None else given, self.key),
+            raw=storable(text)[:MAX_RAW_CHARACTERS],
+            messages=(*history, asked, response) if text else (),  # an empty reply has nothing to repair
+        )
 
 
 MAX_REASON_CHARACTERS = 1_000
