@@ -24,7 +24,7 @@ from agentlearn.doctor.machine import SLOW_S
 from agentlearn.domain.base import CheckResult
 from agentlearn.errors import ConfigError, EndpointError, RolloutError
 from agentlearn.learning.costs import known_price
-from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, stage_agent
+from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StageAgent
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.call_settings import CallSettings
@@ -270,7 +270,7 @@ class _Probe:
             self._add("missing", words, "use a model that was trained to call tools")
 
     async def _check_structured(self) -> None:
-        stage = stage_agent(STAGE_PROMPTS.summarise.load().text, "steps")
+        stage = StageAgent(STAGE_PROMPTS.summarise.load().text, "steps")
         try:
             reply = await stage.ask(_STAGE_QUESTION, self.endpoint, self.unit)
         except RolloutError as error:

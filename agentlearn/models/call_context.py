@@ -21,7 +21,7 @@ from weakref import WeakSet
 
 from opentelemetry.trace import Tracer, TracerProvider
 from pydantic import Field
-from pydantic_ai.capabilities import AbstractCapability, Instrumentation
+from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from agentlearn.errors import AgentlearnError, BudgetExceeded, MissingExtra
@@ -306,7 +306,7 @@ class _Tracing:
         return cls(provider.get_tracer("agentlearn"), InstrumentationSettings(tracer_provider=provider))
 
     @contextmanager
-    def span(self, name: str, attributes: Mapping[str, str]) -> Generator[list[AbstractCapability[Any]]]:
+    def span(self, name: str, attributes: Mapping[str, str]) -> Generator[list[Instrumentation]]:
         """Open the span `agentlearn NAME`, and yield the capability that puts an agent's spans inside it.
 
         attributes: each name gets the prefix `agentlearn.`.
@@ -411,7 +411,7 @@ class WorkUnit:
         return past
 
     @contextmanager
-    def traced(self, attributes: Mapping[str, str] | None = None) -> Generator[list["AbstractCapability[Any]"]]:
+    def traced(self, attributes: Mapping[str, str] | None = None) -> Generator[list[Instrumentation]]:
         """Open a span for this unit, and yield what its agent needs to add its own spans; [] without tracing.
 
         attributes: added to run, stage and unit; each name gets the prefix `agentlearn.`.

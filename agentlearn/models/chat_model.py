@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.request import getproxies
 
 import httpx2
-from openai import AsyncOpenAI, NotGiven, Omit
+from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, NotGiven, Omit
 from openai.resources.chat import AsyncChat, AsyncCompletions
 from openai.types.chat import ChatCompletion
 from pydantic_ai.exceptions import UnexpectedModelBehavior
@@ -36,7 +36,7 @@ from agentlearn.models.chat_reply import completion_of, facts_of
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
 
-_OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
+_OPTIONS = {"extra_headers": "headers", "extra_query": "params", "timeout": "timeout"}
 """Names of the arguments that are not part of the body, and of the request options that they set."""
 _MOST_REPLIES = 256
 """Number of newest replies that are remembered."""
@@ -89,14 +89,23 @@ class ChatClient(AsyncOpenAI):
     """An OpenAI client that sends chat requests as they are given, and reads their replies with `chat_reply`.
 
     `openai` rewrites every request before it sends it: it looks up the type of each value in search of fields with
-    another name on the wire. A chat request has none, and the search takes a sixth of the CPU time of a call. All other
-    requests are those of `openai`.
+    another name on the wire. A chat request has none. It also builds the same address, headers and time limits again.
+    Here it sends the first request, and later ones differ in their body only. All other requests are those of `openai`.
     """
+
+    def __init__(self, *, http_client: httpx2.AsyncClient, **given: Any) -> None:
+        """Takes the arguments of the client that it replaces."""
+        super().__init__(http_client=http_client, **given)
+        self.http = http_client
+        self.sent: dict[str, httpx2.Request] = {}
+        """A request that was sent, by the options that are not part of the body."""
 
     @cached_property
     def chat(self) -> AsyncChat:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The chat endpoints."""
-        return _Chat(self)
+        chat = AsyncChat(self)
+        vars(chat)["completions"] = _Completions(self)  # what this cached property gives
+        return chat
 
     @cached_property
     def replies(self) -> "OrderedDict[str, tuple[int, int] | None]":
@@ -121,16 +130,6 @@ class ChatClient(AsyncOpenAI):
         return told_apart and before is not None and before[0] == now[0] and before[1] != now[1]
 
 
-class _Chat(AsyncChat):
-    def __init__(self, client: ChatClient) -> None:
-        super().__init__(client)
-        self.client = client
-
-    @cached_property
-    def completions(self) -> AsyncCompletions:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return _Completions(self.client)
-
-
 class _Completions(AsyncCompletions):
     def __init__(self, client: ChatClient) -> None:
         super().__init__(client)
@@ -141,16 +140,30 @@ class _Completions(AsyncCompletions):
         if given.get("stream"):
             return await super().create(**given)
         sent = {name: value for name, value in given.items() if not isinstance(value, Omit | NotGiven)}
+        sent |= sent.pop("extra_body", None) or {}
         options: Any = {"security": {"bearer_auth": True}}
         for name in _OPTIONS.keys() & sent.keys():
             value = sent.pop(name)
             if value is not None or name == "timeout":  # a timeout of None is no limit
                 options[_OPTIONS[name]] = value
-        response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=sent, options=options)
+        key = repr(options)
+        if (like := self.client.sent.get(key)) is None:
+            response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=sent, options=options)
+            like = response.request
+            for own in ("content-length", "cookie"):
+                like.headers.pop(own, None)
+            self.client.sent = {key: like}  # the options of a model rarely change
+        else:
+            response = await self._again(like, sent)
         try:
             body = json.loads(response.content)
         except ValueError as error:
-            raise UnexpectedModelBehavior(f"the reply is not JSON: {response.text[:200]!r}") from error
+            if response.is_success:
+                raise UnexpectedModelBehavior(f"the reply is not JSON: {response.text[:200]!r}") from error
+            body = response.text
+        if not response.is_success:
+            cause = body.get("error", body) if isinstance(body, dict) else body
+            raise APIStatusError(f"Error code: {response.status_code}", response=response, body=cause)
         if self.client.sent_before(body, response.content, sent):
             response.extensions.get("close", lambda: None)()  # what follows on this connection is late too
             raise UnexpectedModelBehavior("the reply is one that the service has sent for an earlier request")
@@ -158,6 +171,19 @@ class _Completions(AsyncCompletions):
         if (facts := _FACTS.get()) is not None:
             facts.update(facts_of(body, response.headers))
         return ChatCompletion.model_construct(**completion)
+
+    async def _again(self, like: httpx2.Request, sent: dict[str, Any]) -> httpx2.Response:
+        """Send a request that differs from an earlier one in its body only. Raises APIConnectionError."""
+        content = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        request = httpx2.Request("POST", like.url, headers=like.headers, content=content, extensions=like.extensions)
+        if self.client.http.cookies:
+            self.client.http.cookies.set_cookie_header(request)
+        try:
+            return await self.client.http.send(request)
+        except httpx2.TimeoutException as error:
+            raise APITimeoutError(request) from error
+        except Exception as error:
+            raise APIConnectionError(request=request) from error
 
 
 MOST_BYTES = 32 * 2**20

@@ -4,6 +4,7 @@ Open it with `open_store` (asynchronous, reads and writes) or `read_store`. No o
 Names are loaded when they are first used: recorders append to the journal without DuckDB.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         from importlib import import_module
 
-        from agentlearn.installed import require_learn
+        if "duckdb" not in sys.modules:  # looking for the packages takes longer than the import
+            from agentlearn.installed import require_learn
 
-        require_learn("agentlearn.store")
+            require_learn("agentlearn.store")
         return getattr(import_module(f"agentlearn.store.{_HOMES.get(name, 'queries')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

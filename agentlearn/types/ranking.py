@@ -18,7 +18,7 @@ from heapq import nlargest, nsmallest
 from itertools import accumulate
 from math import log
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from agentlearn.text import estimated_tokens
 from agentlearn.types.ids import ExperienceId
@@ -47,8 +47,6 @@ _DEFAULT_SHOWN_LESSONS = 8
 
 class Retrieval(Value):
     """Which lessons of a library an agent is shown, where they may be too many to show all."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     max_shown_tokens: int = Field(default=_DEFAULT_SHOWN_TOKENS, ge=1)
     """All lessons are shown while they have at most this many tokens; above that, those that fit the task."""

@@ -1,6 +1,7 @@
-"""`just bench` runs every benchmark. `just bench store --total 1000` runs one benchmark with its options.
+"""`just bench` runs every benchmark with small sizes. `just bench store --total 1000` runs one with its options.
 
-The results are printed as tables and written to one JSON file. The file is rewritten after each benchmark.
+A benchmark that is named has the sizes of RESULTS.md, unless its options say otherwise. The results are printed as
+tables, with one table of all targets at the end, and written to one JSON file, which is rewritten after each benchmark.
 """
 
 import argparse
@@ -14,10 +15,39 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.config import DEFAULT_STORE
-from scripts.bench.found import Bench, Found, Report, as_json, as_text, load_1min, this_machine
+from scripts.bench.found import Bench, Found, Report, as_json, as_text, load_1min, targets_as_text, this_machine
 
 NAMES = tuple(path.stem.removeprefix("bench_") for path in sorted(Path(__file__).parent.glob("bench_*.py")))
 OUT = DEFAULT_STORE / "bench.json"
+_SIZES = {
+    "canary": "--runs 20",
+    "coverage": "--simulations 500",
+    "drift": "--simulations 40",
+    "evidence_limits": "--libraries 6",
+    "export": "--rollouts 30000 --small 3000",
+    "false_verdicts": "--simulations 50",
+    "gateway": "--calls 100",
+    "guard": "--pages 50",
+    "learn": "--rounds 1",
+    "learning": "--seeds 5",
+    "library": "--versions 100 200",
+    "million": "--trajectories 100000 --rounds 5",
+    "resume": "--kills 4 --limit 4",
+    "retrieval": "--sizes 100 1000 --queries 100 --worlds 2 --problems 30",
+    "riders": "--runs 5",
+    "sandbox": "--sessions 40 --growth 200",
+    "segments": "--total 10000 --processes 4",
+    "startup": "--rounds 5",
+    "store": "--total 10000 --single 100 --appends 500",
+    "storm": "--limit 10",
+    "thirty_days": "--seeds 1 --per-day 10",
+    "update": "--steps 4",
+    "view": "--rounds 1",
+    "walk": "--steps 10 --rounds 2 --walks 20",
+    "wall_time": "--only 1",
+    "workers": "--rounds 1",
+}
+"""Options of each benchmark when all are run: together they take less than 20 minutes on two quiet cores."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,10 +66,12 @@ def main(arguments: Sequence[str]) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     report = Report(command=("just", "bench", *arguments), began_at=datetime.now(UTC), machine=this_machine())
     for name in (chosen.name,) if chosen.name else NAMES:
-        bench = _run(name, chosen if chosen.name else parser.parse_args([name]))
+        bench = _run(name, chosen if chosen.name else parser.parse_args([name, *_SIZES.get(name, "").split()]))
         print(as_text(bench) + "\n", flush=True)
         report = report.model_copy(update={"benches": (*report.benches, bench)})
         out.write_text(as_json(report), encoding="utf-8")
+    if not chosen.name:
+        print(targets_as_text(report) + "\n")
     print(f"all of it as JSON: {out}")
     return 1 if any(bench.error or bench.found.failures for bench in report.benches) else 0
 

@@ -276,13 +276,18 @@ async def _bare(base_url: str, in_flight: int, batches: list[Batch]) -> int:
     """Run agents with the same prompts and tools, without journal, store, checks or code execution."""
     import httpx2
     from openai import AsyncOpenAI
+    from pydantic import BaseModel
     from pydantic_ai import Agent, ToolOutput
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.settings import ModelSettings
 
-    from agentlearn.learning.lessons.stage_agent import ProposalsReply, StepsReply
+    class StepsReply(BaseModel):
+        steps: Any = None
+
+    class ProposalsReply(BaseModel):
+        proposals: Any = None
 
     places, calls = asyncio.Semaphore(in_flight), 0
     limits = httpx2.Limits(max_connections=in_flight, max_keepalive_connections=in_flight)

@@ -116,6 +116,21 @@ def as_text(bench: Bench) -> str:
     return "\n".join([f"== {bench.bench} ({bench.took_s:.0f} s, load {bench.load_1min:g} before)", *_lines(bench)])
 
 
+def targets_as_text(report: Report) -> str:
+    """Return one table of all targets, with a line for each benchmark that has none or was broken off."""
+    cells = [("", "figure", "target", "", "load", "s")]
+    for bench in report.benches:
+        took = (f"{bench.load_1min:g}", f"{bench.took_s:.0f}")
+        for target in bench.found.targets:
+            bound = f"{'<=' if target.bound == 'at_most' else '>='} {target.limit:g}"
+            met = "met" if target.met else "MISSED"
+            cells.append((f"{bench.bench}: {target.what}", _shown(target.figure), bound, met, *took))
+        if bench.error or bench.found.failures or not bench.found.targets:
+            state = "BROKEN OFF" if bench.error else "WRONG" if bench.found.failures else "no target"
+            cells.append((bench.bench, "", "", state, *took))
+    return "\n".join(_table(cells))
+
+
 def _lines(bench: Bench) -> Iterator[str]:
     for names, rows in groupby(bench.found.rows, key=lambda row: tuple(row.figures)):
         yield from _table([("", *names), *((row.name, *map(_shown, row.figures.values())) for row in rows)])

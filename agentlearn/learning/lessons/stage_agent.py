@@ -1,8 +1,8 @@
 """Asking a model one question of a stage and reading its typed reply.
 
-The schema tells a model what to write, but validation accepts anything under the key, in every output mode (tool,
-native, prompted). `salvage` then takes the items out, so that one bad item, a wrong wrapping or a cut reply does not
-lose the good items.
+The schema tells a model what to write, but any reply is read: arguments of the tool, broken or not, and plain text.
+`salvage` takes the items out, so that one bad item, a wrong wrapping or a cut reply does not lose the good items. A
+question is one request, so no agent of pydantic-ai is run: it would take twice as much CPU time as all of our own work.
 
 A reward may pass on what an end user wrote, so a reason is text by an unknown author. The stages see it between tags of
 its own. No lesson may copy from it at length (`curate.rules`).
@@ -15,15 +15,12 @@ import re
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any, Literal, get_args
+from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
-from pydantic_ai import Agent, ModelRetry, RunContext, TextOutput, ToolOutput, UsageLimits
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
-from pydantic_ai.messages import ModelMessage
-from pydantic_ai.output import OutputContext
+from pydantic_ai.direct import model_request
+from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
 from pydantic_core import from_json
 
 from agentlearn.answers.thoughts import split_thoughts
@@ -62,18 +59,18 @@ _PROPOSALS = {
 }
 
 
-class StepsReply(BaseModel):
-    """Reply of the summarise stage."""
-
-    model_config = ConfigDict(extra="allow", defer_build=True)
-    steps: Annotated[Any, WithJsonSchema(_STEPS)] = None
-
-
-class ProposalsReply(BaseModel):
-    """Reply of the compare and consolidate stages."""
-
-    model_config = ConfigDict(extra="allow", defer_build=True)
-    proposals: Annotated[Any, WithJsonSchema(_PROPOSALS)] = None
+_SUBMIT, _TAKEN = "submit", "Final result processed."
+"""Name of the tool through which a model replies, and its result, in pydantic-ai's words."""
+_SCHEMAS = {
+    key: {"type": "object", "properties": {key: items}, "additionalProperties": True}
+    for key, items in (("steps", _STEPS), ("proposals", _PROPOSALS))
+}
+_TOOLS = {
+    key: ToolDefinition(name=_SUBMIT, description="Hand in your result.", parameters_json_schema=schema, kind="output")
+    for key, schema in _SCHEMAS.items()
+}
+_PARAMETERS = {key: ModelRequestParameters(output_mode="tool", output_tools=[tool]) for key, tool in _TOOLS.items()}
+"""What a request offers, by the key of the reply. The schema tells what to write, and nothing is refused by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,23 +156,6 @@ MAX_RAW_CHARACTERS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Raw:
-    """A reply that does not fit the schema: text, or arguments that could not be parsed."""
-
-    text: str
-
-
-@dataclass
-class _KeepRaw(AbstractCapability[Any]):
-    """Pass an invalid structured reply on unchanged, for `salvage` to read, instead of asking again."""
-
-    async def on_output_validate_error(
-        self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any, error: ValidationError | ModelRetry
-    ) -> Any:
-        return _Raw(output if isinstance(output, str) else str(output))
-
-
-@dataclass(frozen=True, slots=True)
 class StageReply:
     """A stage's reply."""
 
@@ -189,9 +169,9 @@ class StageReply:
 
 @dataclass(frozen=True, slots=True)
 class StageAgent:
-    """The agent of one stage."""
+    """Asks a model the questions of one stage. It replies through the tool `submit`, or in text."""
 
-    agent: Agent[None, Any]
+    instructions: str
     key: ListKey
     """Key of the reply object that holds the items."""
 
@@ -207,34 +187,25 @@ class StageAgent:
 
         history: the conversation that the question continues.
         """
-        try:
-            with unit.traced() as tracing:
-                result = await self.agent.run(
-                    question,
-                    model=endpoint.client(unit),
-                    message_history=list(history) or None,
-                    usage_limits=UsageLimits(request_limit=2),
-                    capabilities=tracing,
-                )
-        except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
-            return StageReply(_Salvaged((), ("no_reply",)), raw=storable(str(error))[:MAX_RAW_CHARACTERS])
-        output: object = result.output
-        content = output.model_dump() if isinstance(output, BaseModel) else output
-        text = output.text if isinstance(output, _Raw) else json.dumps(content, default=str)
+        called = (one for one in (history[-1].parts if history else ()) if isinstance(one, ToolCallPart))
+        taken = (ToolReturnPart(one.tool_name, _TAKEN, tool_call_id=one.tool_call_id) for one in called)
+        asked = ModelRequest(parts=[*taken, UserPromptPart(question)], instructions=self.instructions)
+        with unit.traced() as tracing:
+            response = await model_request(
+                endpoint.client(unit),
+                [*history, asked],
+                model_request_parameters=_PARAMETERS[self.key],
+                instrument=tracing[0].settings if tracing else None,
+            )
+        calls = (one for one in response.parts if isinstance(one, ToolCallPart) and one.tool_name == _SUBMIT)
+        call = next(calls, None)
+        given = response.text or "" if call is None else call.args or {}
+        text = given if isinstance(given, str) else json.dumps(given, default=str)
         return StageReply(
-            salvage(split_thoughts(text).said if isinstance(output, _Raw) else content, self.key),
+            salvage(split_thoughts(text).said if call is None else given, self.key),
             raw=storable(text)[:MAX_RAW_CHARACTERS],
-            messages=tuple(result.all_messages()),
+            messages=(*history, asked, response) if text else (),  # an empty reply has nothing to repair
         )
-
-
-@cache
-def stage_agent(instructions: str, key: ListKey) -> StageAgent:
-    """An agent that replies through the tool `submit`, or in text when the model does not call tools."""
-    schema: type[BaseModel] = StepsReply if key == "steps" else ProposalsReply
-    output: Any = [ToolOutput(schema, name="submit", description="Hand in your result."), TextOutput(_Raw)]
-    agent = Agent(None, output_type=output, instructions=instructions, capabilities=[_KeepRaw()], retries=0)
-    return StageAgent(agent, key)
 
 
 MAX_REASON_CHARACTERS = 1_000

@@ -29,7 +29,6 @@ from agentlearn.learning.lessons.stage_agent import (
     StageReply,
     quoted_reason,
     shown_reason,
-    stage_agent,
 )
 from agentlearn.library.curate import CheckContext, next_version, parse_item
 from agentlearn.library.curate.operations import lesson_of, targets_of
@@ -159,7 +158,7 @@ class Stages:
         )
         for _ in range(_MAX_TRIES):
             try:
-                reply = await stage_agent(prompt.text, "steps").ask(question, self.endpoint, unit)
+                reply = await StageAgent(prompt.text, "steps").ask(question, self.endpoint, unit)
             except EndpointError as error:
                 faults[error.code] += 1
                 return _Summarised(None, faults)
@@ -204,7 +203,7 @@ class Stages:
             stage="compare",
             key=group.task.id,
             text=self.compare_question(group, summaries),
-            agent=stage_agent(prompt.fill(values), "proposals"),
+            agent=StageAgent(prompt.fill(values), "proposals"),
             prompt=prompt.ref,
             evidence=tuple(one.id for one in compared),
             task=group.task.id,
@@ -266,7 +265,7 @@ class Stages:
                 stage="consolidate",
                 key=f"try-{attempt}",
                 text=self.consolidate_question(labels, groups),
-                agent=stage_agent(prompt.fill({"max_words": str(self.options.lesson_words)}), "proposals"),
+                agent=StageAgent(prompt.fill({"max_words": str(self.options.lesson_words)}), "proposals"),
                 prompt=prompt.ref,
                 evidence=tuple(dict.fromkeys(rollout for proposal in proposals for rollout in proposal.evidence)),
                 supports={label: proposal.id for label, proposal in labels.items()},

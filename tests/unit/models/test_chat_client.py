@@ -71,13 +71,14 @@ def sent_by(client_class: type[AsyncOpenAI], settings: OpenAIChatModelSettings) 
                 base_url="http://127.0.0.1:1/v1", api_key="k", http_client=http, default_query={"version": "2"}
             )
             model = OpenAIChatModel("any", provider=OpenAIProvider(openai_client=client))
-            response = await model.request(
-                CONVERSATION, settings, ModelRequestParameters(function_tools=[TOOL], allow_text_output=True)
-            )
-            assert response.text == "4"
+            for _ in range(2):
+                response = await model.request(
+                    CONVERSATION, settings, ModelRequestParameters(function_tools=[TOOL], allow_text_output=True)
+                )
+                assert response.text == "4"
 
     asyncio.run(ask())
-    (request,) = requests
+    request = requests[-1]  # the first one is sent by `openai` itself
     headers = sorted((name, value) for name, value in request.headers.items() if name != "x-stainless-raw-response")
     return request.url, headers, request.extensions["timeout"], json.loads(request.content)
 

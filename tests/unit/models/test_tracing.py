@@ -10,7 +10,7 @@ import pytest
 
 from agentlearn.config import BudgetOptions
 from agentlearn.errors import MissingExtra
-from agentlearn.learning.lessons.stage_agent import stage_agent
+from agentlearn.learning.lessons.stage_agent import StageAgent
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import ENDPOINT, CallContext, WorkUnit, _Tracing, open_tracing
@@ -86,7 +86,7 @@ def test_a_stage_is_a_span_too() -> None:
     spans = Spans()
     unit = WorkUnit(spans.call_context, "summarise", "epoch-1/1/t/0", 3)
     endpoint = scripted(lambda _: {"steps": [{"text": "Did it."}]})
-    asyncio.run(stage_agent("Summarise.", "steps").ask("What happened?", endpoint, unit))
+    asyncio.run(StageAgent("Summarise.", "steps").ask("What happened?", endpoint, unit))
     root = only_root(spans.finished)
     assert ours(root) == {"run": RUN, "stage": "summarise", "unit": "epoch-1/1/t/0"}
 
