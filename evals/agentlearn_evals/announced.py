@@ -12,5 +12,5 @@ power = CommandEntry(
 )
 hybrid = CommandEntry(
     "agentlearn_evals.hybrid:hybrid",
-    "Learn lessons, distil them into weights, and compare both.",
+    "Learn lessons, distil them into weights, measure both, and propose lessons to park.",
 )

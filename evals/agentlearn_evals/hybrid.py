@@ -1,14 +1,13 @@
-"""`agentlearn hybrid`: learns lessons, distils them into weights, and compares both. Each stage is a run of its own."""
+"""`agentlearn hybrid`: learn, train and compare in a row, then which lessons the trained model no longer needs."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
-from pydantic import BeforeValidator, Field
 from rich.console import Console
 
 from agentlearn.cli.ask import ask_before_spending, require_extras
@@ -18,226 +17,57 @@ from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, YesOptio
 from agentlearn.cli.output import console, plan_lines, print_json, print_result, same_command, show_logs
 from agentlearn.cli.progress import LearnProgress
 from agentlearn.cli.train_progress import TrainProgress
-from agentlearn.config import (
-    LAB,
-    LearnSettings,
-    SeedOptions,
-    StoreOptions,
-    TaskSource,
-    given_settings,
-    is_lab,
-    learn_settings,
-    packaged_recipe,
-    read_recipe,
-)
+from agentlearn.config import LAB, is_lab, packaged_recipe, read_recipe
 from agentlearn.config.command_words import command_words
-from agentlearn.config.endpoint_address import has_login
 from agentlearn.config.model_folders import check_fetched, model_path
-from agentlearn.config.names import default_reflector, name_of_result
-from agentlearn.config.options import CustomTaskOptions
 from agentlearn.domain.chosen_settings import GivenSettings, with_domain
 from agentlearn.errors import ConfigError, StoreMissing
 from agentlearn.learning.costs import RunPlan, plan
 from agentlearn.learning.open_run import domain_of
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.resume import settings_of
+from agentlearn.library import LibraryStore
+from agentlearn.library.curate.library_draft import withhold
+from agentlearn.library.history.change_log import ParkLesson
 from agentlearn.measure.contrast import Contrast
 from agentlearn.store import RunRow, read_store
+from agentlearn.text import visible
 from agentlearn.train.report import TrainReport
-from agentlearn.train.settings import TrainSettings, resumed_train_settings, train_settings
+from agentlearn.train.settings import resumed_train_settings
 from agentlearn.train.training_plan import TrainPlan, plan_training
+from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion, RunId
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.value import Value
 from agentlearn.views.figure import count_words, score_words
 from agentlearn.views.terminal import print_table
-from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.comparison import ArmLine, Comparison
 from agentlearn_evals.eval_tasks import load_eval_tasks
+from agentlearn_evals.hybrid_settings import HybridSettings, hybrid_settings, named_stage, recipe_name
+from agentlearn_evals.lesson_removals import (
+    SHORT,
+    LessonRemoval,
+    PruningStage,
+    lessons_to_measure,
+    pruning_sentences,
+    removal_state,
+    small_sample,
+    tokens_without,
+)
 from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.progress import CompareProgress
 
-_Stage = Literal["learn", "train", "compare"]
-_GIVEN = ("domain", "data", "reward", "tools", "instructions", "columns", "seed", "store", "otel")
-"""Fields at the top of a recipe that every stage gets as they are."""
-_SHARED = frozenset({*_GIVEN, "test_data", "model", "name"})
-_DECIDED: Mapping[_Stage, frozenset[str]] = {
-    "learn": frozenset({"pilot", "from_store", "from_run", "from_phase"}),
-    "train": frozenset({"distill", "library", "sampler"}),
-    "compare": frozenset({"arms", "methods", "domains", "models", "planned_looks", "fresh"}),
-}
-"""Fields of a stage that `hybrid` sets itself."""
 _RUNS = 10_000
 """Number of runs that are searched for those of the stages."""
 _ELSEWHERE = ("store", "otel", "private_addresses")
 """Settings of a stage that may differ in the run that is found again."""
 _ARMS = 4
 """Arms of the stage compare: none, lessons, distilled, both."""
-_SHORT = 12
-"""Characters of versions."""
-T = TypeVar("T")
 _R = TypeVar("_R", LearnReport, TrainReport)
 
 
-def _mapping(given: object) -> object:
-    """A stage of a recipe; one that is empty in YAML has no settings."""
-    if given is not None and not isinstance(given, Mapping):
-        raise ConfigError(
-            f"a stage is {given!r}, but learn, train and compare hold settings; write them below it, one per line, such"
-            " as `epochs: 2`",
-            code="bad_recipe",
-        )
-    return {str(name): value for name, value in (given or {}).items()}
-
-
-_StageFields = Annotated[dict[str, Any], BeforeValidator(_mapping)]
-
-
-class HybridSettings(CustomTaskOptions, SeedOptions, StoreOptions):
-    """Settings of `hybrid`. They are stored with its run."""
-
-    domain: str
-    """Name of an installed domain; with `reward`, a name for tasks from a file."""
-    model: str
-    """Model to learn with and to train: a folder, an adapter or a fetched model, or lab:NAME; vllm:FOLDER samples with
-    a vLLM server."""
-    data: TaskSource | None = None
-    """Tasks to learn from: a file, hf:NAME or gym:TASK. Without it, the domain's own tasks."""
-    test_data: TaskSource | None = None
-    """Held-out tasks, needed with `data`: a file, hf:NAME or gym:TASK."""
-    columns: str | None = None
-    """Columns of the task files, such as 'problem=Body+Question answer=Answer choices=options family=Type'."""
-    name: str | None = None
-    """Name of the library and of the weights. Default: the domain's name."""
-    learn: _StageFields = Field(default_factory=dict[str, Any])
-    """Settings of the stage learn, as of `agentlearn learn`."""
-    train: _StageFields = Field(default_factory=dict[str, Any])
-    """Settings of the stage train, as of `agentlearn train`, with `gradient` for the update."""
-    compare: _StageFields = Field(default_factory=dict[str, Any])
-    """Settings of the stage compare, as of `agentlearn compare`."""
-
-    @property
-    def result_name(self) -> str:
-        """Name of the library and of the weights."""
-        return self.name or name_of_result(self.domain)
-
-    @property
-    def sampler(self) -> Literal["local", "vllm"]:
-        """What samples the model's rollouts."""
-        return "vllm" if self.model.startswith("vllm:") else "local"
-
-    @property
-    def bare_model(self) -> str:
-        """The model without the name of what samples it: a folder, a fetched model or lab:NAME."""
-        return self.model.removeprefix("vllm:").removeprefix("local:")
-
-    @property
-    def start(self) -> str:
-        """The endpoint of the model as training starts from it. Training writes a lab model to the store first."""
-        model = self.bare_model
-        return f"{self.sampler}:{self.store / 'lab' / model.removeprefix(LAB) if model.startswith(LAB) else model}"
-
-    def learn_stage(self) -> LearnSettings:
-        """Settings that learn lessons with the model."""
-        fields = self._shared() | {"name": self.result_name, **self.learn}
-        lab = is_lab(self.bare_model)
-        fields |= {"model": self.bare_model if lab else f"{self.sampler}:{self.bare_model}"}
-        if lab:  # too small to write lessons
-            fields.setdefault("reflector", default_reflector(LAB))
-        return _named_stage("learn", lambda: learn_settings(fields))
-
-    def train_stage(self, library: str) -> TrainSettings:
-        """Settings that distil a library into the model."""
-        decided = {"name": self.result_name, "model": self.bare_model, "sampler": self.sampler, "distill": library}
-        return _named_stage("train", lambda: train_settings(self._shared() | decided | self.train))
-
-    def compare_stage(self, arms: Sequence[str]) -> CompareSettings:
-        """Settings that compare arms on the held-out tasks."""
-        fields = {**self._shared(), "margin": 0.05, **self.compare, "arms": tuple(arms)}
-        own, held_out = fields.pop("domain"), fields.pop("test_data", (None,))[0]
-        data = fields.pop("data", None)
-        if held_out is not None and self.reward is not None:
-            fields |= {"domains": (held_out,)}
-        else:
-            fields |= {"domains": (own,), "data": held_out if data is not None else None}
-        return _named_stage("compare", lambda: given_settings(CompareSettings, fields))
-
-    def _shared(self) -> dict[str, Any]:
-        """The fields that every stage has, those left out that nobody gave."""
-        fields = {name: getattr(self, name) for name in _GIVEN if name in self.model_fields_set or name == "seed"}
-        return fields | ({} if self.test_data is None else {"test_data": (self.test_data,)})
-
-    def check_stages(self) -> None:
-        """Raise ConfigError for what a stage of a recipe cannot have."""
-        for stage in ("learn", "train", "compare"):
-            for name, value in getattr(self, stage).items():
-                if name in _SHARED or name in _DECIDED[stage]:
-                    why = (
-                        "all stages share it, at the top of the recipe" if name in _SHARED else "hybrid sets it itself"
-                    )
-                    raise ConfigError(f"{stage}.{name} is {value!r}, but {why}; leave it out", code="contradiction")
-                if name == "api_key" or (name in {"reflector", "judge"} and has_login(str(value))):
-                    raise ConfigError(
-                        f"{stage}.{name} holds a key or a password, which would be stored with the run (it is not shown"
-                        " here); leave it out, and give the key of the service in its environment variable",
-                        code="secret_in_recipe",
-                    )
-        if not isinstance(self.train.get("gradient", {}), Mapping | None):
-            raise ConfigError(
-                f"train.gradient is {self.train['gradient']!r}; write its settings below it, such as `learning_rate:"
-                " 1.0e-4`",
-                code="bad_recipe",
-            )
-
-
-def hybrid_settings(fields: Mapping[str, Any]) -> HybridSettings:
-    """Settings from a recipe and options. Raises ConfigError for what cannot be said in a recipe of `hybrid`.
-
-    The stages' own settings are checked when they are made.
-    """
-    if not fields.get("model"):
-        raise ConfigError(
-            "hybrid trains weights and needs a local model; write `model: FOLDER` into the recipe, or give --model",
-            code="no_model",
-        )
-    settings = given_settings(HybridSettings, fields)
-    served = settings.sampler == "vllm" and settings.bare_model.startswith(LAB)
-    if served or settings.bare_model.startswith(("sim:", "http:", "https:")):
-        raise ConfigError(
-            f"the weights of {settings.model!r} cannot be trained here; give a folder or lab:NAME as the model",
-            code="no_weights",
-        )
-    if "," in str(settings.store):
-        raise ConfigError(
-            f"the store is {str(settings.store)!r}, and the name of a compared model cannot hold a comma; choose"
-            " another folder",
-            code="out_of_range",
-        )
-    if settings.data is not None and settings.test_data is None:
-        raise ConfigError(
-            f"data is {settings.data!r}, but there are no held-out tasks to compare on; add `test_data: FILE`",
-            code="no_tasks",
-        )
-    settings.check_stages()
-    return settings
-
-
-def recipe_name(what: str) -> str:
-    """The recipe that the user named; of a domain, its recipe `hybrid`."""
-    bare = "/" not in what and not what.endswith((".yaml", ".yml"))
-    return f"{what}/hybrid" if bare and packaged_recipe(f"{what}/hybrid") is not None else what
-
-
-def _named_stage(stage: _Stage, make: Callable[[], T]) -> T:
-    """What is made of a stage. Raises ConfigError that names the stage."""
-    try:
-        return make()
-    except ConfigError as error:
-        raise ConfigError(f"{stage}: {error.message}", code=error.code) from error
-
-
 class _HybridPlan(Value):
-    """What a hybrid run will do."""
+    """What a hybrid run will do. The stages are those of the first round."""
 
     domain: str
     learn: RunPlan
@@ -247,15 +77,25 @@ class _HybridPlan(Value):
     compare_k: int
     """Rollouts per held-out task and arm."""
     compare_rollouts: int
+    rounds: int
+    removals: int
+    """Largest number of lessons whose removal is measured."""
+    removal_k: int
+    """Rollouts per held-out task and arm, to measure removals."""
+    removal_rollouts: int
+    """Largest number of rollouts to measure removals."""
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """The plan as pairs of label and text. What is the same for every run of a stage is left to `--json`."""
+        yield "rounds", str(self.rounds)
         yield "STAGE learn", "lessons from rollouts"
         yield from self.learn.lines()
         yield "STAGE train", "these lessons, distilled into the model"
         yield from (line for line in self.train.lines() if line[0] not in {"settings", "gradient"})
         tasks = f"{self.compare_tasks:,} held-out tasks"
         yield "STAGE compare", f"{tasks} x {self.compare_k} x {_ARMS} arms: {self.compare_rollouts:,} rollouts"
+        most = f"at most {self.removals} lessons: up to {self.removal_rollouts:,} rollouts"
+        yield "STAGE remove", f"{tasks} x {self.removal_k} without each lesson, {most}"
 
 
 def plan_hybrid(settings: HybridSettings) -> _HybridPlan:
@@ -272,17 +112,22 @@ def plan_hybrid(settings: HybridSettings) -> _HybridPlan:
                 " of `agentlearn models`, or lab:NAME",
                 code="no_model",
             )
-    learning, training = settings.learn_stage(), settings.train_stage(settings.result_name)
-    comparing = settings.compare_stage((f"none=none,model={settings.start}", f"lessons=none,model={settings.start}"))
-    sets = _named_stage("compare", lambda: load_eval_tasks(comparing, (), imports_reward=False))
-    tasks = sum(len(one.tasks) for one in sets)
+    learning, training = settings.learn_stage(model), settings.train_stage(model, settings.result_name)
+    start = settings.start_of(model)
+    comparing = settings.compare_stage((f"none=none,model={start}", f"lessons=none,model={start}"))
+    sets = named_stage("compare", lambda: load_eval_tasks(comparing, (), imports_reward=False))
+    tasks, k = sum(len(one.tasks) for one in sets), settings.removal_rollouts or comparing.k
     return _HybridPlan(
         domain=settings.domain,
-        learn=_named_stage("learn", lambda: plan(learning, domain_of(learning, imports_reward=False))),
-        train=_named_stage("train", lambda: plan_training(training, lessons_exist=False)),
+        learn=named_stage("learn", lambda: plan(learning, domain_of(learning, imports_reward=False))),
+        train=named_stage("train", lambda: plan_training(training, lessons_exist=False)),
         compare_tasks=tasks,
         compare_k=comparing.k,
         compare_rollouts=tasks * comparing.k * _ARMS,
+        rounds=settings.rounds,
+        removals=settings.removals,
+        removal_k=k,
+        removal_rollouts=tasks * k * settings.removals,
     )
 
 
@@ -334,21 +179,39 @@ class ComparedStage(Value):
     the gain of `lessons` over `none`. None when no gain of the lessons is shown. It has no interval of its own."""
 
 
+class HybridRound(Value):
+    """One round. A stage that was not reached is None."""
+
+    number: int
+    model: str
+    """The model at the start of the round: a folder, a fetched model or lab:NAME."""
+    start: str | None
+    """The library at the start of the round, as NAME@VERSION; None: the one that the recipe names, or none."""
+    learned: LearnedStage | None = None
+    trained: TrainedStage | None = None
+    compared: ComparedStage | None = None
+    pruning: PruningStage | None = None
+
+
 class HybridReport(Value):
-    """The result of a run, or of the stages that are done so far. A stage that was not reached is None."""
+    """The result of a run."""
 
     domain: str
     model: str
     seed: int
-    learned: LearnedStage | None = None
-    trained: TrainedStage | None = None
-    compared: ComparedStage | None = None
+    rounds: tuple[HybridRound, ...] = ()
     sentences: tuple[str, ...] = ()
     """What was found, and what to do next, in sentences."""
 
 
 def sentences(report: HybridReport, settings: HybridSettings) -> Iterator[str]:
-    """What the stages that are done found."""
+    """What the stages that are done found, and what to do next."""
+    for one in report.rounds:
+        start = f"round {one.number}: " if settings.rounds > 1 else ""
+        yield from (f"{start}{words}" for words in _of_round(one, settings))
+
+
+def _of_round(report: HybridRound, settings: HybridSettings) -> Iterator[str]:
     if (learned := report.learned) is not None:
         by = " (written by a simulated model)" if learned.simulated else ""
         why = f": {learned.reason}" if learned.reason else ""
@@ -378,61 +241,98 @@ def sentences(report: HybridReport, settings: HybridSettings) -> Iterator[str]:
         if {"lessons", "distilled"} <= (tokens := compared.tokens_in_per_call).keys():
             with_them, without = tokens["lessons"], tokens["distilled"]
             yield f"input tokens per call: {with_them:,.0f} with the lessons, {without:,.0f} without"
+    if report.pruning is not None:
+        yield from pruning_sentences(report.pruning, settings)
 
 
 def print_hybrid(report: HybridReport, settings: HybridSettings, out: Console) -> None:
     """Print what was found."""
-    if is_lab(settings.bare_model) or (report.learned is not None and report.learned.simulated):
+    if is_lab(settings.bare_model) or any(one.learned is not None and one.learned.simulated for one in report.rounds):
         out.print(
             "simulated or lab models took part: these numbers show how the stages work; they are no result about a real"
             " model"
         )
-    if (compared := report.compared) is not None:
-        gains = {one.arm: one for one in compared.contrasts if one.baseline == "none"}
-        rows: list[tuple[str, ...]] = [
-            ("arm", "score", "95 % interval", "gain", "95 % interval", "in/call", "rollouts", "undecided")
-        ]
-        for arm in compared.arms:
-            gain, tokens = gains.get(arm.arm), compared.tokens_in_per_call.get(arm.arm)
-            gained = ("", "") if gain is None else (_number(gain.mean, "+"), _interval(gain.low, gain.high, "+"))
-            sizes = ("-" if tokens is None else f"{tokens:,.0f}", f"{arm.rollouts:,}", f"{arm.undecided:,}")
-            rows.append((arm.arm, score_words(arm.score), _interval(arm.low, arm.high), *gained, *sizes))
-        print_table(out, rows, label=_SHORT, indent=2)
-        out.print()
+    for one in report.rounds:
+        if settings.rounds > 1:
+            out.print(f"round {one.number}")
+        if one.compared is not None:
+            print_table(out, _arms(one.compared), label=SHORT, indent=2)
+            out.print()
+        if one.pruning is not None and one.pruning.removals:
+            removals = one.pruning.removals
+            rows = [(one.lesson[:SHORT], f"{one.tokens:,}", *_change(one.contrast), one.state) for one in removals]
+            print_table(out, [("without", "tokens", "change", "95 % interval", "state"), *rows], label=SHORT, indent=2)
+            out.print()
+            for removal in removals:
+                out.print(f"  {removal.lesson[:SHORT]}  {visible(removal.text)}")
+            out.print()
     for sentence in report.sentences:
         out.print(sentence)
 
 
-def _number(value: float | None, sign: str = "") -> str:
-    return "-" if value is None else f"{value:{sign}.2f}"
+def _arms(compared: ComparedStage) -> list[tuple[str, ...]]:
+    gains = {one.arm: one for one in compared.contrasts if one.baseline == "none"}
+    rows: list[tuple[str, ...]] = [
+        ("arm", "score", "95 % interval", "gain", "95 % interval", "in/call", "rollouts", "undecided")
+    ]
+    for arm in compared.arms:
+        gain, tokens = gains.get(arm.arm), compared.tokens_in_per_call.get(arm.arm)
+        sizes = ("-" if tokens is None else f"{tokens:,.0f}", f"{arm.rollouts:,}", f"{arm.undecided:,}")
+        gained = ("", "") if gain is None else _change(gain)
+        rows.append((arm.arm, score_words(arm.score), _interval(arm.low, arm.high), *gained, *sizes))
+    return rows
+
+
+def _change(one: Contrast) -> tuple[str, str]:
+    """A difference and its interval."""
+    return "-" if one.mean is None else f"{one.mean:+.2f}", _interval(one.low, one.high, "+")
 
 
 def _interval(low: float | None, high: float | None, sign: str = "") -> str:
-    return "-" if low is None or high is None else f"{_number(low, sign)} to {_number(high, sign)}"
+    return "-" if low is None or high is None else f"{low:{sign}.2f} to {high:{sign}.2f}"
 
 
 @dataclass(slots=True)
 class _HybridRun:
-    """Three stages in order. Each runs as its own command would, and prints little of it."""
+    """Rounds of stages in order. Each stage runs as its own command would, and prints little of it."""
 
     settings: HybridSettings
     out: Console
-    report: HybridReport
 
     def to_end(self) -> HybridReport:
         """Run every stage that is not done, and return the report. Raises what a stage raises."""
-        learned = self._learn()
-        self.report = self.report.model_copy(update={"learned": learned})
-        if learned.published:
-            trained = self._train(learned)
-            self.report = self.report.model_copy(update={"trained": trained})
-            if trained.published:
-                self.report = self.report.model_copy(update={"compared": self._compare(learned, trained)})
-        return self.report.model_copy(update={"sentences": tuple(sentences(self.report, self.settings))})
+        settings, rounds = self.settings, list[HybridRound]()
+        model, start = settings.bare_model, None
+        for number in range(1, settings.rounds + 1):
+            now = self._round(HybridRound(number=number, model=model, start=start))
+            if now.learned is not None and now.trained is not None and now.pruning is not None:
+                model, start = now.trained.weights, now.learned.reference
+                if number < settings.rounds and (parked := self._parked(now.learned, now.trained, now.pruning)):
+                    start = parked
+                    now = now.model_copy(update={"pruning": now.pruning.model_copy(update={"parked": True})})
+            rounds.append(now)
+            if now.pruning is None:
+                break
+        found = HybridReport(domain=settings.domain, model=settings.model, seed=settings.seed, rounds=tuple(rounds))
+        return found.model_copy(update={"sentences": tuple(sentences(found, settings))})
 
-    def _announce(self, stage: _Stage, words: str) -> None:
+    def _round(self, now: HybridRound) -> HybridRound:
+        """The round with its stages, up to one that made nothing for the next."""
+        learned = self._learn(now)
+        now = now.model_copy(update={"learned": learned})
+        if not learned.published:
+            return now
+        trained = self._train(now, learned)
+        now = now.model_copy(update={"trained": trained})
+        if not trained.published:
+            return now
+        compared = self._compare(now, learned, trained)
+        return now.model_copy(update={"compared": compared, "pruning": self._remove(now, learned, trained)})
+
+    def _announce(self, now: HybridRound, stage: str, words: str) -> None:
+        rounds = self.settings.rounds
         self.out.print()
-        self.out.print(f"{stage}: {words}", style="bold")
+        self.out.print(f"{f'round {now.number}/{rounds}  ' * (rounds > 1)}{stage}: {words}", style="bold")
 
     def _stage(self, kind: RunKind, resolved: str, report: type[_R], run: Callable[[RunId | None], _R]) -> _R:
         """Return the report of a stage that was done before; otherwise run it, or go on with its latest run.
@@ -453,9 +353,9 @@ class _HybridRun:
             return report.model_validate_json(found.report)
         return run(None if found is None else found.run)
 
-    def _learn(self) -> LearnedStage:
-        settings = self.settings.learn_stage()
-        self._announce("learn", f"lessons from rollouts of {settings.model}")
+    def _learn(self, now: HybridRound) -> LearnedStage:
+        settings = self.settings.learn_stage(now.model, now.start)
+        self._announce(now, "learn", f"lessons from rollouts of {settings.model}")
 
         def run(resume: RunId | None) -> LearnReport:
             from agentlearn.learning.lessons.run_learning import run_learning
@@ -473,7 +373,7 @@ class _HybridRun:
         library, selection = report.library, report.selection
         return LearnedStage(
             run=report.run,
-            reference=f"{library.name}@{library.version[:_SHORT]}",
+            reference=f"{library.name}@{library.version[:SHORT]}",
             version=library.version,
             lessons=library.lessons,
             tokens=library.tokens,
@@ -482,9 +382,9 @@ class _HybridRun:
             reason="" if selection is None else selection.reason,
         )
 
-    def _train(self, learned: LearnedStage) -> TrainedStage:
-        settings = self.settings.train_stage(learned.reference)
-        self._announce("train", f"{learned.reference} into the weights of {settings.model}")
+    def _train(self, now: HybridRound, learned: LearnedStage) -> TrainedStage:
+        settings = self.settings.train_stage(now.model, learned.reference, now.number)
+        self._announce(now, "train", f"{learned.reference} into the weights of {now.model}")
 
         def run(resume: RunId | None) -> TrainReport:
             from agentlearn.train.run_training import run_training
@@ -508,11 +408,11 @@ class _HybridRun:
             after=report.after and report.after.mean,
         )
 
-    def _compare(self, learned: LearnedStage, trained: TrainedStage) -> ComparedStage:
-        before, after = self.settings.start, f"{self.settings.sampler}:{trained.weights}"
+    def _compare(self, now: HybridRound, learned: LearnedStage, trained: TrainedStage) -> ComparedStage:
+        before, after = self.settings.start_of(now.model), f"{self.settings.sampler}:{trained.weights}"
         lessons, distilled = f"lessons={learned.reference},model={before}", f"distilled=none,model={after}"
         arms = (f"none=none,model={before}", lessons, distilled, f"both={learned.reference},model={after}")
-        self._announce("compare", "no lessons, lessons, weights, and both, on held-out tasks")
+        self._announce(now, "compare", "no lessons, lessons, weights, and both, on held-out tasks")
         planned, first = self._compared(arms)
         _, second = self._compared((lessons, distilled))
         by_arm = {one.arm: one for one in first.contrasts}
@@ -526,12 +426,81 @@ class _HybridRun:
             kept=reached / gained if gained and reached is not None else None,
         )
 
-    def _compared(self, arms: Sequence[str]) -> tuple[ComparePlan, Comparison]:
+    def _remove(self, now: HybridRound, learned: LearnedStage, trained: TrainedStage) -> PruningStage:
+        settings, library = self.settings, LibraryStore(self.settings.store / "libraries").load(learned.reference)
+        lessons = lessons_to_measure(library, settings.removals)
+        if not lessons:
+            return PruningStage(not_measured=len(library))
+        self._announce(now, "remove", f"both without each of {len(lessons)} lessons, on held-out tasks")
+        model = f"{settings.sampler}:{trained.weights}"
+        every, none = f"both={learned.reference},model={model}", f"distilled=none,model={model}"
+        names = {f"without-{one.id[:SHORT]}": one for one in lessons}
+        arms = [f"{name}={learned.reference},model={model},without={one.id}" for name, one in names.items()]
+        _, found = self._compared((every, none, *arms), settings.removal_rollouts)
+        by_arm = {one.arm: one for one in found.contrasts}
+        removals = tuple(
+            LessonRemoval(
+                lesson=lesson.id,
+                text=lesson.lesson,
+                tokens=tokens_without(library, (lesson.id,)),
+                state=removal_state(by_arm[name], settings.evidence),
+                contrast=by_arm[name],
+                caution=small_sample(by_arm[name]),
+            )
+            for name, lesson in names.items()
+        )
+        proposed = [one.lesson for one in removals if one.state == "proposed"]
+        # All proposed lessons removed at once: one is its own arm, and all lessons are the arm without any.
+        runs, together = [RunId(found.run)], None
+        if len(proposed) == 1:
+            together = by_arm[f"without-{proposed[0][:SHORT]}"]
+        elif proposed and len(proposed) == len(library):
+            together = by_arm["distilled"]
+        elif proposed:
+            arm = f"without-proposed={learned.reference},model={model},without={'+'.join(proposed)}"
+            _, again = self._compared((every, arm), settings.removal_rollouts)
+            runs.append(RunId(again.run))
+            together = again.contrasts[0]
+        return PruningStage(
+            runs=tuple(runs),
+            removals=removals,
+            not_measured=len(library) - len(lessons),
+            tokens_saved=tokens_without(library, proposed) if proposed else 0,
+            together=together,
+            together_shown=together is not None and removal_state(together, settings.evidence) == "proposed",
+        )
+
+    def _parked(self, learned: LearnedStage, trained: TrainedStage, pruning: PruningStage) -> str | None:
+        """The library without the proposed lessons, as NAME@VERSION; None when none of them may be parked.
+
+        They are parked, as `library park` does, only when removing all of them at once is shown to be not worse. Those
+        that a person wrote stay. When this is repeated after an interruption, it changes nothing.
+        """
+        libraries, name = LibraryStore(self.settings.store / "libraries"), self.settings.result_name
+        library = libraries.load(learned.reference)
+        lessons = [one.lesson for one in pruning.proposed if not library.by_id[one.lesson].by_person]
+        if not lessons or not pruning.together_shown:
+            return None
+        reasons = dict.fromkeys(lessons, f"distilled into {Path(trained.weights).name}")
+        wanted, history = withhold(library, reasons), libraries.history(name)
+        if wanted.version not in history.versions():
+
+            def parked(current: Library) -> Library:
+                if current.version == library.version:
+                    return wanted
+                return withhold(current, {lesson: why for lesson, why in reasons.items() if lesson in current.by_id})
+
+            operations = tuple(ParkLesson(target=lesson, reason=why) for lesson, why in reasons.items())
+            history.update(parked, kind="park", operations=operations, note="hybrid")
+            return f"{name}@{history.resolve()[:SHORT]}"
+        return f"{name}@{wanted.version[:SHORT]}"
+
+    def _compared(self, arms: Sequence[str], k: int | None = None) -> tuple[ComparePlan, Comparison]:
         """Compare as `compare` does, and write the page. Stored rollouts are reused."""
         from agentlearn_evals.comparing import compare_planned
         from agentlearn_evals.write_results import write_all
 
-        planned = plan_comparison(self.settings.compare_stage(arms))
+        planned = plan_comparison(self.settings.compare_stage(arms, k))
         progress = _CompareProgress(planned, self.out)
         done = run_to_end(lambda: compare_planned(planned, progress), progress, name="comparison")
         write_all(done, store=self.settings.store)
@@ -581,7 +550,10 @@ class _CompareProgress(CompareProgress):
             super().print_line(label, text)
 
 
-@setting_options(HybridSettings, only=("model", "name", "seed", "store", "otel"))
+_OPTIONS = ("model", "name", "rounds", "margin", "evidence", "removals", "removal_rollouts", "seed", "store", "otel")
+
+
+@setting_options(HybridSettings, only=_OPTIONS)
 def hybrid(
     what: Annotated[
         str | None, Parameter(help="A domain that has a recipe `hybrid` (math), or a recipe (.yaml, math/hybrid).")
@@ -594,9 +566,11 @@ def hybrid(
     json: JsonOption = False,
     log: LogOption = "error",
 ) -> None:
-    """Learn lessons, distil them into the weights of a local model, and compare both on held-out tasks.
+    """Learn lessons, distil them into the weights of a local model, and measure both on held-out tasks.
 
-    Each stage is a run of its own. After an interruption, give the same command again: what is done is not repeated.
+    Then each lesson is removed in turn, and lessons that the trained model no longer needs are proposed for parking.
+    With --rounds, further rounds start from what a round made. Each stage is a run of its own. After an interruption,
+    give the same command again: what is done is not repeated.
     """
     from agentlearn.train.serving.local import need_extra
 
@@ -612,11 +586,10 @@ def hybrid(
         raise ConfigError(f"{train}: {planned.train.refusals[0]}", code="would_be_refused")
     if dry_run:
         return
-    learning = settings.learn_stage()
+    learning = settings.learn_stage(settings.bare_model)
     require_extras((learning.model, learning.reflector_name), otel=settings.otel)
     ask_before_spending(learning, yes=yes)
-    named = HybridReport(domain=settings.domain, model=settings.model, seed=settings.seed)
-    report = _HybridRun(settings, out, named).to_end()
+    report = _HybridRun(settings, out).to_end()
     if json:
         print_json(report)
     else:

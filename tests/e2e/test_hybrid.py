@@ -1,7 +1,8 @@
-"""`agentlearn hybrid` over the real command line, on the lab model: all stages, and going on after interruptions."""
+"""`agentlearn hybrid` over the real command line, on the lab model: all stages, interruptions, and parked lessons."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agentlearn.library import LibraryStore
 from agentlearn.store import RunRow, read_store
 from tests.support.command import AGENTLEARN, agentlearn_here
 
@@ -18,6 +20,10 @@ pytestmark = pytest.mark.slow
 RECIPE = """
 domain: math
 model: lab:novice
+margin: 0.9
+evidence: margin
+removals: 2
+removal_rollouts: 1
 learn: {limit: 12, epochs: 1, group_size: 3, select: last, validation_rollouts: 0, evaluate: false}
 train:
   limit: 6
@@ -82,19 +88,23 @@ def test_a_killed_run_goes_on_at_its_stage_and_ends_as_one_that_was_not_killed(t
     assert stop_at(written(tmp_path), "updates of 3 tasks", signal.SIGKILL, "small.yaml") == -signal.SIGKILL
     assert stop_at(tmp_path, "rollouts are already stored", signal.SIGINT, "small.yaml") == 130
     assert "agentlearn hybrid small.yaml" in (tmp_path / "killed.log").read_text()
-    found = report_of(tmp_path, "small.yaml")
+    (found,) = report_of(tmp_path, "small.yaml")["rounds"]
+    (second,) = whole[1]["rounds"]
     assert kinds(tmp_path).count("learn") == kinds(tmp_path).count("train") == 1
-    assert found["learned"]["version"] == whole[1]["learned"]["version"]
-    assert found["trained"]["sha256"] == whole[1]["trained"]["sha256"]
-    scores = [[one["score"] for one in report["compared"]["arms"]] for report in (found, whole[1])]
+    assert found["learned"]["version"] == second["learned"]["version"]
+    assert found["trained"]["sha256"] == second["trained"]["sha256"]
+    scores = [[one["score"] for one in report["compared"]["arms"]] for report in (found, second)]
     assert scores[0] == scores[1]
 
 
 def test_the_stages_are_stored_runs_and_the_report_adds_up(whole: Whole) -> None:
     folder, report = whole
-    learned, trained, compared = report["learned"], report["trained"], report["compared"]
+    (one,) = report["rounds"]
+    learned, trained, compared, pruning = one["learned"], one["trained"], one["compared"], one["pruning"]
     stored = {row.run: row for row in runs(folder)}
-    assert all(stored[run].state == "done" for run in (learned["run"], trained["run"], *compared["runs"]))
+    assert all(
+        stored[run].state == "done" for run in (learned["run"], trained["run"], *compared["runs"], *pruning["runs"])
+    )
     assert learned["simulated"], "the reflector is simulated, and the report says so"
     assert (folder / trained["weights"] / "config.json").is_file()
     arms, tokens = {arm["arm"]: arm for arm in compared["arms"]}, compared["tokens_in_per_call"]
@@ -104,3 +114,38 @@ def test_the_stages_are_stored_runs_and_the_report_adds_up(whole: Whole) -> None
     assert abs(tokens["distilled"] - tokens["none"]) < 20
     pairs = [(found["arm"], found["baseline"]) for found in compared["contrasts"]]
     assert pairs == [("lessons", "none"), ("distilled", "none"), ("both", "none"), ("distilled", "lessons")]
+    library = LibraryStore(folder / ".agentlearn" / "libraries").load(learned["reference"])
+    assert len(pruning["removals"]) == 2
+    assert pruning["not_measured"] == len(library) - 2
+    assert {removal["lesson"] for removal in pruning["removals"]} <= set(library.by_id)
+    assert not pruning["parked"], "lessons are proposed and never parked by themselves"
+
+
+def test_the_printed_command_parks_the_proposed_lessons(tmp_path: Path, whole: Whole) -> None:
+    shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
+    line = next(one for one in whole[1]["sentences"] if "agentlearn library park" in one)
+    words = line.partition("agentlearn ")[2].split()
+    libraries = LibraryStore(tmp_path / ".agentlearn" / "libraries")
+    before = libraries.load("math")
+    agentlearn_here(*words, cwd=tmp_path)
+    assert {one[:12] for one in set(before.by_id) - set(libraries.load("math").by_id)} == set(words[3:])
+
+
+def test_a_further_round_starts_from_the_weights_and_without_the_proposed_lessons(tmp_path: Path, whole: Whole) -> None:
+    """The stages of the first round are not made again, and neither are those of the second by the same command."""
+    shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
+    found = report_of(tmp_path, "small.yaml", "--rounds", "2")
+    first, second = found["rounds"]
+    (before,) = whole[1]["rounds"]
+    assert [first[stage]["run"] for stage in ("learned", "trained")] == [
+        before[stage]["run"] for stage in ("learned", "trained")
+    ]
+    assert first["pruning"]["parked"]
+    proposed = {one["lesson"] for one in first["pruning"]["removals"] if one["state"] == "proposed"}
+    start = LibraryStore(tmp_path / ".agentlearn" / "libraries").load(second["start"])
+    assert proposed
+    assert proposed.isdisjoint(start.by_id)
+    assert second["model"] == first["trained"]["weights"]
+    again = report_of(tmp_path, "small.yaml", "--rounds", "2")
+    assert kinds(tmp_path).count("learn") == 2
+    assert [one["start"] for one in again["rounds"]] == [None, second["start"]]
