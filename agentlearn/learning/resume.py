@@ -25,7 +25,7 @@ _MAY_CHANGE = frozenset(
 """Settings that may differ when a run is resumed, because they do not change what is learned."""
 ENDPOINTS = frozenset({"model", "reflector", "user_model"})
 """Settings that a resumed run may be given again, with the credentials that are not stored."""
-_RESUMABLE = frozenset({"learn", "train", "hybrid"})
+_RESUMABLE = frozenset({"learn", "train"})
 """Kinds of runs that have a command with `--resume`."""
 NOT_KEPT = {"api_key", "otel", "store", "private_addresses"}
 """Settings that are given at each start and are not taken from the interrupted run."""

@@ -1,4 +1,4 @@
-"""A run: one learn, solve, eval, train, hybrid or import command, or the records of one process, stored as events.
+"""A run: one learn, solve, eval, train or import command, or the records of one process, stored as events.
 
 The latest event is the state of the run.
 """
@@ -11,7 +11,7 @@ from pydantic import Field
 from agentlearn.types.ids import LibraryVersion, RunId, TaskId
 from agentlearn.types.value import Value
 
-RunKind = Literal["learn", "solve", "eval", "train", "import", "live", "hybrid"]
+RunKind = Literal["learn", "solve", "eval", "train", "import", "live"]
 RunState = Literal["running", "done", "failed", "interrupted"]
 
 
@@ -31,7 +31,7 @@ class RunEvent(Value):
     package_version: str
     at: datetime
     report: str = ""
-    """JSON of the final report; empty until the run is done. A hybrid run stores what its finished stages made."""
+    """JSON of the final report; empty until the run is done."""
 
 
 class RunFailure(Value):

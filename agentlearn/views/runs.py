@@ -122,10 +122,6 @@ def result_words(report: str) -> str:
         names = [f"{one['arm']} - {one['baseline']}" if pairwise else one["arm"] for one in loaded["contrasts"]]
         verdicts = [one["verdict"].replace("_", " ") for one in loaded["contrasts"]]
         return "  " + ", ".join(f"{name} {verdict}" for name, verdict in zip(names, verdicts, strict=True))
-    if loaded.get("rounds") is not None:
-        compared = [one["compared"] for one in loaded["rounds"] if one["compared"]]
-        kept = compared[-1]["kept"] if compared else None
-        return "" if kept is None else f"  weights keep {kept:.0%} of the lessons' gain"
     if loaded.get("pilot"):
         return f"  pilot of {loaded['pilot']['tasks']} tasks"
     delta = loaded.get("delta")
@@ -182,11 +178,9 @@ def next_step(reader: StoreReader, run: RunRow) -> str:
     store = reader.directory
     if run.state == "running":
         return f"wait for it; what is stored so far: {command_words('trace', run.run, store=store)}"
-    if run.state == "done" and run.kind == "hybrid":
-        return f"its stages are runs of their own: {command_words('runs', 'list', store=store)}"
     if run.state == "done":
         return command_words("trace", run.run, store=store)
-    if run.kind in {"learn", "train", "hybrid"}:
+    if run.kind in {"learn", "train"}:
         first = "" if run.state == "interrupted" else "correct the cause, then  "
         return f"{first}{command_words(run.kind, '--resume', run.run, store=store)}"
     if run.kind == "eval":
@@ -266,9 +260,6 @@ def _report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
     if "contrasts" in report:
         for contrast in report["contrasts"]:
             yield labelled("verdict", contrast["sentence"])
-        return
-    if run.kind == "hybrid":
-        yield from (labelled("found", sentence) for sentence in report.get("sentences", ()))
         return
     if report.get("delta"):
         delta = report["delta"]

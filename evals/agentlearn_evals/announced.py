@@ -11,6 +11,6 @@ power = CommandEntry(
     "Show how many tasks and rollouts are needed to detect a difference, and their cost.",
 )
 hybrid = CommandEntry(
-    "agentlearn_evals.hybrid.hybrid_command:hybrid",
+    "agentlearn_evals.hybrid:hybrid",
     "Learn lessons, distil them into weights, measure both, and propose lessons to park.",
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -21,10 +22,9 @@ domain: math
 model: lab:novice
 margin: 0.9
 evidence: margin
-rounds: {rounds}
 removals: 2
 removal_rollouts: 1
-learn: {{limit: 12, epochs: 1, group_size: 3, select: last, validation_rollouts: 0, evaluate: false}}
+learn: {limit: 12, epochs: 1, group_size: 3, select: last, validation_rollouts: 0, evaluate: false}
 train:
   limit: 6
   epochs: 1
@@ -36,13 +36,13 @@ train:
   max_turns: 4
   save_every: 1
   tensorboard: false
-  gradient: {{learning_rate: 5.0e-4}}
-compare: {{limit: 4, k: 2, temperature: 0.7, max_turns: 4}}
+  gradient: {learning_rate: 5.0e-4}
+compare: {limit: 4, k: 2, temperature: 0.7, max_turns: 4}
 """
 
 
-def written(folder: Path, *, rounds: int = 1) -> Path:
-    (folder / "small.yaml").write_text(RECIPE.format(rounds=rounds))
+def written(folder: Path) -> Path:
+    (folder / "small.yaml").write_text(RECIPE)
     return folder
 
 
@@ -73,72 +73,79 @@ def report_of(folder: Path, *words: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-Whole = tuple[Path, str, dict[str, Any]]
+Whole = tuple[Path, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """A run that nothing disturbs: its folder, what it printed and its report."""
+    """A run that nothing disturbs: its folder and its report."""
     folder = written(tmp_path_factory.mktemp("whole"))
-    printed = agentlearn_here("hybrid", "small.yaml", cwd=folder).stdout
-    (parent,) = (one for one in runs(folder) if one.kind == "hybrid")
-    return folder, printed, json.loads(parent.report)
+    return folder, report_of(folder, "small.yaml")
 
 
 def test_a_killed_run_goes_on_at_its_stage_and_ends_as_one_that_was_not_killed(tmp_path: Path, whole: Whole) -> None:
     """Killed in the middle of the training, and interrupted in the comparison: no stage is made twice."""
     assert stop_at(written(tmp_path), "updates of 3 tasks", signal.SIGKILL, "small.yaml") == -signal.SIGKILL
-    (parent,) = (one for one in runs(tmp_path) if one.kind == "hybrid")
-    assert parent.state == "interrupted"
-    assert [one["learned"]["published"] for one in json.loads(parent.report)["rounds"]] == [True]
-    shown = agentlearn_here("runs", "show", parent.run, "--short", cwd=tmp_path).stdout
-    assert f"agentlearn hybrid --resume {parent.run}" in shown
-    words = ("--resume", parent.run[:12])
-    assert stop_at(tmp_path, "rollouts are already stored", signal.SIGINT, *words) == 130
-    assert f"agentlearn hybrid --resume {parent.run}" in (tmp_path / "killed.log").read_text()
-    found = report_of(tmp_path, *words)
-    assert kinds(tmp_path).count("learn") == kinds(tmp_path).count("train") == kinds(tmp_path).count("hybrid") == 1
-    (first,), (second,) = found["rounds"], whole[2]["rounds"]
-    assert found["ended"] == whole[2]["ended"] == "done"
-    assert first["learned"]["version"] == second["learned"]["version"]
-    assert first["trained"]["sha256"] == second["trained"]["sha256"]
-    assert [one["score"] for one in first["compared"]["arms"]] == [one["score"] for one in second["compared"]["arms"]]
-    assert agentlearn_here("hybrid", "--resume", parent.run, cwd=tmp_path, expect=2).stderr.startswith(
-        f"agentlearn: run '{parent.run}' is done"
-    )
+    assert stop_at(tmp_path, "rollouts are already stored", signal.SIGINT, "small.yaml") == 130
+    assert "agentlearn hybrid small.yaml" in (tmp_path / "killed.log").read_text()
+    (found,) = report_of(tmp_path, "small.yaml")["rounds"]
+    (second,) = whole[1]["rounds"]
+    assert kinds(tmp_path).count("learn") == kinds(tmp_path).count("train") == 1
+    assert found["learned"]["version"] == second["learned"]["version"]
+    assert found["trained"]["sha256"] == second["trained"]["sha256"]
+    scores = [[one["score"] for one in report["compared"]["arms"]] for report in (found, second)]
+    assert scores[0] == scores[1]
 
 
-def test_the_stages_are_stored_runs_the_report_adds_up_and_the_printed_command_parks_lessons(whole: Whole) -> None:
-    folder, printed, report = whole
+def test_the_stages_are_stored_runs_and_the_report_adds_up(whole: Whole) -> None:
+    folder, report = whole
     (one,) = report["rounds"]
     learned, trained, compared, pruning = one["learned"], one["trained"], one["compared"], one["pruning"]
     stored = {row.run: row for row in runs(folder)}
-    stages = [learned["run"], trained["run"], *compared["runs"], *pruning["runs"]]
-    assert all(stored[run].state == "done" for run in stages)
-    assert stored[report["run"]].kind == "hybrid"
+    assert all(
+        stored[run].state == "done" for run in (learned["run"], trained["run"], *compared["runs"], *pruning["runs"])
+    )
     assert learned["simulated"], "the reflector is simulated, and the report says so"
     assert (folder / trained["weights"] / "config.json").is_file()
-    arms = {arm["arm"]: arm for arm in compared["arms"]}
-    assert list(arms) == ["none", "lessons", "distilled", "both"]
+    arms, tokens = {arm["arm"]: arm for arm in compared["arms"]}, compared["tokens_in_per_call"]
+    assert list(arms) == list(tokens) == ["none", "lessons", "distilled", "both"]
     assert {(arm["rollouts"], arm["undecided"]) for arm in arms.values()} == {(8, 0)}
-    assert arms["lessons"]["tokens_in_per_call"] > arms["none"]["tokens_in_per_call"] + learned["tokens"] / 2
-    assert abs(arms["distilled"]["tokens_in_per_call"] - arms["none"]["tokens_in_per_call"]) < 20
+    assert tokens["lessons"] > tokens["none"] + learned["tokens"] / 2
+    assert abs(tokens["distilled"] - tokens["none"]) < 20
     pairs = [(found["arm"], found["baseline"]) for found in compared["contrasts"]]
     assert pairs == [("lessons", "none"), ("distilled", "none"), ("both", "none"), ("distilled", "lessons")]
-    libraries = LibraryStore(folder / ".agentlearn" / "libraries")
-    library = libraries.load(learned["reference"])
+    library = LibraryStore(folder / ".agentlearn" / "libraries").load(learned["reference"])
     assert len(pruning["removals"]) == 2
     assert pruning["not_measured"] == len(library) - 2
     assert {removal["lesson"] for removal in pruning["removals"]} <= set(library.by_id)
     assert not pruning["parked"], "lessons are proposed and never parked by themselves"
-    listed = agentlearn_here("runs", "list", cwd=folder).stdout
-    assert f"{report['run']}  " in listed
-    assert " hybrid  done " in listed
-    sentences = agentlearn_here("runs", "show", report["run"], "--short", cwd=folder).stdout
-    assert report["sentences"][0] in sentences
-    line = next(one for one in printed.splitlines() if "agentlearn library park" in one)
+
+
+def test_the_printed_command_parks_the_proposed_lessons(tmp_path: Path, whole: Whole) -> None:
+    shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
+    line = next(one for one in whole[1]["sentences"] if "agentlearn library park" in one)
     words = line.partition("agentlearn ")[2].split()
+    libraries = LibraryStore(tmp_path / ".agentlearn" / "libraries")
     before = libraries.load("math")
-    agentlearn_here(*words, cwd=folder)
-    after = libraries.load("math")
-    assert {one.id[:12] for one in before.experiences} - {one.id[:12] for one in after.experiences} == set(words[3:])
+    agentlearn_here(*words, cwd=tmp_path)
+    assert {one[:12] for one in set(before.by_id) - set(libraries.load("math").by_id)} == set(words[3:])
+
+
+def test_a_further_round_starts_from_the_weights_and_without_the_proposed_lessons(tmp_path: Path, whole: Whole) -> None:
+    """The stages of the first round are not made again, and neither are those of the second by the same command."""
+    shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
+    found = report_of(tmp_path, "small.yaml", "--rounds", "2")
+    first, second = found["rounds"]
+    (before,) = whole[1]["rounds"]
+    assert [first[stage]["run"] for stage in ("learned", "trained")] == [
+        before[stage]["run"] for stage in ("learned", "trained")
+    ]
+    assert first["pruning"]["parked"]
+    proposed = {one["lesson"] for one in first["pruning"]["removals"] if one["state"] == "proposed"}
+    start = LibraryStore(tmp_path / ".agentlearn" / "libraries").load(second["start"])
+    assert proposed
+    assert proposed.isdisjoint(start.by_id)
+    assert second["model"] == first["trained"]["weights"]
+    again = report_of(tmp_path, "small.yaml", "--rounds", "2")
+    assert kinds(tmp_path).count("learn") == 2
+    assert [one["start"] for one in again["rounds"]] == [None, second["start"]]

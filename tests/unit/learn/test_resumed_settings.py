@@ -13,7 +13,6 @@ from agentlearn.learning.resume import resumed_run, settings_of
 from agentlearn.store import open_store, read_store
 from agentlearn.train.settings import resumed_train_settings
 from agentlearn.types.run_event import RunKind
-from agentlearn_evals.hybrid.hybrid_run import HybridRecord
 from tests.unit.store import nouns
 
 
@@ -60,7 +59,6 @@ def test_a_run_may_go_on_at_other_endpoints_of_its_model(tmp_path: Path, monkeyp
 RESUME: dict[RunKind, Callable[[Path], object]] = {
     "learn": lambda store: settings_of("01jd", store, {}),
     "train": lambda store: resumed_train_settings("01jd", store, {}),
-    "hybrid": lambda store: HybridRecord.resumed("01jd", store),
 }
 
 

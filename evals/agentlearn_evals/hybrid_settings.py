@@ -1,7 +1,6 @@
 """Settings of `hybrid`: what all stages share, and the settings of each stage in a mapping of its own."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
@@ -24,50 +23,36 @@ from agentlearn.errors import ConfigError
 from agentlearn.train.settings import TrainSettings, train_settings
 from agentlearn_evals.compare_settings import CompareSettings
 
-_RECIPE = "hybrid"
-"""Name of the recipe that a domain's own name stands for."""
-_StageName = Literal["learn", "train", "compare"]
+_Stage = Literal["learn", "train", "compare"]
 ProposalEvidence = Literal["verdict", "margin"]
-
-_SHARED = (
-    "domain",
-    "data",
-    "test_data",
-    "reward",
-    "tools",
-    "instructions",
-    "columns",
-    "model",
-    "seed",
-    "store",
-    "name",
-)
-_DECIDED: Mapping[_StageName, frozenset[str]] = {
+_GIVEN = ("domain", "data", "reward", "tools", "instructions", "columns", "seed", "store", "otel")
+"""Fields at the top of a recipe that every stage gets as they are."""
+_SHARED = frozenset({*_GIVEN, "test_data", "model", "name"})
+_DECIDED: Mapping[_Stage, frozenset[str]] = {
     "learn": frozenset({"pilot", "from_store", "from_run", "from_phase"}),
     "train": frozenset({"distill", "library", "sampler"}),
     "compare": frozenset({"arms", "methods", "domains", "models", "margin", "planned_looks", "fresh"}),
 }
 """Fields of a stage that `hybrid` sets itself."""
+T = TypeVar("T")
 
 
 def _mapping(given: object) -> object:
     """A stage of a recipe; one that is empty in YAML has no settings."""
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
+    if given is not None and not isinstance(given, Mapping):
         raise ConfigError(
             f"a stage is {given!r}, but learn, train and compare hold settings; write them below it, one per line, such"
             " as `epochs: 2`",
             code="bad_recipe",
         )
-    return {str(name): value for name, value in given.items()}
+    return {str(name): value for name, value in (given or {}).items()}
 
 
 _StageFields = Annotated[dict[str, Any], BeforeValidator(_mapping)]
 
 
 class HybridSettings(CustomTaskOptions, SeedOptions, StoreOptions):
-    """Settings of `hybrid`. They are stored with its run."""
+    """Settings of `hybrid`."""
 
     domain: str
     """Name of an installed domain; with `reward`, a name for tasks from a file."""
@@ -115,101 +100,65 @@ class HybridSettings(CustomTaskOptions, SeedOptions, StoreOptions):
         """The model without the name of what samples it: a folder, a fetched model or lab:NAME."""
         return self.model.removeprefix("vllm:").removeprefix("local:")
 
-    @property
-    def of_lab(self) -> bool:
-        """Whether the run trains a lab model, whose results show the machinery only."""
-        return is_lab(self.bare_model)
-
-    def endpoint_of(self, folder: Path | str) -> str:
-        """The endpoint of a model or of trained weights."""
-        return f"{self.sampler}:{folder}"
-
     def start_of(self, model: str) -> str:
         """The endpoint of a model as training starts from it. Training writes a lab model to the store first."""
-        return self.endpoint_of(self.store / "lab" / model.removeprefix(LAB) if model.startswith(LAB) else model)
+        return f"{self.sampler}:{self.store / 'lab' / model.removeprefix(LAB) if model.startswith(LAB) else model}"
 
-    def learn_stage(self, *, model: str, library: str | None) -> LearnSettings:
+    def learn_stage(self, model: str, library: str | None = None) -> LearnSettings:
         """Settings that learn lessons with a model.
 
         model: folder, fetched model or lab:NAME. library: where a further round starts; None: where the recipe says.
         """
         fields = self._shared() | {"name": self.result_name, **self.learn}
-        fields |= {"model": model if model.startswith(LAB) else self.endpoint_of(model)}
-        if self.test_data is not None:
-            fields["test_data"] = (self.test_data,)
-        if library is not None:
-            fields["library"] = library
-        if self.of_lab:  # too small to write lessons, also when it is trained
+        fields |= {"model": model if model.startswith(LAB) else f"{self.sampler}:{model}"}
+        fields |= {} if library is None else {"library": library}
+        if is_lab(self.bare_model):  # too small to write lessons, also when it is trained
             fields.setdefault("reflector", default_reflector(LAB))
         return named_stage("learn", lambda: learn_settings(fields))
 
-    def train_stage(self, *, model: str, library: str, number: int) -> TrainSettings:
+    def train_stage(self, model: str, library: str, number: int = 1) -> TrainSettings:
         """Settings that distil a library into a model. number: of the round, from 1."""
-        fields = self._shared() | {
-            "name": f"{self.result_name}-{number}",
-            "model": model,
-            "sampler": self.sampler,
-            "distill": library,
-            **self.train,
-        }
-        if self.test_data is not None:
-            fields["test_data"] = (self.test_data,)
-        return named_stage("train", lambda: train_settings(fields))
+        decided = {"model": model, "sampler": self.sampler, "distill": library, "name": f"{self.result_name}-{number}"}
+        return named_stage("train", lambda: train_settings(self._shared() | decided | self.train))
 
-    def compare_stage(self, arms: Sequence[str], *, k: int | None = None) -> CompareSettings:
+    def compare_stage(self, arms: Sequence[str], k: int | None = None) -> CompareSettings:
         """Settings that compare arms on the held-out tasks. k: rollouts per task and arm; None: as the recipe says."""
-        fields = self._shared() | {"margin": self.margin, **self.compare, "arms": tuple(arms)}
-        own = fields.pop("domain")
+        fields = {**self._shared(), **self.compare, "margin": self.margin, "arms": tuple(arms)}
+        own, held_out = fields.pop("domain"), fields.pop("test_data", (None,))[0]
         data = fields.pop("data", None)
-        if self.test_data is not None and self.reward is not None:
-            fields |= {"domains": (self.test_data,)}
+        if held_out is not None and self.reward is not None:
+            fields |= {"domains": (held_out,)}
         else:
-            fields |= {"domains": (own,), "data": self.test_data if data is not None else None}
-        if k is not None:
-            fields["k"] = k
+            fields |= {"domains": (own,), "data": held_out if data is not None else None}
+        fields |= {} if k is None else {"k": k}
         return named_stage("compare", lambda: given_settings(CompareSettings, fields))
 
     def _shared(self) -> dict[str, Any]:
         """The fields that every stage has, those left out that nobody gave."""
-        names = ("domain", "data", "reward", "tools", "instructions", "columns", "seed", "store", "otel")
-        return {name: getattr(self, name) for name in names if name in self.model_fields_set or name == "seed"}
+        fields = {name: getattr(self, name) for name in _GIVEN if name in self.model_fields_set or name == "seed"}
+        return fields | ({} if self.test_data is None else {"test_data": (self.test_data,)})
 
     def check_stages(self) -> None:
         """Raise ConfigError for what a stage of a recipe cannot have."""
-        self._check_stage("learn", self.learn)
-        self._check_stage("train", self.train)
-        self._check_stage("compare", self.compare)
+        for stage in ("learn", "train", "compare"):
+            for name, value in getattr(self, stage).items():
+                if name in _SHARED or name in _DECIDED[stage]:
+                    why = (
+                        "all stages share it, at the top of the recipe" if name in _SHARED else "hybrid sets it itself"
+                    )
+                    raise ConfigError(f"{stage}.{name} is {value!r}, but {why}; leave it out", code="contradiction")
+                if name == "api_key" or (name in {"reflector", "judge"} and has_login(str(value))):
+                    raise ConfigError(
+                        f"{stage}.{name} holds a key or a password, which would be stored with the run (it is not shown"
+                        " here); leave it out, and give the key of the service in its environment variable",
+                        code="secret_in_recipe",
+                    )
         if not isinstance(self.train.get("gradient", {}), Mapping | None):
             raise ConfigError(
                 f"train.gradient is {self.train['gradient']!r}; write its settings below it, such as `learning_rate:"
                 " 1.0e-4`",
                 code="bad_recipe",
             )
-
-    @staticmethod
-    def _check_stage(stage: _StageName, fields: Mapping[str, Any]) -> None:
-        for name, value in fields.items():
-            if name in _SHARED:
-                raise ConfigError(
-                    f"{stage}.{name} is {value!r}, but all stages share {name}; write it at the top of the recipe",
-                    code="contradiction",
-                )
-            if name in _DECIDED[stage]:
-                raise ConfigError(
-                    f"{stage}.{name} is {value!r}, but hybrid sets it itself; leave it out", code="contradiction"
-                )
-            if name == "api_key":
-                raise ConfigError(
-                    f"{stage}.api_key would be stored with the run; leave it out and give the key of the service in its"
-                    " environment variable",
-                    code="secret_in_recipe",
-                )
-            if name in {"reflector", "judge"} and has_login(str(value)):
-                raise ConfigError(
-                    f"the address in {stage}.{name} has a user name or a password, which would be stored (it is not"
-                    " shown here); leave them out",
-                    code="secret_in_recipe",
-                )
 
 
 def hybrid_settings(fields: Mapping[str, Any]) -> HybridSettings:
@@ -223,15 +172,11 @@ def hybrid_settings(fields: Mapping[str, Any]) -> HybridSettings:
             code="no_model",
         )
     settings = given_settings(HybridSettings, fields)
-    if settings.model.startswith(("sim:", "http:", "https:")) or settings.bare_model.startswith("sim:"):
+    served = settings.sampler == "vllm" and settings.bare_model.startswith(LAB)
+    if served or settings.bare_model.startswith(("sim:", "http:", "https:")):
         raise ConfigError(
             f"the weights of {settings.model!r} cannot be trained here; give a folder or lab:NAME as the model",
             code="no_weights",
-        )
-    if settings.sampler == "vllm" and settings.bare_model.startswith(LAB):
-        raise ConfigError(
-            f"the model is {settings.model!r}, but a lab model is sampled in this process; write {settings.bare_model}",
-            code="contradiction",
         )
     if "," in str(settings.store):
         raise ConfigError(
@@ -251,13 +196,10 @@ def hybrid_settings(fields: Mapping[str, Any]) -> HybridSettings:
 def recipe_name(what: str) -> str:
     """The recipe that the user named; of a domain, its recipe `hybrid`."""
     bare = "/" not in what and not what.endswith((".yaml", ".yml"))
-    return f"{what}/{_RECIPE}" if bare and packaged_recipe(f"{what}/{_RECIPE}") is not None else what
+    return f"{what}/hybrid" if bare and packaged_recipe(f"{what}/hybrid") is not None else what
 
 
-S = TypeVar("S")
-
-
-def named_stage(stage: _StageName, make: Callable[[], S]) -> S:
+def named_stage(stage: _Stage, make: Callable[[], T]) -> T:
     """What is made of a stage. Raises ConfigError that names the stage."""
     try:
         return make()
