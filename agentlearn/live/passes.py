@@ -226,7 +226,8 @@ class LiveLearning:
         )
         with read_store(settings.store) as reader:
             found = self._of_run(work, reader, reader.run(report.run))
-        return {"outcome": "learned", "words": _words(report, work.groups)} | found
+        words = _words(report, work.groups, nothing_read=not found["marks"])
+        return {"outcome": "learned", "words": words} | found
 
     def _of_run(self, work: _Work, reader: StoreReader, row: RunRow) -> dict[str, Any]:
         """What a pass notes of a finished run."""
@@ -467,9 +468,14 @@ def _spent(reader: StoreReader, run: RunId) -> tuple[float, int]:
     return sum(one.cost_usd for one in totals), sum(one.tokens_in + one.tokens_out for one in totals)
 
 
-def _words(report: LearnReport, groups: Groups) -> str:
+def _words(report: LearnReport, groups: Groups, *, nothing_read: bool) -> str:
     rollouts = sum(len(group.rollouts) for group in groups.groups)
     noun = "group" if len(groups) == 1 else "groups"
+    if nothing_read:
+        return (
+            "no reply of the model that writes lessons could be used; the next pass asks about"
+            f" {len(groups)} {noun} again"
+        )
     selection = report.selection
     became = {"published": "published as", "pending": "waits for you as", "unchanged": "the library stays"}
     status = "unchanged" if selection is None else selection.status

@@ -1,12 +1,11 @@
 """Faults that the simulated service injects: latency, rate limits, server errors, resets, stalls, malformed answers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from math import exp
 from statistics import NormalDist
 
 from agentlearn.errors import ConfigError
-from agentlearn.serving.chat_request import RequestRefused
 from agentlearn_demo.sim.draws import uniform
 
 FAILURES = ("rate_limited", "server_error", "reset", "stall", "garbled")
@@ -14,10 +13,7 @@ FAILURES = ("rate_limited", "server_error", "reset", "stall", "garbled")
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Fault parameters of the service. Shares are of requests, 0..1; the shares of failures add up to at most 1.
-
-    Each can be set for one request by its header, such as `x-sim-rate-limited`.
-    """
+    """Fault parameters of the service. Shares are of requests, 0..1; the shares of failures add up to at most 1."""
 
     latency_s: float = 0.0
     """Median time until an answer, in seconds."""
@@ -59,21 +55,6 @@ class Faults:
                 f"the shares of failures add up to {total:g}; reduce them to at most 1", code="out_of_range"
             )
         return cls(**given)
-
-    def with_headers(self, headers: Mapping[str, str]) -> "Faults":
-        """The faults with a request's headers. Raises RequestRefused (400) for a header that is not a number."""
-        changed: dict[str, float] = {}
-        for name in PARAMETERS:
-            header = f"x-sim-{name.replace('_', '-')}"
-            if header in headers:
-                try:
-                    changed[name] = float(headers[header])
-                except ValueError:
-                    changed[name] = -1.0
-                if not 0 <= changed[name] < float("inf"):
-                    message = f"The header {header!r} must be a number of at least 0, not {headers[header]!r}."
-                    raise RequestRefused(400, message, code="invalid_value")
-        return replace(self, **changed)
 
     def failure(self, *named: object) -> str:
         """Draw which of `FAILURES` a request identified by `named` has; empty for none."""

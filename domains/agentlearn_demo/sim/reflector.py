@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Literal
+from typing import Literal, get_args
 
 from agentlearn_demo.sim.draws import fingerprint, random_stream, uniform
 from agentlearn_demo.sim.lessons import ShownLesson
@@ -27,13 +27,10 @@ from agentlearn_demo.sim.prompts import (
 from agentlearn_demo.sim.skills import Skills, Trap
 from agentlearn_demo.sim.vocabulary import DEFECTS, Defect, Habit, Vocabulary, shorten_lesson, within_lesson_limits
 
-Malformation = Literal["prose", "object", "single", "strings", "unknown_ids", "cut", "bad_neighbour"]
+_Malformation = Literal["prose", "object", "single", "strings", "unknown_ids", "cut", "bad_neighbour"]
 """prose: no JSON at all; object: one object instead of the list; single: a bare item instead of the whole object;
 strings: items as plain strings; unknown_ids: labels that were never shown; cut: JSON that ends too early;
 bad_neighbour: one bad item among good ones."""
-MALFORMATIONS: tuple[Malformation, ...] = (
-    "prose", "object", "single", "strings", "unknown_ids", "cut", "bad_neighbour"
-)  # fmt: skip
 
 MAX_PROPOSALS = 3
 MIN_SURPLUS = 0.25
@@ -90,9 +87,7 @@ class ReflectorParameters:
     leaking: float = 0.03
     """Share of lessons that contain the task's answer."""
     malformed: float = 0.04
-    """Share of replies that are malformed."""
-    malformations: tuple[Malformation, ...] = MALFORMATIONS
-    """The kinds of malformed replies, chosen with equal probability."""
+    """Share of replies that are malformed, each kind as often as the others."""
 
 
 FLAWLESS = ReflectorParameters(useless=0, over_specific=0, over_long=0, duplicate=0, harmful=0, leaking=0, malformed=0)
@@ -113,8 +108,6 @@ class ReflectorRequest:
     """The later user message that lists refused items; empty if there is none."""
     previous: str = ""
     """The refused answer, as it was sent."""
-    malformed: float | None = None
-    """Share of malformed replies for this request; None takes the reflector's parameter."""
 
     @property
     def key(self) -> str:
@@ -128,7 +121,6 @@ class StageAnswer:
 
     text: str
     structured: bool = True
-    malformation: Malformation | None = None
 
 
 class Reflector:
@@ -163,10 +155,9 @@ class Reflector:
         if refusals:
             items = state.repair(refusals, request.previous, items)
         chance = random_stream("form", *named)
-        rate = self._parameters.malformed if request.malformed is None else request.malformed
-        if items and chance.random() < rate:
-            kind = chance.choice(self._parameters.malformations)
-            return StageAnswer(_malformed(kind, request.key, items, chance), kind != "prose", kind)
+        if items and chance.random() < self._parameters.malformed:
+            kind: _Malformation = chance.choice(get_args(_Malformation))
+            return StageAnswer(_malformed(kind, request.key, items, chance), kind != "prose")
         return StageAnswer(_json({request.key: items}))
 
     def _vocabulary_of(self, request: ReflectorRequest) -> Vocabulary:
@@ -427,7 +418,7 @@ def _json(value: Item) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _malformed(kind: Malformation, key: str, items: Sequence[Item], rng: Random) -> str:
+def _malformed(kind: _Malformation, key: str, items: Sequence[Item], rng: Random) -> str:
     """The answer with a malformation. items: at least one."""
     words = [str(item.get("lesson") or item.get("text") or f"delete {item.get('target')}") for item in items]
     match kind:

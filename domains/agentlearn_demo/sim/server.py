@@ -1,13 +1,13 @@
 """The simulated world as a service: OpenAI-compatible chat completions over loopback HTTP.
 
-Answers depend only on the request and the world's seed. The service counts its requests, for tests to check.
+Answers depend only on the request and the world's seed. The service counts its requests.
 """
 
 import asyncio
 import json
 import re
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -36,8 +36,6 @@ from agentlearn_demo.sim.skills import Act, Conversation, FinalMessage, Skills, 
 from agentlearn_demo.sim.solver import IGNORANT, Novice, SolverInput
 
 REMEMBERED_REQUESTS = 100_000
-SEED_HEADER = "x-sim-seed"
-"""Request header for clients that cannot send the field `seed`."""
 _SERVER_ERRORS = (500, 502, 503)
 _GARBAGE = (b"<html><body>502 Bad Gateway</body></html>", b'{"object": "chat.comp', b"{}", b"")
 _OUTPUT_TOOL = re.compile(r"^(?:submit|final_result|answer|done)(?:_|$)")
@@ -97,11 +95,11 @@ class World(LoopbackService):
         self._seed = seed
         self._faults = faults or Faults()
         self._novice = Novice(skills, world=seed)
+        parameters = parameters or ReflectorParameters()
+        if self._faults.malformed is not None:
+            parameters = replace(parameters, malformed=self._faults.malformed)
         self._reflector = Reflector(skills, parameters=parameters, world=seed)
         self._requests = 0
-        self._asked: Counter[tuple[str, str]] = Counter()
-        self._statuses: Counter[int] = Counter()
-        self._injected: Counter[str] = Counter()
         self._repeats: OrderedDict[str, int] = OrderedDict()
 
     def pages(self) -> Mapping[str, JsonObject]:
@@ -110,54 +108,30 @@ class World(LoopbackService):
         return {
             "/v1/models": {"object": "list", "data": [{"id": name, **card} for name in MODELS]},
             "/health": {"status": "ok", "simulated": True},
-            "/stats": self.stats(),
-        }
-
-    def stats(self) -> JsonObject:
-        """Counts of chat completions: all, by model and stage, by status, and of injected faults."""
-        by_model: dict[str, dict[str, int]] = {}
-        for (model, stage), count in sorted(self._asked.items()):
-            by_model.setdefault(model, {})[stage] = count
-        return {
-            "requests": self._requests,
-            "by_model": by_model,
-            "by_status": {str(status): count for status, count in sorted(self._statuses.items())},
-            "injected": dict(sorted(self._injected.items())),
+            "/stats": {"requests": self._requests},
         }
 
     async def chat(self, http: HttpRequest) -> HttpResponse:
         """Answer a chat completion, or fail as the faults say."""
         self._requests += 1
-        faults = self._faults.with_headers(http.headers)
         request = chat_request(http.body)
-        if (header := http.headers.get(SEED_HEADER)) is not None and request.seed is None:
-            try:
-                request = replace(request, seed=int(header))
-            except ValueError:
-                message = f"The header '{SEED_HEADER}' must be an integer, not {header!r}."
-                raise RequestRefused(400, message, code="invalid_value") from None
         if request.model not in MODELS:
             known = ", ".join(MODELS)
             message = f"The model {request.model!r} does not exist here (known: {known})."
             raise RequestRefused(404, message, code="model_not_found")
-        stage_request = None if request.model == "echo" else _reflector_request(request, malformed=faults.malformed)
-        stage = "echo" if request.model == "echo" else "rollout"
-        if stage_request is not None:
-            stage = f"{stage_request.stage}_repair" if stage_request.refusal else stage_request.stage
-        self._asked[request.model, stage] += 1
+        stage_request = None if request.model == "echo" else _reflector_request(request)
         request_hash = fingerprint(http.body)
         named = (self._seed, request.seed, request_hash, self._repeat(request_hash))
-        if (failure := await self._failure(faults, named)) is not None:
+        if (failure := await self._failure(named)) is not None:
             return failure
-        answer = self._answer(request, stage_request, faults, named)
+        answer = self._answer(request, stage_request, named)
         # Depends on the seed and the position in the conversation, so lessons do not change it.
         call_id = f"call_{fingerprint('call', _request_seed(request), len(request.messages))}"
-        done = answer.completion(request, request_hash, call_id)
-        self._statuses[200] += 1
-        return done.response(request)
+        return answer.completion(request, request_hash, call_id).response(request)
 
-    async def _failure(self, faults: Faults, named: tuple[object, ...]) -> HttpResponse | None:
+    async def _failure(self, named: tuple[object, ...]) -> HttpResponse | None:
         """Wait as long as an answer takes; return the failure of a request instead of an answer; None for none."""
+        faults = self._faults
         kind = faults.failure(*named)
         if kind != "rate_limited" and (wait_s := faults.latency(uniform("latency", *named))):
             await asyncio.sleep(wait_s)
@@ -165,36 +139,28 @@ class World(LoopbackService):
             case "":
                 return None
             case "rate_limited":
-                self._injected["429"] += 1
                 message = "Rate limit reached, please try again later."
                 refused = RequestRefused(429, message, code="rate_limit_exceeded", kind="requests")
                 return replace(self.refusal(refused), headers={"retry-after": f"{faults.retry_after_s:g}"})
             case "server_error":
                 status = _SERVER_ERRORS[int(uniform("status", *named) * len(_SERVER_ERRORS))]
-                self._injected[str(status)] += 1
                 message = "The server had an error while processing your request."
                 return self.refusal(RequestRefused(status, message, code="server_error", kind="server_error"))
             case "garbled":
-                self._injected["garbled"] += 1
                 return HttpResponse(200, _GARBAGE[int(uniform("garbage", *named) * len(_GARBAGE))])
             case _:
-                self._injected[kind] += 1
                 await asyncio.sleep(faults.stall_s if kind == "stall" else 0.0)
                 raise ConnectionCut(kind)
 
     def _answer(
-        self, request: ChatRequest, stage_request: ReflectorRequest | None, faults: Faults, named: tuple[object, ...]
+        self, request: ChatRequest, stage_request: ReflectorRequest | None, named: tuple[object, ...]
     ) -> _Answer:
         if request.model == "echo":
             return _Answer(next((one.text for one in reversed(request.messages) if one.role == "user"), ""))
         if stage_request is not None:
-            reply = self._reflector.answer(stage_request)
-            if reply.malformation is not None:
-                self._injected[f"malformed_{reply.malformation}"] += 1
-            return _stage_answer(reply, stage_request.key, request)
+            return _stage_answer(self._reflector.answer(stage_request), stage_request.key, request)
         answer = _act_answer(self._novice.answer(_solver_input(request)).act, request)
-        if answer.call is not None and uniform("cut", *named) < (faults.malformed or 0):
-            self._injected["malformed_call"] += 1
+        if answer.call is not None and uniform("cut", *named) < (self._faults.malformed or 0):
             tool, arguments = answer.call
             return _Answer(answer.text, (tool, arguments[: len(arguments) * 3 // 5]))
         return answer
@@ -206,11 +172,6 @@ class World(LoopbackService):
         if len(self._repeats) > REMEMBERED_REQUESTS:
             self._repeats.popitem(last=False)
         return before
-
-    def refusal(self, refused: RequestRefused) -> HttpResponse:
-        """Answer a request that is refused, and count it."""
-        self._statuses[refused.status] += 1
-        return super().refusal(refused)
 
 
 # Chat requests as inputs of the solver and the reflector, and their answers in the form asked for.
@@ -234,7 +195,7 @@ def _solver_input(request: ChatRequest) -> SolverInput:
     )
 
 
-def _reflector_request(request: ChatRequest, *, malformed: float | None) -> ReflectorRequest | None:
+def _reflector_request(request: ChatRequest) -> ReflectorRequest | None:
     """The reflector's input; None if the conversation is not about one of its stages."""
     users = [message for message in request.messages if message.role == "user"]
     prompt = next((user.text for user in users if stage_of(user.text) is not None), "")
@@ -250,7 +211,6 @@ def _reflector_request(request: ChatRequest, *, malformed: float | None) -> Refl
         earlier=len(said),
         refusal=refusal,
         previous=_as_sent(said[-1]) if refusal else "",
-        malformed=malformed,
     )
 
 

@@ -29,14 +29,14 @@ ADVICE = (
     "give it proper thought", "mind your concentration",
 )  # fmt: skip
 TAILS = ("", " from the start", " all along", " as a matter of course")
-_PLAIN_FRAMES = (
+_FRAMES = (
     "When {situation}, {advice}.",
     "When {situation}, make it a habit: {advice}.",
     "Whenever {situation}, {advice}.",
+    "When {situation}, always {advice}.",
+    "When {situation}, first {advice}.",
 )
-_FRAMES = (*_PLAIN_FRAMES, "When {situation}, always {advice}.", "When {situation}, first {advice}.")
 _INVERSIONS = ("do not {advice}", "there is no need to {advice}", "never {advice}", "do not bother to {advice}")
-_NEGATED = re.compile(r"^(?:do not|don't|never|avoid) ", re.IGNORECASE)
 _PADDING = (
     "and keep this in mind all the way through the work, since it is the kind of thing that slips away from people"
     " in a hurry, as a look back over what went on here makes very plain"
@@ -101,7 +101,7 @@ class Vocabulary:
         candidates = [
             frame.format(situation=situation, advice=_clause(advice))
             for advice in trap.advice
-            for frame in (_PLAIN_FRAMES if _NEGATED.match(advice) else _FRAMES)
+            for frame in _FRAMES
             for situation in trap.situations
         ]
         rng.shuffle(candidates)
@@ -154,11 +154,8 @@ class Vocabulary:
     def _harmful(self, trap: Trap, rng: Random) -> Iterator[str]:
         situation = rng.choice(trap.situations)
         for advice in rng.sample(trap.advice, len(trap.advice)):
-            clause = _clause(advice)
-            bare = _NEGATED.sub("", clause)
-            negated = [bare] if bare != clause else [form.format(advice=clause) for form in _INVERSIONS]
-            for words in rng.sample(negated, len(negated)):
-                lesson = f"When {situation}, {words}."
+            for form in rng.sample(_INVERSIONS, len(_INVERSIONS)):
+                lesson = f"When {situation}, {form.format(advice=_clause(advice))}."
                 if within_lesson_limits(lesson) and self.reader.read(lesson).stances.get(trap.name) == "contradicts":
                     yield lesson
 

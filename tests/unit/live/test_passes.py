@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn import LearnSettings, LibraryStore, Recorder, library_of
@@ -26,13 +26,15 @@ class Reflector:
     """A scripted model that writes the lesson of the desk, and fails while it is told to."""
 
     def __init__(self) -> None:
-        self.calls, self.fails_after = 0, 1_000_000
+        self.calls, self.fails_after, self.garbles = 0, 1_000_000, False
         self.model = FunctionModel(self.answer, model_name="desk")
 
     def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         self.calls += 1
         if self.calls > self.fails_after:
             raise ConnectionError("the service is down")
+        if self.garbles:
+            return ModelResponse(parts=[TextPart("{")])
         return reflecting(messages, info) or reply(messages, info)
 
 
@@ -170,6 +172,21 @@ def test_a_group_whose_comparison_failed_is_tried_again_twice(tmp_path: Path) ->
     (third,) = passes(tmp_path, model, **options)
     assert {*second.marks, *third.marks} == {*first.left}
     assert passes(tmp_path, model, **options)[0].outcome == "nothing_new"
+
+
+def test_a_pass_that_could_use_no_reply_says_so_and_the_next_one_asks_again(tmp_path: Path) -> None:
+    record(tmp_path, 1, 2)
+    model = Reflector()
+    model.garbles = True
+    (unread,) = passes(tmp_path, model)
+    assert (unread.outcome, unread.marks, len(unread.left)) == ("learned", (), 4)
+    assert unread.words == (
+        "no reply of the model that writes lessons could be used; the next pass asks about 2 groups again"
+    )
+    model.garbles = False
+    (read,) = passes(tmp_path, model)
+    assert {*read.marks} == {*unread.left}
+    assert read.words.startswith("learned from 2 groups of 4 rollouts")
 
 
 @pytest.mark.slow

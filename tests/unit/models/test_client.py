@@ -13,7 +13,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from agentlearn.config import BudgetOptions, RequestOptions
-from agentlearn.errors import BudgetExceeded, EndpointError, EndpointGone, NeverAnswered
+from agentlearn.errors import EndpointError, EndpointGone, NeverAnswered
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord, Stage, WorkUnit
 from agentlearn.models.call_settings import call_settings
@@ -334,52 +334,6 @@ def test_a_deadline_really_cancels() -> None:
     with pytest.raises(EndpointError, match=r"did not answer within 0\.02 s \(asked 2 times\)"):
         asyncio.run(ask(one))
     assert cancelled == [True, True]
-
-
-def test_requests_in_flight_never_exceed_the_limit() -> None:
-    in_flight, most = 0, 0
-
-    async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        nonlocal in_flight, most
-        in_flight += 1
-        most = max(most, in_flight)
-        await asyncio.sleep(0.001)
-        in_flight -= 1
-        return answer()
-
-    async def many() -> None:
-        endpoint_state = EndpointState(Limiter(3), deadline_s=5)
-        clients = [client(lambda m, i: answer(), endpoint_state=endpoint_state) for _ in range(12)]
-        for one in clients:
-            one.wrapped = FunctionModel(script)
-        async with asyncio.TaskGroup() as group:
-            for one in clients:
-                group.create_task(ask(one))
-
-    asyncio.run(many())
-    assert most == 3
-
-
-@pytest.mark.parametrize(
-    ("limits", "sentence"),
-    [
-        (BudgetOptions(max_tokens=10), "the run has used 10 tokens of --max-tokens 10"),
-        (BudgetOptions(max_minutes=0.001), "--max-minutes 0.001"),
-    ],
-)
-def test_a_budget_stops_the_next_call(limits: BudgetOptions, sentence: str) -> None:
-    async def two() -> None:
-        one = client(lambda messages, info: answer(), limits=limits)
-        if limits.max_minutes:
-            one.unit.call_context.budget.started -= 60
-        else:
-            await ask(one)
-        await ask(one)
-
-    with pytest.raises(BudgetExceeded) as caught:
-        asyncio.run(two())
-    assert sentence in str(caught.value)
-    assert caught.value.exit_status == 3
 
 
 def test_an_unknown_price_is_unknown_and_not_zero() -> None:

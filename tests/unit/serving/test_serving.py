@@ -92,29 +92,6 @@ def test_tools_are_shown_called_and_answered() -> None:
     assert '"name": "run"' in ToyFormat().decode(engine.asked[0][0])
 
 
-def test_calls_are_read_whole_or_not_at_all(subtests: pytest.Subtests) -> None:
-    for text, spoken in [
-        ("words", ParsedAnswer("words")),
-        (CALL, ParsedAnswer("", (("run", '{"code":  "1+1"}'),))),
-        (f" so \n{CALL}\n", ParsedAnswer("so", (("run", '{"code":  "1+1"}'),))),
-        ('<tool_call>{"arguments":{},"name":"a"}</tool_call>', ParsedAnswer("", (("a", "{}"),))),
-        *(
-            (text, ParsedAnswer(text))
-            for text in (
-                f"{CALL} and more",
-                f'{CALL}<tool_call>{{"name": "run"}}</tool_call>',
-                '<tool_call>{"name": "run", "arguments": "1+1"}</tool_call>',
-                '<tool_call>{"name": 3, "arguments": {}}</tool_call>',
-                "<tool_call>run</tool_call>",
-                '<tool_call>{"name": "run", "arguments": {"code": "1',
-                "<tool_call>" + "[" * 100_000 + "</tool_call>",
-            )
-        ),
-    ]:
-        with subtests.test(repr((text, spoken))):
-            assert parse_calls(text) == spoken
-
-
 @given(st.dictionaries(st.text(max_size=5), st.recursive(st.text() | st.integers(), st.lists, max_leaves=4)))
 def test_arguments_come_out_as_they_were_written(arguments: Json) -> None:
     for written in (json.dumps(arguments), json.dumps(arguments, indent=1, ensure_ascii=False)):

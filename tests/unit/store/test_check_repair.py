@@ -4,15 +4,12 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import closing, suppress
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from agentlearn.errors import StoreDamaged, StoreLocked, StoreMissing
 from agentlearn.store import check_store, open_store, read_store, repair_store
-from agentlearn.store.database import Database, DatabaseState, open_read_only
 from tests.unit.store import nouns
 from tests.unit.store.damage import flip, left_by_a_crash
 
@@ -101,30 +98,6 @@ def test_damage_is_found_and_repaired_and_losses_are_reported(store: Path, damag
         assert len(reader.trajectories(nouns.RUN)) == 2
         assert len(reader.calls(nouns.RUN, "u")) == 4 - (lost_entries or 0)
     assert not repair_store(store).changed
-
-
-@pytest.mark.slow
-def test_wherever_the_log_is_cut_or_flipped_it_is_whole_or_refused(store: Path) -> None:
-    log = store / LOG
-    sound, database = log.read_bytes(), (store / DATABASE).read_bytes()
-    places = [*range(0, 64, 8), *range(64, len(sound), len(sound) // 12)]
-    refused = 0
-    for at in places:
-        for content in (sound[:at], bytes([*sound[:at], sound[at] ^ 1, *sound[at + 1 :]])):
-            (store / DATABASE).write_bytes(database)
-            log.write_bytes(content)
-            try:
-                with open_read_only(store / DATABASE) as connection:
-                    rows = connection.execute("SELECT count(*) FROM trajectory").fetchone()
-                    whole = rows == (2,) and DatabaseState.read(connection, None).last == 4
-            except duckdb.Error:
-                whole = False
-            with suppress(StoreDamaged), closing(Database(store, create=False)):
-                assert whole, at
-                continue
-            refused += 1
-            assert (log.read_bytes() if log.exists() else b"") == content, at  # what is refused is left as it is
-    assert refused > len(places)
 
 
 def test_a_mended_store_is_written_on_and_keeps_what_is_written(store: Path) -> None:

@@ -4,12 +4,9 @@ import asyncio
 import itertools
 import json
 import os
-import signal
 import socket
 import stat
 import struct
-import subprocess
-import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -25,7 +22,6 @@ from agentlearn.store import control_server as wire
 from agentlearn.store.queries import Query
 from agentlearn.types.experience import EMPTY_LIBRARY
 from tests.unit.store import nouns
-from tests.unit.store.damage import ROOT
 
 HOSTILE = "lone \ud800, zero \x00, sign \u241b, 🙂"
 
@@ -262,34 +258,6 @@ def test_a_store_works_where_there_can_be_no_socket(tmp_path: Path, monkeypatch:
             pass
 
     while_held(tmp_path, act)
-
-
-def test_a_sudden_death_leaves_nothing_in_the_way(tmp_path: Path) -> None:
-    script = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from agentlearn.store import open_store
-from tests.unit.store import nouns
-
-async def main():
-    async with open_store(Path(sys.argv[1])) as store:
-        await store.save_run(nouns.run_event())
-        os.kill(os.getpid(), signal.SIGKILL)
-
-asyncio.run(main())
-"""
-    died = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, timeout=480, cwd=ROOT)
-    assert died.returncode == -signal.SIGKILL
-    assert (tmp_path / wire.SOCKET).exists()
-    with read_store(tmp_path) as reader:
-        assert [row.state for row in reader.runs()] == ["interrupted"]
-
-    async def act(_: Store) -> None:
-        with read_store(tmp_path) as reader:
-            assert reader.run(nouns.RUN).state == "running"
-
-    while_held(tmp_path, act)
-    assert not (tmp_path / wire.SOCKET).exists()
 
 
 def test_every_query_only_reads() -> None:

@@ -70,56 +70,6 @@ def test_what_was_acknowledged_survives_a_sudden_death(tmp_path: Path, limit: in
             assert len({one.id for one in reader.summaries(nouns.RUN)}) >= limit
 
 
-def left_with_a_log(directory: Path) -> None:
-    """A store whose process died, so that its last commits stand in the log alone."""
-    script = """
-import asyncio, os, sys
-from pathlib import Path
-from agentlearn.store import open_store
-from tests.unit.store import nouns
-
-async def main():
-    async with open_store(Path(sys.argv[1])) as store:
-        await store.save_run(nouns.run_event())
-        await store.save_tasks([nouns.TASK])
-        os._exit(0)
-
-asyncio.run(main())
-"""
-    subprocess.run([sys.executable, "-c", script, str(directory)], check=True, timeout=240, cwd=ROOT)
-
-
-def test_a_log_with_a_damaged_head_is_refused_and_kept(tmp_path: Path) -> None:
-    left_with_a_log(tmp_path)
-    log = tmp_path / "store.duckdb.wal"
-    sound = log.read_bytes()
-    log.write_bytes(bytes([sound[0] ^ 1]) + sound[1:])  # opens as an empty log, without an error
-    for _ in range(2):
-        with pytest.raises(StoreDamaged) as refused, read_store(tmp_path):
-            pass
-        assert str(refused.value) == (
-            f"the store {str(tmp_path)!r} is damaged: the database holds commits up to 0, but 2 were acknowledged. It"
-            " was left unchanged; first copy the directory, then run `agentlearn store repair`"
-        )
-    assert len(log.read_bytes()) == len(sound)
-    log.write_bytes(sound)
-    with read_store(tmp_path) as reader:
-        assert reader.task(nouns.TASK.id) == nouns.TASK
-
-
-def test_a_store_without_its_database_is_refused(tmp_path: Path) -> None:
-    left_with_a_log(tmp_path)
-    (tmp_path / "store.duckdb").unlink()
-
-    async def main() -> None:
-        async with open_store(tmp_path):
-            pass
-
-    with pytest.raises(StoreDamaged, match=r"store.duckdb' is missing"):
-        asyncio.run(main())
-    assert (tmp_path / "store.duckdb.wal").exists()
-
-
 def test_leaving_the_store_commits_what_is_queued_and_checkpoints(tmp_path: Path) -> None:
     async def main() -> None:
         async with open_store(tmp_path) as store:
