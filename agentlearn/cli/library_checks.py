@@ -41,7 +41,8 @@ def library_audit(
         DEFAULT_THRESHOLD
     ),
     model: Annotated[
-        str | None, Parameter(help="Model that looks for contradictions. [default: only those found by words]")
+        str | None,
+        Parameter(help="Model that looks for contradictions, platitudes and numbers of one problem. [default: none]"),
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
@@ -49,7 +50,7 @@ def library_audit(
     """Audit the lessons of a library. The exit status is 1 when a lesson scores below the threshold."""
     from agentlearn.data import read_tasks
     from agentlearn.library.audit import KnownTasks, LibraryAudit
-    from agentlearn.library.model_checks import contradictions
+    from agentlearn.library.model_checks import model_findings
     from agentlearn.views.lesson_origins import audit_lines
 
     if not 0 <= threshold <= 100:
@@ -58,10 +59,10 @@ def library_audit(
         )
     lessons = _lessons(store, what)
     known = (task for file in against for task in read_tasks(file, domain="audit", split="test", answer_required=False))
-    audit, texts = LibraryAudit.of(lessons, KnownTasks.of(known)), [one.text for one in lessons]
+    audit = LibraryAudit.of(lessons, KnownTasks.of(known))
     if model is not None:
-        pairs = run_async(lambda: asked_model(model, "audit", lambda client: contradictions(texts, client)))
-        audit = audit.with_contradictions(pairs, "the model says: ")
+        found = run_async(lambda: asked_model(model, "audit", lambda client: model_findings(lessons, client)))
+        audit = audit.with_findings(found)
     failing = audit.failing(threshold)
     print_result(_audit_json(audit, threshold), audit_lines(what, audit, threshold), json=json)
     if failing:

@@ -13,7 +13,6 @@ from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.library.curate.library_draft import CheckContext
 from agentlearn.library.curate.similarity import NearIndex, lower_case_words, refusal_key, shingles, words_line
-from agentlearn.library.wording import opposite_pairs, platitude_in, specific_numbers
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, Library, word_count
 from agentlearn.types.operation import Rejected
 from agentlearn.types.task import Task
@@ -31,19 +30,19 @@ class AuditCode(StrEnum):
     NEAR_COPY = "near_copy"
     """Most of the lesson is the wording of a given task, also with other numbers."""
     PLATITUDE = "platitude"
-    """The lesson says what is true of any task: be careful, check your work."""
+    """A model says that the lesson holds for any task, such as to be careful."""
     DUPLICATE = "duplicate"
     """An earlier lesson says the same, word for word."""
     NEAR_DUPLICATE = "near_duplicate"
     """An earlier lesson says nearly the same."""
     CONTRADICTS = "contradicts"
-    """Another lesson says the opposite."""
+    """A model says that no agent can follow both this lesson and another one."""
     TOO_LONG = "too_long"
     """The lesson is longer than lessons may be."""
     TOO_SHORT = "too_short"
     """The lesson has fewer than four words."""
     SPECIFIC_NUMBERS = "specific_numbers"
-    """The lesson holds numbers that look as if they came from one problem."""
+    """A model says that the lesson holds the numbers of one problem."""
 
 
 _MERITS: dict[AuditCode, tuple[int, str]] = {
@@ -191,10 +190,6 @@ class AuditedLesson:
             yield Finding(AuditCode.COPIES_TASK, f"it copies {copied[:_SHOWN]!r} from a given task")
         elif near := tasks.near_copy(whole):
             yield Finding(AuditCode.NEAR_COPY, f"most of its words stand in the given task {near!r}")
-        if numbers := specific_numbers(text):
-            yield Finding(AuditCode.SPECIFIC_NUMBERS, f"it holds {', '.join(numbers[:5])}, as one problem has them")
-        if platitude := platitude_in(text):
-            yield Finding(AuditCode.PLATITUDE, f"{platitude[:_SHOWN]!r} holds for any task")
 
     def __str__(self) -> str:
         """The start of its name and of its text."""
@@ -234,19 +229,13 @@ class LibraryAudit:
                 findings.append(Finding(code, f"it says {'' if same else 'nearly '}the same as {lessons[at]}"))
             index.add(lesson.text)
             found.append(LessonAudit(lesson, tuple(findings)))
-        return cls(tuple(found)).with_contradictions(opposite_pairs([lesson.text for lesson in lessons]))
+        return cls(tuple(found))
 
-    def with_contradictions(self, pairs: Iterable[tuple[int, int, str]], source: str = "") -> "LibraryAudit":
-        """The audit with a finding for both lessons of each pair, given by number and with why they contradict.
-
-        source: who says so, before the reason.
-        """
+    def with_findings(self, found: Iterable[tuple[int, Finding]]) -> "LibraryAudit":
+        """The audit with further findings, each with the number of its lesson."""
         audits = list(self.lessons)
-        for first, second, why in pairs:
-            for one, other in ((first, second), (second, first)):
-                sentence = f"it contradicts {audits[other].lesson}: {source}{why}"
-                findings = (*audits[one].findings, Finding(AuditCode.CONTRADICTS, sentence))
-                audits[one] = replace(audits[one], findings=findings)
+        for number, finding in found:
+            audits[number] = replace(audits[number], findings=(*audits[number].findings, finding))
         return LibraryAudit(tuple(audits))
 
     @property

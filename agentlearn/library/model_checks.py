@@ -1,12 +1,14 @@
-"""What a model is asked about a library: which lessons contradict each other, and how to describe it as a skill."""
+"""What a model is asked about a library: what is wrong with its lessons, and how to describe it as a skill."""
 
+import itertools
 import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from agentlearn.errors import LibraryError
+from agentlearn.library.audit import AuditCode, AuditedLesson, Finding
 from agentlearn.library.curate.hostile import screened
 from agentlearn.library.formats.markdown import AgentSkill
 from agentlearn.prompts import load_prompt
@@ -24,22 +26,27 @@ _DESCRIPTION_WORDS = 100
 _Reply = TypeVar("_Reply", bound=BaseModel)
 
 
-class _LabelledPair(BaseModel):
+class _LabelledPair(BaseModel, frozen=True):
     """Two lessons that an agent cannot both follow."""
-
-    model_config = ConfigDict(frozen=True)
 
     first: str = Field(description="Label of a lesson, such as L3.")
     second: str = Field(description="Label of another lesson.")
     reason: str = Field(description="The situation in which both hold, and what each demands there.")
 
 
-class _ContradictionsReply(BaseModel):
+class _QuotedLesson(BaseModel, frozen=True):
+    """A lesson and the part of it that shows a fault."""
+
+    lesson: str = Field(description="Label of a lesson, such as L3.")
+    words: str = Field(description="Words of the lesson, exactly as they stand there.")
+
+
+class _AuditReply(BaseModel, frozen=True):
     """What the model submits."""
 
-    model_config = ConfigDict(frozen=True)
-
     contradictions: list[_LabelledPair] = Field(default_factory=list[_LabelledPair])
+    platitudes: list[_QuotedLesson] = Field(default_factory=list[_QuotedLesson])
+    specific_numbers: list[_QuotedLesson] = Field(default_factory=list[_QuotedLesson])
 
 
 class _SkillReply(BaseModel):
@@ -48,31 +55,38 @@ class _SkillReply(BaseModel):
     description: str
 
 
-async def contradictions(
-    lessons: Sequence[str], model: "Model | KnownModelName | str"
-) -> tuple[tuple[int, int, str], ...]:
-    """Return the pairs of lessons that the model says contradict each other, by number and with why, sorted.
+async def model_findings(
+    lessons: Sequence[AuditedLesson], model: "Model | KnownModelName | str"
+) -> tuple[tuple[int, Finding], ...]:
+    """Return what the model says is wrong with lessons, each finding with the number of its lesson.
 
-    One call per 200 lessons. Labels that name no lesson, and pairs of a lesson with itself, are left out. Raises
-    LibraryError when the model gives no usable reply.
+    It is asked for contradictions, platitudes and numbers of one problem, in one call per 200 lessons. Labels that name
+    no lesson, pairs of a lesson with itself and words that the lesson does not hold are left out. Raises LibraryError
+    when the model gives no usable reply.
     """
-    found: dict[tuple[int, int], str] = {}
+    found: dict[tuple[AuditCode, int, int], Finding] = {}
     for start in range(0, len(lessons), _MOST_LESSONS):
         part = lessons[start : start + _MOST_LESSONS]
-        if len(part) < 2:
-            continue
-        places = {str(number): start + number - 1 for number in range(1, len(part) + 1)}
-        failed = "the model gave no usable list of contradictions: {}; name another --model, or leave it out"
-        question, instructions = _question(part), load_prompt("contradictions", 1).text
-        reply = await _submitted(model, _ContradictionsReply, instructions, question, failed)
-        for one in reply.contradictions:
-            first, second = (
-                places.get(label.strip().lower().removeprefix("l"), -1) for label in (one.first, one.second)
-            )
-            if min(first, second) >= 0 and first != second:
-                reason = visible_line(one.reason, _REASON_CHARACTERS)
-                found.setdefault((min(first, second), max(first, second)), reason)
-    return tuple((first, second, reason) for (first, second), reason in sorted(found.items()))
+        failed = "the model gave no usable list of findings: {}; name another --model, or leave it out"
+        question, instructions = _question([one.text for one in part]), load_prompt("audit", 1).text
+        reply = await _submitted(model, _AuditReply, instructions, question, failed)
+        places = {f"L{number}": start + number - 1 for number in range(1, len(part) + 1)}
+        for pair in reply.contradictions:
+            both, why = (pair.first, pair.second), visible_line(pair.reason, _REASON_CHARACTERS)
+            for one, other in itertools.permutations([places.get(label.strip().upper()) for label in both]):
+                if one is not None and other is not None and one != other:
+                    sentence = f"it contradicts {lessons[other]}, says the model: {why}"
+                    found.setdefault((AuditCode.CONTRADICTS, one, other), Finding(AuditCode.CONTRADICTS, sentence))
+        for code, quotes, what in (
+            (AuditCode.PLATITUDE, reply.platitudes, "holds for any task"),
+            (AuditCode.SPECIFIC_NUMBERS, reply.specific_numbers, "is of one problem"),
+        ):
+            for quote in quotes:
+                one = places.get(quote.lesson.strip().upper())
+                if one is not None and quote.words.strip() and quote.words in visible_line(lessons[one].text):
+                    said = f"{visible_line(quote.words, _REASON_CHARACTERS)!r} {what}, says the model"
+                    found.setdefault((code, one, one), Finding(code, said))
+    return tuple((number, finding) for (_, number, _), finding in sorted(found.items()))
 
 
 async def written_description(library: Library, model: "Model | KnownModelName | str") -> str:

@@ -84,14 +84,11 @@ def test_a_library_goes_out_as_a_skill_and_comes_back(capfd: pytest.CaptureFixtu
 def test_an_audit_fails_below_the_threshold(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["library", "audit", "notes.md", "--store", "st"]) == 1
     shown = capfd.readouterr()
-    assert "platitude -60: 'Be careful' holds for any task" in shown.out
-    assert "notes.md: score 46 of 100; 3 lessons, 2 with findings, 2 below 60" in shown.out
-    assert (
-        "2 lessons of 'notes.md' below 60: line 2, line 3; correct them, give a lower --threshold, or remove"
-        in shown.err
-    )
+    assert "too_short -30: it has 3 words; say when, and what to do" in shown.out
+    assert "notes.md: score 66 of 100; 3 lessons, 1 with findings, 1 below 60" in shown.out
+    assert "1 lesson of 'notes.md' below 60: line 3; correct it, give a lower --threshold, or remove" in shown.err
     assert printed(capfd, "library", "audit", "notes.md", "--threshold", "0")["failing"] == []
-    assert printed(capfd, "library", "audit", "notes.md", status=1)["failing"] == ["line 2", "line 3"]
+    assert printed(capfd, "library", "audit", "notes.md", status=1)["failing"] == ["line 3"]
 
 
 def test_hostile_text_reaches_no_terminal(capfd: pytest.CaptureFixture[str]) -> None:
