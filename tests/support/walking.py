@@ -36,6 +36,11 @@ class Reply:
 Pages = Mapping[str, str | Reply]
 
 
+def doc(body: str, title: str = "Page") -> str:
+    """Return a page with this body."""
+    return f"<!doctype html><title>{title}</title>{body}"
+
+
 @dataclass(slots=True)
 class Site:
     """A running site."""

@@ -1,14 +1,13 @@
 """Through no act does a page, or a model that obeys it, reach a file, a private address or a window of the browser."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import PageObservation
-from tests.support.walking import Site, Walking, ref, served, walking, words
+from tests.support.walking import Site, Walking, doc, ref, served, words
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
@@ -22,16 +21,6 @@ SHORTCUTS = (
     *("Alt+Home", "Alt+ArrowLeft", "Alt+Enter", "Control+Tab", "Control+Enter", "Shift+Enter", "Shift+Escape"),
     *("ContextMenu", "Control+PageDown", "Shift+F10", "Meta+Space", "Control+Shift+Delete", "Alt+Tab"),
 )
-
-
-@pytest.fixture(scope="module")
-def walks() -> Iterator[Walking]:
-    with walking() as one:
-        yield one
-
-
-def doc(body: str) -> str:
-    return f"<!doctype html><title>Page</title>{body}"
 
 
 def untouched(seen: PageObservation) -> None:

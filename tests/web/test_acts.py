@@ -1,7 +1,7 @@
 """Keys, lists, scrolling, files, dialogs, hovering, dragging and screenshots in a real browser, on small pages."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
@@ -11,22 +11,12 @@ from PIL import Image
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import PageObservation
 from agentlearn_web.task_files import TaskFile
-from tests.support.walking import Site, Walking, event_lines, line, ref, walking, words
+from tests.support.walking import Site, Walking, doc, event_lines, line, ref, words
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
 HOME = "http://site.test/"
-
-
-@pytest.fixture(scope="module")
-def walks() -> Iterator[Walking]:
-    with walking() as one:
-        yield one
-
-
-def doc(body: str, title: str = "Page") -> str:
-    return f"<!doctype html><title>{title}</title>{body}"
 
 
 def reasons(seen: PageObservation) -> list[str]:
@@ -272,37 +262,6 @@ def test_things_are_dragged_with_the_mouse_and_as_html_says(walks: Walking) -> N
     walks.over({"/": DRAGS}, steps)
 
 
-SORTABLE = doc("""<style>li { height: 40px; width: 80px } span { display: block; height: 10px }</style>
-  <ol><li><span>one</span><li><span>two</span><li><span>three</span><li><span>four</span></ol><p id=out></p><script>
-  const list = document.querySelector('ol');
-  let held = null, last = 0;
-  onmousedown = (event) => { held = event.target.closest('li'); last = event.clientY; event.preventDefault(); };
-  onmousemove = (event) => {
-    const way = event.clientY - last;
-    last = event.clientY;
-    for (const one of held === null ? [] : list.children) {
-      const box = one.getBoundingClientRect(), middle = box.top + box.height / 2;
-      if (one === held || event.clientY < box.top || event.clientY > box.bottom) continue;
-      if (way > 0 && event.clientY > middle) one.after(held);
-      else if (way < 0 && event.clientY < middle) one.before(held);
-    }
-  };
-  onmouseup = () => { held = null; out.textContent = [...list.children].map((one) => one.textContent).join(' '); };
-</script>""")
-
-
-def test_an_item_dragged_to_another_one_takes_its_place_in_both_directions(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        names = {one.text: one.ref for one in home.lines if one.ref}
-        down = await walk.drag(names["one"], names["three"])
-        assert "two three one four" in words(down)
-        names = {one.text: one.ref for one in down.lines if one.ref}
-        assert "four two three one" in words(await walk.drag(names["four"], names["two"]))
-
-    walks.over({"/": SORTABLE}, steps)
-
-
 def test_a_border_between_two_parts_can_be_moved_and_a_plain_line_cannot(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         home = await walk.open(HOME)
@@ -492,11 +451,12 @@ def test_a_button_that_is_partly_covered_is_clicked_where_it_is_not(walks: Walki
     walks.over({"/": doc(f"{buttons}{covers}<p id=out></p>")}, steps)
 
 
-SLOW_SORTABLE = doc("""<style>li{height:30px;margin:4px;border:1px solid}</style><ul id=list></ul><script>
-  list.innerHTML = ['one', 'two', 'three', 'four', 'five'].map((one) => `<li>${one}`).join('');
+SORTABLE = doc("""<style>li { height: 30px; border: 1px solid } span { display: block; height: 10px }</style>
+  <ul id=list></ul><p id=out></p><script>
+  list.innerHTML = ['one', 'two', 'three', 'four', 'five'].map((one) => `<li><span>${one}</span>`).join('');
   let held = null, busy = 0;
   onmousedown = (event) => { held = event.target.closest('li'); event.preventDefault(); };
-  onmouseup = () => { held = null; };
+  onmouseup = () => { held = null; out.textContent = [...list.children].map((one) => one.textContent).join(' '); };
   onmousemove = (event) => {
     const over = event.target.closest?.('li');
     if (!held || !over || over === held || performance.now() < busy) return;
@@ -510,7 +470,9 @@ SLOW_SORTABLE = doc("""<style>li{height:30px;margin:4px;border:1px solid}</style
 
 
 @pytest.mark.parametrize(("item", "to"), [("one", "three"), ("five", "two")])
-def test_an_item_lands_where_it_was_dropped_in_a_list_that_moves_slowly(walks: Walking, item: str, to: str) -> None:
+def test_an_item_dragged_to_another_one_takes_its_place_also_in_a_list_that_moves_slowly(
+    walks: Walking, item: str, to: str
+) -> None:
     names = ["one", "two", "three", "four", "five"]
     place = names.index(to)
     names.remove(item)
@@ -518,11 +480,7 @@ def test_an_item_lands_where_it_was_dropped_in_a_list_that_moves_slowly(walks: W
 
     async def steps(walk: Walk, site: Site) -> None:
         home = await walk.open(HOME)
-        seen = await walk.drag(ref_of(home, item), ref_of(home, to))
-        assert [one.text for one in seen.lines if one.role == "listitem"] == names
+        refs = {one.text: one.ref for one in home.lines if one.ref}
+        assert " ".join(names) in words(await walk.drag(refs[item], refs[to]))
 
-    walks.over({"/": SLOW_SORTABLE}, steps)
-
-
-def ref_of(seen: PageObservation, text: str) -> str:
-    return next(one.ref for one in seen.lines if one.text == text)
+    walks.over({"/": SORTABLE}, steps)

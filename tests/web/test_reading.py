@@ -1,7 +1,5 @@
 """Reading pages in a real browser: search, preformatted and unseen text, late content, slow pages, PDF files."""
 
-from collections.abc import Iterator
-
 import pytest
 
 pytest.importorskip("playwright")
@@ -12,22 +10,12 @@ from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, PARTLY_VISIBLE, PageObservation
 from tests.support.cases import cases
 from tests.support.small_pdf import pdf
-from tests.support.walking import Reply, Site, Walking, line, ref, served, walking, words
+from tests.support.walking import Reply, Site, Walking, doc, line, ref, served, words
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
 HOME = "http://site.test/"
-
-
-@pytest.fixture(scope="module")
-def walks() -> Iterator[Walking]:
-    with walking() as one:
-        yield one
-
-
-def doc(body: str) -> str:
-    return f"<!doctype html><title>Page</title>{body}"
 
 
 def marks_of(seen: PageObservation, text: str) -> tuple[str, ...]:

@@ -2,25 +2,18 @@
 
 import json
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agentlearn_web.browser.walk import Walk
-from tests.support.walking import Site, Walking, ref, walking
+from tests.support.walking import Site, Walking, ref
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
 HOME = "http://site.test/"
 PAGES = {"/": "<title>Home</title><a href=/next>next</a>", "/next": "<title>Next</title><h1>Next</h1>"}
-
-
-@pytest.fixture(scope="module")
-def walks() -> Iterator[Walking]:
-    with walking() as one:
-        yield one
 
 
 async def two_acts(walk: Walk, site: Site) -> None:

@@ -1,14 +1,12 @@
 """What a page shows besides text: values of widgets, numbers of list items, chosen options; passwords never."""
 
-from collections.abc import Iterator
-
 import pytest
 
 pytest.importorskip("playwright")
 
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import PageObservation
-from tests.support.walking import Site, Walking, walking
+from tests.support.walking import Site, Walking
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
@@ -36,12 +34,6 @@ PAGE = """<!doctype html><title>Page</title>
 """
 FRAMED = """<!doctype html><title>Page</title><p>Sign in</p><iframe src="http://other.test/login"></iframe>"""
 LOGIN = """<!doctype html><title>In</title><input type=password value=hunter3 aria-label=Key><p>the form</p>"""
-
-
-@pytest.fixture(scope="module")
-def walks() -> Iterator[Walking]:
-    with walking() as one:
-        yield one
 
 
 def shown(seen: PageObservation, name: str) -> str:

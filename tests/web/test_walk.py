@@ -10,22 +10,12 @@ import pytest
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import parse_observation, render_observation
-from tests.support.walking import BRISK, NONCE, Reply, Site, Walking, event_lines, line, ref, walking, words
+from tests.support.walking import BRISK, NONCE, Reply, Site, Walking, doc, event_lines, line, ref, walking, words
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
 HOME = "http://site.test/"
-
-
-@pytest.fixture(scope="module")
-def walks() -> Iterator[Walking]:
-    with walking() as one:
-        yield one
-
-
-def doc(body: str, title: str = "Page") -> str:
-    return f"<!doctype html><title>{title}</title>{body}"
 
 
 # pages and links

@@ -1,13 +1,11 @@
 """Judging an answer exactly, and the key that equal answers share."""
 
-from datetime import UTC, datetime
-
-from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
+from agentlearn.types.trajectory import Verdict
 from agentlearn_math import domain
 from agentlearn_math.answers import answer_key, rational
 from agentlearn_math.verify import judge_exactly
+from tests.unit.domain.rollouts import rollout
 
 
 def test_no_box_is_no_answer() -> None:
@@ -30,20 +28,6 @@ def test_equal_answers_share_their_key_and_others_have_another_or_none() -> None
 def test_what_is_no_plain_number_has_no_rational_value() -> None:
     for text in ("x", "1/0", r"\frac{1}{0}", "1,2", "--7", "1e5", "5 million", r"50\%", "1 2", "9" * 2000):
         assert rational(text) is None, text
-
-
-def rollout(task: Task, answer: str | None) -> Trajectory:
-    return Trajectory(
-        id=RolloutId("r"),
-        run=RunId("run"),
-        phase="solve",
-        task=task.id,
-        g=0,
-        seed=0,
-        treatment=Treatment(model="sim:novice", library=LibraryVersion("v")),
-        answer=answer,
-        started_at=datetime.now(UTC),
-    )
 
 
 def test_a_task_without_an_expected_answer_is_undecided() -> None:

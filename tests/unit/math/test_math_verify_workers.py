@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,11 @@ from agentlearn.answers.form_comparison import Algebra
 from agentlearn.answers.match import Match
 from agentlearn.answers.syntax import Node
 from agentlearn.answers.workers import AlgebraWorkers, open_workers
-from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
+from agentlearn.types.trajectory import Verdict
 from agentlearn_math import domain
 from agentlearn_math.verify import judge
+from tests.unit.domain.rollouts import rollout
 
 ENDLESS = r"\sum_{k=1}^{20000}\sum_{j=1}^{20000}\sum_{m=1}^{20000}\sin(jkm)"
 """Term by term: more than a million years."""
@@ -47,20 +46,6 @@ def wait_until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.02)
-
-
-def rollout(task: Task, answer: str) -> Trajectory:
-    return Trajectory(
-        id=RolloutId("r"),
-        run=RunId("run"),
-        phase="solve",
-        task=task.id,
-        g=0,
-        seed=0,
-        treatment=Treatment(model="sim:novice", library=LibraryVersion("v")),
-        answer=answer,
-        started_at=datetime.now(UTC),
-    )
 
 
 @pytest.mark.slow

@@ -2,20 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.prompts import load_prompt
-from agentlearn.types.experience import EMPTY_LIBRARY
-from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ToolResult, Trajectory, Treatment, Verdict
+from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
 from agentlearn_web.observation import PageObservation, TabLine, render_observation
 from agentlearn_web.verify import MAX_ANSWER_CHARACTERS, verify_walk
 from tests.support.stages import last_user_text
+from tests.unit.domain.rollouts import rollout
 
 RUBRIC = load_prompt("judge", 1, package="agentlearn_web.prompts")
 GOLD = "The workshop proposals are due on 15 January 2025"
@@ -29,18 +27,8 @@ def task(answer: str | None = GOLD, source: str = "walks.jsonl:3") -> Task:
 
 def walk(of: Task, answer: str | None) -> Trajectory:
     seen = PageObservation(tab="t1", tabs=(TabLine(id="t1", url=PAGE),))
-    return Trajectory(
-        id=rollout_id(RunId("r"), "epoch-1", of.id, 0, 0),
-        run=RunId("r"),
-        phase="epoch-1",
-        task=of.id,
-        g=0,
-        seed=11,
-        treatment=Treatment(model="scripted", library=EMPTY_LIBRARY.version),
-        steps=(ToolResult(call="1", tool="open", content=render_observation(seen, "a1"), ok=True),),
-        answer=answer,
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
-    )
+    step = ToolResult(call="1", tool="open", content=render_observation(seen, "a1"), ok=True)
+    return rollout(of, answer).model_copy(update={"steps": (step,)})
 
 
 def handing_in(verdict: str) -> ModelResponse:

@@ -1,13 +1,10 @@
 """The verdict on a walk: its answer, and how much of the known way it went."""
 
-from datetime import UTC, datetime
-
-from agentlearn.types.experience import EMPTY_LIBRARY
-from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Treatment, Verdict
+from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Verdict
 from agentlearn_web.observation import ElementLine, Event, PageObservation, TabLine, render_observation
 from agentlearn_web.verify import MAX_ANSWER_CHARACTERS, verify_walk
+from tests.unit.domain.rollouts import rollout
 
 SITE = "http://uni.test"
 
@@ -22,18 +19,7 @@ def view(url: str, *lines: ElementLine, ok: bool = True) -> ToolResult:
 
 
 def walk(of: Task, answer: str | None, *steps: ToolResult | ModelTurn) -> Trajectory:
-    return Trajectory(
-        id=rollout_id(RunId("r"), "epoch-1", of.id, 0, 0),
-        run=RunId("r"),
-        phase="epoch-1",
-        task=of.id,
-        g=0,
-        seed=1,
-        treatment=Treatment(model="scripted", library=EMPTY_LIBRARY.version),
-        steps=steps,
-        answer=answer,
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
-    )
+    return rollout(of, answer).model_copy(update={"steps": steps})
 
 
 def verdict(answer: str | None, gold: str | None = "Ada Byron", source: str = "generated") -> Verdict:
