@@ -18,7 +18,7 @@ Divergence = Literal["none", "k1", "k2", "k3"]
 Importance = Literal["none", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
 Scaling = Literal["group", "batch", "none", "leave_one_out", "max_rl"]
 Combination = Literal["sum_then_normalise", "normalise_then_sum"]
-ReferenceModel = Literal["none", "adapter_off", "copy", "copy_int8"]
+ReferenceModel = Literal["none", "adapter_off", "copy"]
 TeacherWeights = Literal["base", "live", "ema"]
 
 
@@ -98,7 +98,7 @@ class GradientArguments(OptionGroup):
     gradient of k1 has mean 0."""
     reference: ReferenceModel = "none"
     """Model that the divergence is measured against. adapter_off: the model without its adapter. copy: a copy of the
-    loaded model. copy_int8: a copy in int8, with a quarter of the memory, rounded to 1/127 of the row's maximum."""
+    loaded model."""
 
     distill_coef: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Weight of the divergence from a teacher that reads lessons: the mean over a step's tokens is added to the loss.

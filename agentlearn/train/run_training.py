@@ -385,8 +385,7 @@ def _followers_model(settings: TrainSettings) -> LoadedModel | None:
         return None
     torch.manual_seed(settings.gradient.seed)
     model, tokenizer, name = layout
-    copied = settings.gradient.reference in {"copy", "copy_int8"}
-    reference = load_reference_model(source[0], settings.gradient) if copied else None
+    reference = load_reference_model(source[0], settings.gradient) if settings.gradient.reference == "copy" else None
     return LoadedModel(model=model, tokenizer=tokenizer, name=name, reference=reference)
 
 

@@ -137,7 +137,7 @@ def test_the_command_prints_a_line_per_update_and_leaves_a_page(
         "test_share: 0.5\nepochs: 1\nbatch_size: 2\ngroup_size: 2\nmax_output_tokens: 8\neval_rollouts: 1\n"
         "tensorboard: false\ngradient:\n  learning_rate: 0.01\n"
     )
-    options = ["--set", "kl=k3", "--set", "kl_beta=0.01", "--set", "reference=copy_int8"]
+    options = ["--set", "kl=k3", "--set", "kl_beta=0.01", "--set", "reference=copy"]
     assert run(["train", str(recipe), *options, *store, "--json"]) == 0
     said = capsys.readouterr()
     report = TrainReport.model_validate_json(said.out)

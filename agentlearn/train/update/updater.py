@@ -101,7 +101,7 @@ class Updater:
         its adapter. total_steps: number of optimiser steps of the run, needed by a falling schedule. accelerator: an
         `accelerate.Accelerator` under `torchrun`. Raises ConfigError.
         """
-        if (arguments.reference in ("copy", "copy_int8")) != (reference is not None):
+        if (arguments.reference == "copy") != (reference is not None):
             wanted = "needs" if reference is None else "does not use"
             raise ConfigError(
                 f"reference={arguments.reference} {wanted} a reference model; load it with `load_reference_model`",

@@ -20,7 +20,7 @@ from transformers.pytorch_utils import Conv1D
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.distributed.sharding import whole_tensor
-from agentlearn.train.update.logprob_model import check_head, core_of
+from agentlearn.train.update.logprob_model import check_head
 from agentlearn.train.weights.loading import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -214,7 +214,7 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
         model = with_adapter(base, arguments) if adapted else cast("nn.Module", base)
     check_head(model)
     reference = None
-    if arguments.reference in ("copy", "copy_int8"):
+    if arguments.reference == "copy":
         reference = load_reference_model(name, arguments, device=device)
     if arguments.gradient_checkpointing:
         checkpoint_layers(base)
@@ -223,23 +223,13 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
 
 
 def load_reference_model(name: str, arguments: GradientArguments, *, device: str = "cpu") -> nn.Module:
-    """Load the model as saved, its adapter included, and freeze it; in int8 if the arguments say `copy_int8`."""
+    """Load the model as saved, its adapter included, and freeze it."""
     frozen = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
     source = ModelSource.find(name)
     model = cast("nn.Module", source.load(dtype=frozen, device=device))
     if source.adapter is not None:
         model = attach_adapter(cast("PreTrainedModel", model), source)
-        if arguments.reference == "copy_int8":
-            model = cast("nn.Module", cast("Any", model).merge_and_unload())
-    model = model.eval().requires_grad_(False)
-    if arguments.reference == "copy_int8":  # all linear layers but the head; embeddings are not changed
-        core = core_of(model)
-        head = core.get_output_embeddings()
-        linears = [(name, one) for name, one in core.named_modules() if type(one) is nn.Linear and one is not head]
-        for name, linear in linears:
-            parent, _, own = name.rpartition(".")
-            setattr(core.get_submodule(parent), own, _Int8Linear(linear))
-    return model
+    return model.eval().requires_grad_(False)
 
 
 def checkpoint_layers(model: PreTrainedModel) -> None:
@@ -263,22 +253,3 @@ def _state_hash(weights: Mapping[str, Tensor]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(whole_tensor(tensor).detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-class _Int8Linear(nn.Module):
-    """A frozen linear layer with int8 weights and one scale per output."""
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        weight = linear.weight.detach()
-        scale = weight.float().abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
-        self.register_buffer("weight_int8", (weight.float() / scale).round().to(torch.int8))
-        self.register_buffer("scale", scale.to(weight.dtype))
-        bias = cast("Tensor | None", linear.bias)
-        self.register_buffer("bias", None if bias is None else bias.detach())
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """The layer's outputs. Weights are dequantised in each call, which saves memory and costs time."""
-        scale, bias = cast("Tensor", self.scale), cast("Tensor | None", self.bias)
-        weight = cast("Tensor", self.weight_int8).to(scale.dtype) * scale
-        return nn.functional.linear(inputs.to(scale.dtype), weight, bias)

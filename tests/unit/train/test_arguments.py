@@ -79,7 +79,7 @@ def test_what_goes_together_is_taken(subtests: pytest.Subtests) -> None:
         {"top_p": 0.9, "importance_sampling": "none"},
         WITH_KL,
         WITH_KL | {"reference": "adapter_off", "lora_rank": 4},
-        WITH_KL | {"reference": "copy_int8", "loss": "gspo"},
+        WITH_KL | {"reference": "copy", "loss": "gspo"},
         {"loss": "dr_grpo", "completion_length": 9},
         {"overlong": "punish", "overlong_window": 9},
         {"delta": 2.0},
