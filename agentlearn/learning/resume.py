@@ -30,9 +30,6 @@ _RESUMABLE = frozenset({"learn", "train"})
 NOT_KEPT = {"api_key", "otel", "store", "private_addresses"}
 """Settings that are given at each start and are not taken from the interrupted run."""
 
-_AS_BEFORE = {"all_wrong": "skip"}
-"""Settings of a run that was started before there were these settings."""
-
 TaskRollout = tuple[TaskId, int]
 """A task, and the index of one of its rollouts."""
 
@@ -67,8 +64,7 @@ def settings_of(prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[Run
     """
     run, stored = started_with("learn", prefix, store, given)
     with of_this_version(run):
-        known = json.dumps(_AS_BEFORE | json.loads(stored))
-        fields = LearnSettings.model_validate_json(known).model_dump(exclude=NOT_KEPT)
+        fields = LearnSettings.model_validate_json(stored).model_dump(exclude=NOT_KEPT)
     return run, learn_settings({**fields, "store": store, **given, **_endpoints_now(fields, given)})
 
 
@@ -125,10 +121,8 @@ def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, An
     return row.run, row.settings
 
 
-def resumed_run(reader: StoreReader, prefix: str, settings: LearnSettings) -> tuple[RunId, LearnSettings]:
-    """Return the learn run whose id starts with `prefix`, which a program resumes with these settings, and these.
-
-    A run that was started before there was a setting goes on as it would have then.
+def resumed_run(reader: StoreReader, prefix: str, settings: LearnSettings) -> RunId:
+    """Return the learn run whose id starts with `prefix`, which a program resumes with these settings.
 
     Raises ConfigError for a run that is unknown, done or not a learn run, and for settings other than it had.
     """
@@ -142,7 +136,7 @@ def resumed_run(reader: StoreReader, prefix: str, settings: LearnSettings) -> tu
             " as then, or start a new run",
             code="fixed_setting",
         )
-    return row.run, settings.model_copy(update={name: old for name, old in _AS_BEFORE.items() if name not in then})
+    return row.run
 
 
 def _unfinished(reader: StoreReader, prefix: str, kind: RunKind) -> RunRow:

@@ -215,7 +215,7 @@ class LiveLearning:
             settings = settings.model_copy(update={"validation_rollouts": 0})
         if work.run is not None:
             with read_store(settings.store) as reader:
-                run, settings = resumed_run(reader, work.run, settings)
+                run = resumed_run(reader, work.run, settings)
                 spent = _spent(reader, run)
         noting = _Noting(self.folder / _UNDER_WAY, work)
         report = await run_learning(

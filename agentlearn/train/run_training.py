@@ -24,7 +24,6 @@ from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets
 from agentlearn.learning.report import HeldOut
 from agentlearn.learning.run_stats import FALLEN
-from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext, open_tracing
@@ -387,9 +386,6 @@ def _followers_model(settings: TrainSettings) -> LoadedModel | None:
     model, tokenizer, name = layout
     reference = load_reference_model(source[0], settings.gradient) if settings.gradient.reference == "copy" else None
     return LoadedModel(model=model, tokenizer=tokenizer, name=name, reference=reference)
-
-
-run_training_sync = without_loop(run_training)
 
 
 @asynccontextmanager

@@ -129,7 +129,7 @@ async def learn(
     settings, run = settings.model_copy(update=noted), None
     if resume is not None:
         with nullcontext(store) if isinstance(store, Store) else read_store(directory) as reader:
-            run, settings = resumed_run(reader, resume, settings)
+            run = resumed_run(reader, resume, settings)
     if not wants_progress(progress, callbacks):
         return await run_learning(settings, callbacks, resume=run, given=given)
     from agentlearn.cli.progress import LearnProgress

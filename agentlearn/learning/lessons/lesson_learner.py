@@ -87,12 +87,15 @@ class LessonLearner:
     """What persons decided before the run started on the lessons of each source."""
     candidates: Candidates = field(init=False)
     """Every version so far, with what the rollouts to learn from say about each."""
+    _limits: LessonOptions = field(init=False)
+    """The run's limits on the library and its lessons."""
     _step: str = field(init=False, default="")
     last: Library = field(init=False)
     """The latest version that an update made, also when an earlier one is in use again."""
 
     def __post_init__(self) -> None:
         self.candidates, self.last = Candidates(self.library), self.library
+        self._limits = LessonOptions(**self.settings.model_dump(include={*LessonOptions.model_fields}))
 
     @property
     def done(self) -> int:
@@ -121,7 +124,7 @@ class LessonLearner:
         results = sorted((task.result() for task in learning), key=lambda result: result.group.task.id)
         kinds = Counter(result.group.kind(self.threshold, self.margin) for result in results)
         accepted = [proposal for result in results for proposal in result.accepted]
-        context = self._check_context([result.group for result in results], self.settings)
+        context = self._check_context([result.group for result in results], self._limits)
         consolidated = await stages.consolidate(accepted, context, [result.seen for result in results])
         before = self.library
         made, checked = next_version(consolidated.accepted, before, context)
@@ -175,7 +178,7 @@ class LessonLearner:
             step=step,
             library=self.library,
             shown=self.library.render(),
-            options=self.settings,
+            options=self._limits,
             show_gold=self.settings.labels == "gold",
             show_reasons=self._shows_reasons,
             threshold=self.threshold,
@@ -263,7 +266,7 @@ class LessonLearner:
         if not rewards or (use == "mixed" and not differ(rewards, self.margin)):  # what is left teaches nothing
             lost = Counter({"summaries_lost": 1})
             return _GroupResult(group, seen, use, summarise_faults=faults, compare_faults=lost)
-        context = self._check_context([group], self.settings.model_copy(update=_WITHOUT_SIZE_LIMITS))
+        context = self._check_context([group], self._limits.model_copy(update=_WITHOUT_SIZE_LIMITS))
         context = replace(context, answers=context.answers | answers)
         try:
             proposed = await stages.compare(seen, summaries, context)

@@ -232,26 +232,32 @@ class LessonRun(RunLoop[LearnSettings]):
 
         Returns also what those of its lessons are worth by themselves that strangers could have shaped.
         """
-        candidates, last = learner.candidates, learner.last
+        settings, candidates, last = self.settings, learner.candidates, learner.last
         learned = candidates.standings()
-        if self.settings.pilot is not None:
+        if settings.pilot is not None:
             return Choice(candidates.start, last, last, "last", len(learned), "is a pilot's", learned, learned), ()
-        arms, validation, validated = arms_of(candidates, self.settings.finalists), None, None
+        arms, validation, validated = arms_of(candidates, settings.finalists), None, None
         if sets.validation and len(arms) > 1 and self._made_at:
             await self.store.save_tasks(sets.validation)
             validation = Validation(
-                settings=self.settings, batches=self.batches, candidates=candidates, tasks=sets.validation
+                seed=settings.seed,
+                rollouts=settings.validation_rollouts,
+                labelled=settings.labels == "gold",
+                batches=self.batches,
+                candidates=candidates,
+                tasks=sets.validation,
             )
             validated = await validation.run(arms)
         choice = Choice.of(
             candidates,
             last,
-            self.settings,
+            select=settings.select,
+            seed=settings.seed,
             learned=learned,
             validated=validated,
             learned_from=sets.validates_on_train,
         )
-        waiting = waiting_lessons(choice.selected, learner.accepted, trust=self.settings.trust)
+        waiting = waiting_lessons(choice.selected, learner.accepted, trust=settings.trust)
         if validation is None or validated is None or not validated.judged or not waiting:
             return choice, ()
         most = (self.stats.allocated(0).drawn + validated.rollouts) // _SHARE_ALONE

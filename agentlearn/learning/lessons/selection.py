@@ -15,7 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from agentlearn.config import LearnSettings
 from agentlearn.config.command_words import command_words
 from agentlearn.learning.batch import VALIDATION_ROUND
 from agentlearn.learning.batch_runner import BatchRunner, by_majority, typical
@@ -86,7 +85,11 @@ class _Validated:
 class Validation:
     """The comparison of one run. A resumed run takes its finished rollouts from the store."""
 
-    settings: LearnSettings
+    seed: int
+    rollouts: int
+    """Most rollouts of each version on a task."""
+    labelled: bool
+    """Whether tasks have expected answers. If not, the majority answer of all versions is right."""
     batches: BatchRunner
     candidates: Candidates
     """They learn from every judged rollout of the comparison, and say which versions are left."""
@@ -138,15 +141,15 @@ class Validation:
         worth: list[LessonWorth] = []
         for phase, lesson in phases.items():
             without = Scores.of(judged[phase], tasks, k)
-            compared = held_out(tasks, without, with_all, arms=_WITHOUT_AND_WITH, seed=self.settings.seed)
+            compared = held_out(tasks, without, with_all, arms=_WITHOUT_AND_WITH, seed=self.seed)
             worth.append(LessonWorth(lesson=lesson, delta=compared.delta))
         return tuple(worth)
 
     def _rounds(self) -> list[list[tuple[Task, int]]]:
         """Tasks and numbers of rollouts, round by round. The tasks are shuffled, so that each round has all kinds."""
         order = list(self.tasks)
-        Random(derive_seed(_PHASE, self.settings.seed)).shuffle(order)
-        work = [(task, g) for g in range(self.settings.validation_rollouts) for task in order]
+        Random(derive_seed(_PHASE, self.seed)).shuffle(order)
+        work = [(task, g) for g in range(self.rollouts) for task in order]
         return [work[at : at + VALIDATION_ROUND] for at in range(0, len(work), VALIDATION_ROUND)]
 
     def _observe(self) -> bool:
@@ -176,7 +179,7 @@ class Validation:
         Each version has one vote, its most frequent answer. So a version that repeats one wrong answer gains nothing,
         and two versions that disagree decide nothing.
         """
-        if self.settings.labels == "gold":
+        if self.labelled:
             return members
         judged: dict[str, list[Trajectory]] = {version: [] for version in members}
         for task in self.tasks:
@@ -221,8 +224,9 @@ class Choice:
         cls,
         candidates: Candidates,
         last: Library,
-        settings: LearnSettings,
         *,
+        select: Literal["best", "last"],
+        seed: int,
         learned: Sequence[Standing],
         validated: _Validated | None,
         learned_from: bool,
@@ -235,7 +239,7 @@ class Choice:
         broken = "" if validated is None else "; no rollout on validation tasks could be judged"
         if len(standings) == len({candidates.bare.version, start.version}):
             selected, basis, why = start, "last", "is the only version: learning changed nothing"
-        elif settings.select == "last":
+        elif select == "last":
             selected, basis, why = last, "last", "is the last version, as select 'last' asks for"
         elif validated is not None and validated.judged:
             selected, basis, why = candidates.choose(validated.left), "validation", "has the best evidence"
@@ -255,7 +259,7 @@ class Choice:
             learned=tuple(learned),
             validated=validated,
             learned_from=learned_from,
-            delta=validated.against_start(selected.version, settings.seed) if validated is not None else None,
+            delta=validated.against_start(selected.version, seed) if validated is not None else None,
         )
 
     @property

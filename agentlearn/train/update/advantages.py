@@ -30,8 +30,6 @@ class BatchAdvantages:
     """Number of rollouts left out because nothing is known about their answer."""
     failed: int = 0
     """Number of rollouts with reward 0 because the agent gave no usable answer."""
-    without_part: int = 0
-    """Number of rollouts left out because one of their several rewards is missing."""
 
     @property
     def zero_std_share(self) -> float:
@@ -113,7 +111,6 @@ def batch_advantages(
         zero_std=sum(equal),
         undecided=outcomes.count("undecided"),
         failed=outcomes.count("failed"),
-        without_part=len(decided) - len(known),
     )
 
 

@@ -1,7 +1,6 @@
 """Settings of a run that another version started are refused in one sentence, by every command that resumes."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,25 +8,11 @@ import pytest
 
 from agentlearn.config import LearnSettings, endpoint_address
 from agentlearn.errors import ConfigError
-from agentlearn.learning.resume import resumed_run, settings_of
-from agentlearn.store import open_store, read_store
+from agentlearn.learning.resume import settings_of
+from agentlearn.store import open_store
 from agentlearn.train.settings import resumed_train_settings
 from agentlearn.types.run_event import RunKind
 from tests.unit.store import nouns
-
-
-def test_a_run_that_is_older_than_a_setting_goes_on_as_it_began(tmp_path: Path) -> None:
-    began = LearnSettings(domain="math", model="sim:novice")
-    older = {name: value for name, value in json.loads(began.resolved()).items() if name != "all_wrong"}
-
-    async def begin() -> None:
-        async with open_store(tmp_path) as store:
-            await store.save_run(nouns.run_event(kind="learn", state="interrupted", settings=json.dumps(older)))
-
-    asyncio.run(begin())
-    assert settings_of("01jd", tmp_path, {})[1].all_wrong == "skip"
-    with read_store(tmp_path) as reader:
-        assert resumed_run(reader, "01jd", began)[1].all_wrong == "skip"
 
 
 def test_a_run_may_go_on_at_other_endpoints_of_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

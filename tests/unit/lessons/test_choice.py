@@ -63,6 +63,11 @@ class Runner:
         )
 
 
+def comparison(candidates: Candidates, runner: Runner, *, rollouts: int = 3, labelled: bool = True) -> Validation:
+    batches = cast("BatchRunner", runner)
+    return Validation(seed=0, rollouts=rollouts, labelled=labelled, batches=batches, candidates=candidates, tasks=TASKS)
+
+
 def selected(
     rates: Rates, *libraries: Library, start: Library = EMPTY_LIBRARY, held_out: Delta | None = None, **changes: Any
 ) -> tuple[Choice, SelectedVersion, Runner]:
@@ -73,12 +78,14 @@ def selected(
         candidates.add(library)
     learned, validated = candidates.standings(), None
     if settings.validation_rollouts:
-        validation = Validation(
-            settings=settings, batches=cast("BatchRunner", runner), candidates=candidates, tasks=TASKS
+        validation = comparison(
+            candidates, runner, rollouts=settings.validation_rollouts, labelled=settings.labels == "gold"
         )
         validated = asyncio.run(validation.run(arms_of(candidates, settings.finalists)))
     last = libraries[-1] if libraries else start
-    choice = Choice.of(candidates, last, settings, learned=learned, validated=validated, learned_from=False)
+    choice = Choice.of(
+        candidates, last, select=settings.select, seed=0, learned=learned, validated=validated, learned_from=False
+    )
     return choice, choice.decided(held_out, name="toy", store=Path("/s")), runner
 
 
@@ -102,15 +109,9 @@ def test_the_start_is_selected_when_every_version_is_worse() -> None:
 
 def test_a_version_below_the_start_on_validation_tasks_stays_pending() -> None:
     """Only when other evidence speaks for it can it be selected at all."""
-    settings = LearnSettings(domain="toy", model="sim:novice")
     candidates = Candidates(EMPTY_LIBRARY)
     candidates.add(GOOD)
-    validation = Validation(
-        settings=settings,
-        batches=cast("BatchRunner", Runner({EMPTY_LIBRARY.version: 0.6, GOOD.version: 0.2})),
-        candidates=candidates,
-        tasks=TASKS,
-    )
+    validation = comparison(candidates, Runner({EMPTY_LIBRARY.version: 0.6, GOOD.version: 0.2}))
     validated = asyncio.run(validation.run((EMPTY_LIBRARY, GOOD)))
     delta = validated.against_start(GOOD.version, 0)
     choice = Choice(EMPTY_LIBRARY, GOOD, GOOD, "validation", 2, "has it", validated=validated, delta=delta)
@@ -149,10 +150,8 @@ def test_after_a_broken_validation_the_rollouts_to_learn_from_decide() -> None:
         candidates.observe("epoch-1", task.id, task.family, 0, EMPTY_LIBRARY.version, float(n % 3 == 0))
         candidates.observe("epoch-2", task.id, task.family, 0, GOOD.version, 1.0)
     nothing = _Validated(TASKS, (EMPTY_LIBRARY, GOOD), (EMPTY_LIBRARY, GOOD), {}, judged=False)
-    settings = LearnSettings(domain="toy", model="sim:novice")
-    choice = Choice.of(
-        candidates, GOOD, settings, learned=candidates.standings(), validated=nothing, learned_from=False
-    )
+    learned = candidates.standings()
+    choice = Choice.of(candidates, GOOD, select="best", seed=0, learned=learned, validated=nothing, learned_from=False)
     selection = choice.decided(None, name="toy", store=Path("/s"))
     assert (selection.basis, selection.status, selection.selected) == ("rollouts", "published", GOOD.version)
     assert "no rollout on validation tasks could be judged" in selection.reason
@@ -179,8 +178,7 @@ def test_more_undecided_rollouts_than_the_start_keep_a_version_pending() -> None
         return one.model_copy(update={"verdict": Verdict(status="undecided", reason="")}) if lost else one
 
     runner.one = half_lost
-    settings = LearnSettings(domain="toy", model="sim:novice")
-    validation = Validation(settings=settings, batches=cast("BatchRunner", runner), candidates=candidates, tasks=TASKS)
+    validation = comparison(candidates, runner)
     validated = asyncio.run(validation.run((EMPTY_LIBRARY, GOOD)))
     delta = validated.against_start(GOOD.version, 0)
     choice = Choice(EMPTY_LIBRARY, GOOD, GOOD, "validation", 2, "has it", validated=validated, delta=delta)
@@ -210,8 +208,7 @@ def test_without_labels_a_rollout_counts_only_as_it_is_judged_last() -> None:
         return one if g == 0 else one.model_copy(update={"answer": phase.rpartition(":")[2]})
 
     runner.one = parting
-    settings = LearnSettings(domain="toy", model="sim:novice", labels="none")
-    validation = Validation(settings=settings, batches=cast("BatchRunner", runner), candidates=candidates, tasks=TASKS)
+    validation = comparison(candidates, runner, labelled=False)
     validated = asyncio.run(validation.run((EMPTY_LIBRARY, GOOD)))
     judged = sum(one.score is not None for one in validated.scores[GOOD.version].observations)
     (counted,) = (one.rollouts for one in candidates.standings() if one.library == GOOD)

@@ -1,5 +1,6 @@
 """A whole training run with the sampler `vllm`: after each update, rollouts come from the new weights."""
 
+import asyncio
 import json
 from argparse import ArgumentParser
 from collections.abc import AsyncGenerator
@@ -17,7 +18,7 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 
 from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
-from agentlearn.train.run_training import run_training_sync  # noqa: E402
+from agentlearn.train.run_training import run_training  # noqa: E402
 from agentlearn.train.serving import vllm  # noqa: E402
 from agentlearn.train.settings import train_settings  # noqa: E402
 from agentlearn.train.weights.model import weights_hash  # noqa: E402
@@ -102,7 +103,7 @@ def test_two_updates_with_vllm_each_sample_with_the_weights_of_the_last(
             },
         }
     )
-    report = run_training_sync(settings)
+    report = asyncio.run(run_training(settings))
     with read_store(settings.store) as reader:
         kept = reader.metrics(report.run)
         rollouts = [reader.trajectory(row.id) for row in reader.trajectories(report.run)]
