@@ -356,7 +356,7 @@ class Rollouts:
         slot: RolloutSlot,
         treatment: Treatment,
         experiences: Experiences,
-        capabilities: list[AbstractCapability[Any]],
+        capabilities: Sequence[AbstractCapability[Any]],
         unit: WorkUnit,
         said: list[ModelMessage],
     ) -> Any:
