@@ -79,4 +79,5 @@ def test_a_repair_follows_the_results_of_all_calls() -> None:
     assert [part.content for part in first.parts if isinstance(part, UserPromptPart)] == ["What happened?"]
     assert isinstance(reply, ModelResponse)
     assert [part.tool_call_id for part in last.parts if isinstance(part, ToolReturnPart)] == ["a", "b"]
-    assert isinstance(last.parts[-1], UserPromptPart) and last.parts[-1].content == "Again."
+    assert isinstance(last.parts[-1], UserPromptPart)
+    assert last.parts[-1].content == "Again."
