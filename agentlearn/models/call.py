@@ -33,11 +33,7 @@ from agentlearn.models.endpoint_state import GARBLED, EndpointState
 from agentlearn.models.limiter import Ticket
 from agentlearn.models.outage import duration_words, is_garbled, is_silence, is_transient, retry_after_s
 from agentlearn.models.price import cost_usd, price_of
-from agentlearn.models.refusal import (
-    SYSTEM,
-    TOOLS,
-    RefusedRequest,
-)
+from agentlearn.models.refusal import SYSTEM, TOOLS, RefusedRequest
 from agentlearn.models.replicas import is_of_endpoint
 from agentlearn.models.token_estimate import BYTES_PER_TOKEN, ExpectedCall, reply_bytes, request_bytes
 from agentlearn.text import visible
@@ -421,10 +417,7 @@ class ModelCall:
             # a service of ours counts right, whatever its tokens are
             return tokens if state.free or size_bytes <= _SHORT_BYTES or enough else 0
 
-        reported_in, reported_out = (
-            believed(given.input_tokens, asked),
-            believed(given.output_tokens, written),
-        )
+        reported_in, reported_out = (believed(given.input_tokens, asked), believed(given.output_tokens, written))
         tokens_in = reported_in or state.tokens.tokens_of_text(stage, asked)
         tokens_out = reported_out or state.tokens.tokens_of_text(stage, written)
         estimated = (0 if reported_in else tokens_in) + (0 if reported_out else tokens_out)
@@ -473,6 +466,8 @@ class ModelCall:
         of, as_json = self.written or (None, b"")
         if response is not of:  # its usage was estimated
             as_json = ModelMessagesTypeAdapter.dump_json([response])
+        learns = unit.stage in _LEARNING
+        messages = ModelMessagesTypeAdapter.dump_python(list(self.messages), mode="json") if learns else None
         written = CallRecord(
             id=identity,
             run=unit.call_context.run,
@@ -485,7 +480,7 @@ class ModelCall:
             error=unused,
             response=as_json.decode(),
             request_hash=self.hash,
-            asked=_as_json(self.messages) if unit.stage in _LEARNING else "",
+            asked=json.dumps(messages) if messages else "",
             tokens_in=usage.tokens_in,
             tokens_cached=usage.tokens_cached,
             tokens_out=usage.tokens_out,
@@ -551,10 +546,6 @@ def _asked_parts(message: ModelMessage) -> list[list[Any]]:
         return found
     (plain,) = ModelMessagesTypeAdapter.dump_python([message], mode="json")
     return [[part["part_kind"], part.get("tool_call_id"), part.get("content")] for part in plain["parts"]]
-
-
-def _as_json(messages: Sequence[ModelMessage]) -> str:
-    return json.dumps(ModelMessagesTypeAdapter.dump_python(list(messages), mode="json"))
 
 
 def _kind_of_failure(error: Exception) -> str:

@@ -366,11 +366,7 @@ class GroupCommit:
         connection.begin()
         try:
             yield counted
-            log_row: dict[str, object] = {
-                "committed_at": datetime.now(UTC),
-                "n_rows": sum(counted),
-                "journal": taken,
-            }
+            log_row: dict[str, object] = {"committed_at": datetime.now(UTC), "n_rows": sum(counted), "journal": taken}
             self._append(connection, "commit_log", [log_row])
             connection.commit()
         except BaseException:

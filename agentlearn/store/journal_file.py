@@ -19,14 +19,7 @@ from pathlib import Path
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked
 from agentlearn.files import own, refuse_links
 from agentlearn.store.codec import error_line
-from agentlearn.store.store_files import (
-    WATERMARK,
-    Acknowledged,
-    FileWatch,
-    StoreLock,
-    Watermark,
-    make_private,
-)
+from agentlearn.store.store_files import WATERMARK, Acknowledged, FileWatch, StoreLock, Watermark, make_private
 
 JOURNAL = "journal.sqlite"
 JOURNAL_PARTS = (JOURNAL, JOURNAL + "-wal", JOURNAL + "-shm")

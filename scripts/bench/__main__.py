@@ -20,8 +20,8 @@ from scripts.bench.found import Bench, Found, Report, as_json, as_text, load_1mi
 NAMES = tuple(path.stem.removeprefix("bench_") for path in sorted(Path(__file__).parent.glob("bench_*.py")))
 OUT = DEFAULT_STORE / "bench.json"
 _SIZES = {
-    "canary": "--runs 20",
-    "coverage": "--simulations 500",
+    "canary": "--runs 10",
+    "coverage": "--simulations 200",
     "drift": "--simulations 40",
     "evidence_limits": "--libraries 6",
     "export": "--rollouts 30000 --small 3000",
@@ -47,7 +47,7 @@ _SIZES = {
     "wall_time": "--only 1",
     "workers": "--rounds 1",
 }
-"""Options of each benchmark when all are run: together they take less than 20 minutes on two quiet cores."""
+"""Options of each benchmark when all are run, which take hours with the sizes of RESULTS.md."""
 
 
 def main(arguments: Sequence[str]) -> int:

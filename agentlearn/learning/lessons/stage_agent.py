@@ -176,12 +176,7 @@ class StageAgent:
     """Key of the reply object that holds the items."""
 
     async def ask(
-        self,
-        question: str,
-        endpoint: Endpoint,
-        unit: WorkUnit,
-        *,
-        history: tuple[ModelMessage, ...] = (),
+        self, question: str, endpoint: Endpoint, unit: WorkUnit, *, history: tuple[ModelMessage, ...] = ()
     ) -> StageReply:
         """Ask once. Raises EndpointError when the call fails. A malformed reply does not raise; its items are kept.
 
