@@ -20,7 +20,7 @@ def version() -> str:
 
 LEARN_MODULES = ("cyclopts", "duckdb", "markdown_it", "mpmath", "numpy", "openai", "rich", "sympy", "yaml")
 """What only the extra installs, by the names under which Python imports it."""
-INSTALL_LEARN = "pip install 'agentlearn-lib[learn]'"
+_INSTALL_LEARN = "pip install 'agentlearn-lib[learn]'"
 _SHOWN = 3
 
 
@@ -50,5 +50,5 @@ def _missing() -> list[str]:
 def _missing_learn(feature: str, missing: Sequence[str]) -> MissingExtra:
     more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
     return MissingExtra(
-        f"{feature} needs packages that are not installed ({', '.join(missing[:_SHOWN])}{more}): {INSTALL_LEARN}"
+        f"{feature} needs packages that are not installed ({', '.join(missing[:_SHOWN])}{more}): {_INSTALL_LEARN}"
     )

@@ -88,7 +88,7 @@ def recording_words(folder: Path) -> str:
     return f"{len(files)} files, {size_bytes / 1e6:,.1f} MB, in {folder}{replay}"
 
 
-EXAMPLE_MODEL = "http://localhost:8000/v1#MODEL"
+_EXAMPLE_MODEL = "http://localhost:8000/v1#MODEL"
 """A model in the messages, which the user replaces."""
 
 
@@ -101,6 +101,6 @@ def require_model(settings: RunSettings, given: Container[str], command: str) ->
         return
     raise ConfigError(
         f"no model is named for the tasks in {settings.data!r}, and {SIMULATED_MODEL} solves only problems in the"
-        f" words of the bundled ones; name one: {command} --model {EXAMPLE_MODEL}",
+        f" words of the bundled ones; name one: {command} --model {_EXAMPLE_MODEL}",
         code="no_model",
     )

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from agentlearn.library.import_lessons import ImportedLessons
     from agentlearn.views.lesson_origins import LessonOrigin
 
-OriginsOption = Annotated[
+_OriginsOption = Annotated[
     bool, Parameter(negative="", show_default=False, help="Show the run, tasks and proposal that made each lesson.")
 ]
 
-QueryOption = Annotated[str | None, Parameter(help="A task in words: show which lessons an agent would get for it.")]
+_QueryOption = Annotated[str | None, Parameter(help="A task in words: show which lessons an agent would get for it.")]
 
 
 def library_list(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
@@ -60,8 +60,8 @@ def library_show(
     /,
     *,
     given: GivenSettings,
-    origins: OriginsOption = False,
-    query: QueryOption = None,
+    origins: _OriginsOption = False,
+    query: _QueryOption = None,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:

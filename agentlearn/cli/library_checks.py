@@ -173,23 +173,23 @@ def _audit_json(audit: "LibraryAudit", threshold: int) -> dict[str, Any]:
     }
 
 
-LibraryName = Annotated[str, Parameter(help="Name of a library.")]
-ModelOption = Annotated[str | None, Parameter(help="Only evidence with this model. Default: with every model.")]
-MaxLessons = Annotated[
+_LibraryName = Annotated[str, Parameter(help="Name of a library.")]
+_ModelOption = Annotated[str | None, Parameter(help="Only evidence with this model. Default: with every model.")]
+_MaxLessons = Annotated[
     int | None, Parameter(help="Park lessons until at most this many are shown.", validator=Number(gte=1))
 ]
-MaxTokens = Annotated[
+_MaxTokens = Annotated[
     int | None, Parameter(help="Park lessons until all have at most this many tokens.", validator=Number(gte=1))
 ]
-PruneDryRun = Annotated[bool, Parameter(negative="", show_default=False, help="Show what would be parked, and stop.")]
+_PruneDryRun = Annotated[bool, Parameter(negative="", show_default=False, help="Show what would be parked, and stop.")]
 _ID_SHOWN = 12
 
 
 def library_effects(
-    name: LibraryName,
+    name: _LibraryName,
     /,
     *,
-    model: ModelOption = None,
+    model: _ModelOption = None,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
@@ -236,13 +236,13 @@ def library_effects(
 
 
 def library_prune(
-    name: LibraryName,
+    name: _LibraryName,
     /,
     *,
-    model: ModelOption = None,
-    max_lessons: MaxLessons = None,
-    max_tokens: MaxTokens = None,
-    dry_run: PruneDryRun = False,
+    model: _ModelOption = None,
+    max_lessons: _MaxLessons = None,
+    max_tokens: _MaxTokens = None,
+    dry_run: _PruneDryRun = False,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:

@@ -4,8 +4,8 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,7 +42,30 @@ _Hide = Annotated[
 _PersonalData = Annotated[
     PersonalDataMode, Parameter(help="What happens to e-mail addresses, cards and the like before storage.")
 ]
-_INSTALL = "pip install 'agentlearn-lib[serve]'"
+
+
+@contextmanager
+def _needing(extra: str, command: str) -> Generator[None]:
+    """Raise MissingExtra where an import in the block fails because a package of the extra is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "anyio", "aiohttp", "mcp"}:
+            raise
+        raise MissingExtra(
+            f"agentlearn {command} needs {error.name!r}, which is not installed: pip install 'agentlearn-lib[{extra}]'"
+        ) from error
+
+
+def _others_can_connect(host: str, allow_host: Sequence[str], caution: str) -> list[str]:
+    """What to print where other machines can reach an address; nothing where only this one can."""
+    from agentlearn.view.server import is_loopback
+
+    if is_loopback(host):
+        return []
+    unnamed = host in EVERY_ADDRESS and not allow_host
+    refused = ["They are refused until you name this machine as they do: --allow-host NAME."] if unnamed else []
+    return [f"caution: other machines can reach {host}{caution}", *refused]
 
 
 def serve(
@@ -70,14 +93,10 @@ def serve(
     Programs use http://127.0.0.1:8400/v1 as the base URL of their model. Requests and replies pass through unchanged,
     but for the lessons: Chat Completions, Responses, and Anthropic's Messages.
     """
-    try:
+    with _needing("serve", "serve"):
         from agentlearn.live.gateway.admission import LOOPBACK, GatewaySettings
         from agentlearn.live.gateway.gateway import Gateway, serve_gateway
         from agentlearn.view.server import free_port, is_loopback
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "anyio", "aiohttp"}:
-            raise
-        raise MissingExtra(f"agentlearn serve needs {error.name!r}, which is not installed: {_INSTALL}") from error
     if not is_loopback(host) and tokens is None:
         raise ConfigError(
             f"--host is {host!r}, so other machines can reach the gateway; give clients tokens with --tokens FILE",
@@ -162,14 +181,9 @@ def mcp(
     """
     if not libraries:
         raise ConfigError("name the libraries to offer: agentlearn mcp NAME", code="no_library")
-    try:
+    with _needing("mcp", "mcp"):
         from agentlearn.view.mcp_server import PATH, http_app, mcp_server
-        from agentlearn.view.server import free_port, hosts_of, is_loopback, serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"anyio", "mcp", "starlette"}:
-            raise
-        how = "pip install 'agentlearn-lib[mcp]'"
-        raise MissingExtra(f"agentlearn mcp needs {error.name!r}, which is not installed: {how}") from error
+        from agentlearn.view.server import free_port, hosts_of, serve
     server = mcp_server(libraries, Path(store), read_only=read_only)
     if port is None:
         server.run("stdio")
@@ -181,10 +195,8 @@ def mcp(
     number, out = listener.getsockname()[1], console(to_stderr=True)
     out.print(f"serving {', '.join(libraries)} at http://{host}:{number}{PATH}")
     out.print(f"header  Authorization: Bearer {f'${_TOKEN}' if given else token}")
-    if not is_loopback(host):
-        out.print(f"caution: other machines can reach {host}, and the token travels unencrypted.")
-        if host in EVERY_ADDRESS and not allow_host:
-            out.print("They are refused until you name this machine as they do: --allow-host NAME.")
+    for line in _others_can_connect(host, allow_host, ", and the token travels unencrypted."):
+        out.print(line)
     out.print("Press Ctrl-C to stop.")
     serve(http_app(server, hosts_of(host, number, allow_host), token), listener, lifespan="on")
 
@@ -229,14 +241,10 @@ def view(
     from agentlearn.library.sharing import SKILLS
     from agentlearn.store import read_store
 
-    try:
+    with _needing("serve", "view"):
         from agentlearn.view.bundle import write_bundle
         from agentlearn.view.routes import address_of
-        from agentlearn.view.server import Site, app_of, free_port, is_loopback, serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "anyio"}:
-            raise
-        raise MissingExtra(f"agentlearn view needs {error.name!r}, which is not installed: {_INSTALL}") from error
+        from agentlearn.view.server import Site, app_of, free_port, serve
     with ExitStack() as stack:
         start, channel = "", None
         if what and (Path(what) / SKILLS).is_dir():
@@ -272,10 +280,8 @@ def view(
         else:
             out = console()
             out.print(f"open this address in a browser: {site.link(start)}")
-            if not is_loopback(host):
-                out.print(f"caution: other machines can reach {host}. Anyone who has this address can read the store.")
-                if host in EVERY_ADDRESS and not allow_host:
-                    out.print("They are refused until you name this machine as they do: --allow-host NAME.")
+            for line in _others_can_connect(host, allow_host, ". Anyone who has this address can read the store."):
+                out.print(line)
             out.print("Press Ctrl-C to stop. Keep the address to yourself: it holds the token that opens the pages.")
         serve(app_of(site), listener)
 

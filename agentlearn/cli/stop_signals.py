@@ -25,7 +25,7 @@ from agentlearn.errors import StopSignal
 from agentlearn.text import visible_line
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-REPEAT_S = 1.0
+_REPEAT_S = 1.0
 """SIGTERM and SIGHUP are often sent twice, by a supervisor and by the kernel. Repeats within this time are one."""
 SLOW_END_S = 15.0
 """Longest time for closing what a command opened before its work began."""
@@ -153,7 +153,7 @@ class _StopSignals:
                 warnings.simplefilter("ignore")  # about work that is being given up
                 logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
                 threading.excepthook = lambda _: None
-        elif number != signal.SIGINT and now - self._first_at < REPEAT_S:
+        elif number != signal.SIGINT and now - self._first_at < _REPEAT_S:
             return False
         self.count += 1
         return True

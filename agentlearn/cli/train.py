@@ -20,7 +20,7 @@ from agentlearn.train.settings import TrainSettings, train_settings
 from agentlearn.types.ids import RunId
 from agentlearn.views.figure import count_words
 
-LAB_RECIPE = "train-lab"
+_LAB_RECIPE = "train-lab"
 """Name of the packaged recipe that trains a domain's own lab model."""
 
 
@@ -170,6 +170,6 @@ def _fields(what: str, given: GivenSettings) -> dict[str, Any]:
         return given.over(custom_task_fields("train", what, given))
     usual: dict[str, Any] = {"domain": what}
     if "model" not in given and default_model(what).startswith(LAB):
-        lab_recipe = packaged_recipe(f"{what}/{LAB_RECIPE}")
+        lab_recipe = packaged_recipe(f"{what}/{_LAB_RECIPE}")
         usual |= {} if lab_recipe is None else read_recipe(lab_recipe)
     return usual | given.over()

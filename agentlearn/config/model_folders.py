@@ -65,7 +65,7 @@ class KnownModel(Value):
         if not (self.folder / RECORD).is_file():
             return FetchedState.FOREIGN
         record = ModelRecord.read(self.folder)
-        if record is None or record.conversion != CONVERSION or record.sha256 != self.wheel_sha256:
+        if record is None or record.conversion != _CONVERSION or record.sha256 != self.wheel_sha256:
             return FetchedState.OUTDATED
         try:
             whole = all((self.folder / name).stat().st_size == size for name, size in record.files.items())
@@ -97,7 +97,7 @@ KNOWN_MODELS = {one.name: one for one in (_SMOLLM2,)}
 
 RECORD = "agentlearn-model.json"
 """File that says what is in a converted folder. It is written last."""
-CONVERSION = 1
+_CONVERSION = 1
 """Version of the conversion. A folder that another conversion made is not used."""
 
 
@@ -118,7 +118,7 @@ class ModelRecord(Value):
     """Size in bytes of each file in the folder but this one."""
     agentlearn: str
     """Version of agentlearn that converted the file."""
-    conversion: int = CONVERSION
+    conversion: int = _CONVERSION
 
     @classmethod
     def read(cls, folder: Path) -> "ModelRecord | None":

@@ -5,10 +5,10 @@ import re
 from agentlearn.plugins import every_plugin
 
 SIMULATED_MODEL = "sim:novice"
-SIMULATED_REFLECTOR = "sim:reflector"
+_SIMULATED_REFLECTOR = "sim:reflector"
 LAB = "lab:"
 """Prefix of lab models: tiny transformers that a domain's package ships. They are real models with little skill."""
-LAB_MODEL = "lab:novice"
+_LAB_MODEL = "lab:novice"
 _LONGEST = 64
 
 
@@ -19,7 +19,7 @@ def is_lab(model: str) -> bool:
 
 def default_model(domain: str) -> str:
     """The model that solves tasks when none is named: the domain's lab model, or the simulated model."""
-    return LAB_MODEL if any(one.name == domain for one in every_plugin("agentlearn.lab")) else SIMULATED_MODEL
+    return _LAB_MODEL if any(one.name == domain for one in every_plugin("agentlearn.lab")) else SIMULATED_MODEL
 
 
 def default_reflector(model: str) -> str:
@@ -27,7 +27,7 @@ def default_reflector(model: str) -> str:
 
     A lab model is too small to write lessons.
     """
-    return SIMULATED_REFLECTOR if is_lab(model) else model
+    return _SIMULATED_REFLECTOR if is_lab(model) else model
 
 
 def name_of_result(domain: str) -> str:

@@ -21,7 +21,7 @@ from agentlearn.store import Selection, StoreReader
 from agentlearn.store.queries import SelectedText
 from agentlearn.types.trajectory import STATUS
 
-ATIF_VERSION = "ATIF-v1.7"
+_ATIF_VERSION = "ATIF-v1.7"
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 _ABOUT = ("run", "phase", "task", "library", "arm", "weights_step", "reward", "answer", "expected")
 """Fields of a rollout that stand in `extra`."""
@@ -61,7 +61,7 @@ def to_atif(rollout: SelectedText) -> dict[str, Any]:
     if not steps:
         raise DataError(f"rollout {rollout.id}: no messages of it are stored", code="nothing_to_export")
     return {
-        "schema_version": ATIF_VERSION,
+        "schema_version": _ATIF_VERSION,
         "session_id": rollout.id,
         "agent": {"name": OWN_AGENT, "version": version(), "model_name": rollout.model},
         "steps": [{"step_id": number, **step} for number, step in enumerate(steps, start=1)],

@@ -26,7 +26,7 @@ MAX_TEXT = 8_000
 """Largest number of characters of a text that is kept; a longer one keeps its beginning and its end."""
 MAX_LINE_BYTES = 2**25
 """A longer line is read in pieces, which are no JSON: it is left out, with a count."""
-MAX_DOCUMENT_BYTES = 2**27
+_MAX_DOCUMENT_BYTES = 2**27
 """Larger files that are one JSON value are left out, with a count; files of JSON lines may have any size."""
 Agent = Literal["Claude Code", "Codex", "OpenCode", "OpenHands", "ATIF"]
 
@@ -162,8 +162,8 @@ class Reading:
         if path.suffix == ".jsonl":
             yield from self._lines(path)
             return
-        if path.stat().st_size > MAX_DOCUMENT_BYTES:
-            self._skip(f"JSON documents of more than {MAX_DOCUMENT_BYTES:,} bytes", str(path))
+        if path.stat().st_size > _MAX_DOCUMENT_BYTES:
+            self._skip(f"JSON documents of more than {_MAX_DOCUMENT_BYTES:,} bytes", str(path))
             return
         value = self._value(path.read_bytes(), str(path))
         match value:

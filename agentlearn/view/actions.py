@@ -13,7 +13,7 @@ from agentlearn.store.page_queries import PageQuery
 
 Fields = Mapping[str, str]
 """What a form sent."""
-MAX_NOTE = 2_000
+_MAX_NOTE = 2_000
 
 
 def done(store: Path, fields: Fields) -> str:
@@ -30,7 +30,7 @@ def done(store: Path, fields: Fields) -> str:
 
 
 def _note(fields: Fields) -> str:
-    return fields.get("note", "").strip()[:MAX_NOTE]
+    return fields.get("note", "").strip()[:_MAX_NOTE]
 
 
 def _change(store: Path, fields: Fields, act: str) -> str:
@@ -81,6 +81,6 @@ def _feedback(store: Path, fields: Fields) -> str:
         if fields["act"] == "demonstrate":
             recorder.feedback_sync(rollout, demonstration=right, by=account_name())
             return "The right answer was saved. It becomes an attempt of the same task with reward 1."
-        given = (1.0 if reward == "1" else 0.0, fields.get("why", "").strip()[:MAX_NOTE])
+        given = (1.0 if reward == "1" else 0.0, fields.get("why", "").strip()[:_MAX_NOTE])
         recorder.feedback_sync(rollout, reward=given, by=account_name())
         return f"Saved: the answer was {'right' if reward == '1' else 'wrong'}."

@@ -21,9 +21,9 @@ from agentlearn.views.table import Paragraph
 if TYPE_CHECKING:
     from agentlearn.library.sharing.channels import Channel
 
-MOST_FILES = 20_000
+_MOST_FILES = 20_000
 """Files in one bundle. What links to more is text."""
-HELD_S = 5.0
+_HELD_S = 5.0
 """How long the store is read at a time."""
 _ASKED = frozenset({"first", "phase", "show", "task", "at", "before", "after", "stage", "save"})
 """What the address of a page in a bundle may ask. Searches and choices of a form need the server."""
@@ -60,7 +60,7 @@ class _Files:
         }
         address = f"{path}?{urlencode(sorted(kept.items()))}" if kept else path
         if address not in self.names:
-            if len(self.names) >= MOST_FILES:
+            if len(self.names) >= _MOST_FILES:
                 self.left_out.add(address)
                 return ""
             self.names[address] = _file_name(path, address, str(kept.get("save", "")))
@@ -137,7 +137,7 @@ def write_bundle(
     first = links.to(path, dict(parse_qsl(query)))
     while links.waiting:
         with read_store(store) as reader:
-            remembering, let_go = reader.remembering(), time.monotonic() + HELD_S
+            remembering, let_go = reader.remembering(), time.monotonic() + _HELD_S
             while links.waiting and time.monotonic() < let_go:
                 address = links.waiting.popleft()
                 path, _, query = address.partition("?")

@@ -320,14 +320,14 @@ def _learned(view: View, head: Trajectory) -> Iterator[Html]:
 def _feedback(view: View, head: Trajectory) -> Iterator[Html]:
     """What was said about an attempt of live traffic, and the forms to say more."""
     said = view.reader.feedback(head.id)
-    items = [element("li", element("bdi", feedback_words(one))) for one in said[:100]]
+    items = [element("li", element("bdi", _feedback_words(one))) for one in said[:100]]
     if items:
         yield element("ul", *items, class_="plain")
     if view.reader.rows(PageQuery.RECORDER_OF, head.id):
         yield joined(*thumbs(view, head.id))
 
 
-def feedback_words(one: Feedback) -> str:
+def _feedback_words(one: Feedback) -> str:
     """Feedback in words."""
     reward = "no reward" if one.reward is None else f"reward {one.reward:g}"
     who = f" by {one.by}" if one.by else ""

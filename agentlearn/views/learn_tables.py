@@ -50,7 +50,7 @@ MOST_PROPOSALS = 3_000
 """Largest number of proposals on the page. Applied ones come first."""
 MOST_LESSONS = 2_000
 """Largest number of lessons on the page."""
-MOST_NOTES = 100
+_MOST_NOTES = 100
 """Largest number of notes on the page."""
 _TEXT = MAX_LESSON_CHARACTERS + 20
 """Characters of a text that are shown. A lesson is shown whole."""
@@ -229,9 +229,9 @@ class LearnTables:
         report = self.record.report
         parts: list[PagePart] = [
             Note(text=_short(note, 1_500), kind="warning" if note.startswith(_ALARMS) else "note")
-            for note in report.notes[:MOST_NOTES]
+            for note in report.notes[:_MOST_NOTES]
         ]
-        if (more := len(report.notes) - MOST_NOTES) > 0:
+        if (more := len(report.notes) - _MOST_NOTES) > 0:
             parts.append(Paragraph(text=f"{more:,} more notes are in the report of the run."))
         ends: dict[str, Counter[str]] = {"rejected": Counter(), "dropped": Counter(), "quarantined": Counter()}
         for end in (row.ended.end for row in self.record.proposals):
@@ -248,7 +248,7 @@ class LearnTables:
         rows = tuple(
             (TableCell(text=_short(code, 200)), TableCell(text=what), *number_cells(count, number))
             for what, codes in counts
-            for code, number in sorted(codes.items(), key=lambda one: -one[1])[:MOST_NOTES]
+            for code, number in sorted(codes.items(), key=lambda one: -one[1])[:_MOST_NOTES]
             if number
         )
         if rows:

@@ -10,7 +10,7 @@ from agentlearn.types.value import Value
 from agentlearn.views.figure import Tone, figure, finite, glyph, named, scrolling, small
 from agentlearn.views.markup import Html, element
 
-WORDY = 30
+_WORDY = 30
 """Length of a text from which its cell gets a minimum width."""
 
 
@@ -47,7 +47,7 @@ class TableCell(Value):
         inside = (glyph(self.tone), element("a", text, href=self.href) if self.href else text, small(self.sub))
         classes = [
             *(["num"] if column.kind == "number" else ()),
-            *(["long"] if len(self.text) > WORDY else ()),
+            *(["long"] if len(self.text) > _WORDY else ()),
             *([self.tone] if self.tone != "plain" else ()),
         ]
         attributes = {"class_": " ".join(classes) or None, "data_value": None if value is None else f"{value:.6g}"}

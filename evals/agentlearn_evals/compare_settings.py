@@ -60,7 +60,7 @@ def _two_numbers(given: Any) -> Any:
     return low, high
 
 
-ScoreRange = Annotated[tuple[float, float], BeforeValidator(_two_numbers)]
+_ScoreRange = Annotated[tuple[float, float], BeforeValidator(_two_numbers)]
 """The lowest and the highest possible score."""
 
 
@@ -109,7 +109,7 @@ class CompareSettings(
     pairs: Pairs = ()
     """A pair of arms to compare, as ARM:ARM, the one that counts as its baseline first; may be repeated. all: every
     pair. Default: every arm with the baseline."""
-    score_range: ScoreRange | None = None
+    score_range: _ScoreRange | None = None
     """Lowest and highest possible score, LOW,HIGH. Default: 0,1 if all scores are between them, otherwise not known."""
     margin: float | None = Field(default=None, gt=0)
     """Non-inferiority margin: an arm that is worse by less than this counts as not worse."""

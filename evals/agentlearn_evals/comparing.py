@@ -177,7 +177,7 @@ class Collector:
 
 
 @asynccontextmanager
-async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCallbacks) -> AsyncGenerator[Collector]:
+async def _open_collector(plan: ComparePlan, store: Store, callbacks: CompareCallbacks) -> AsyncGenerator[Collector]:
     """Open every endpoint once, and the rollouts of each arm in each domain. Raises ConfigError."""
     settings = plan.settings
     async with AsyncExitStack() as stack:
@@ -331,7 +331,7 @@ async def compare_planned(
         before = BeforeCalls(plan, store)
         if refuse and before.forecast().rollouts:
             notes += before.cautions()
-        collector = await stack.enter_async_context(open_collector(plan, store, callbacks))
+        collector = await stack.enter_async_context(_open_collector(plan, store, callbacks))
         return await _Session(plan, store, collector, callbacks, notes).run()
 
 

@@ -78,6 +78,7 @@ class _HybridPlan(Value):
     """Rollouts per held-out task and arm."""
     compare_rollouts: int
     rounds: int
+    margin: float
     removals: int
     """Largest number of lessons whose removal is measured."""
     removal_k: int
@@ -87,7 +88,7 @@ class _HybridPlan(Value):
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """The plan as pairs of label and text. What is the same for every run of a stage is left to `--json`."""
-        yield "rounds", str(self.rounds)
+        yield "rounds", f"{self.rounds}, margin {self.margin:g}"
         yield "STAGE learn", "lessons from rollouts"
         yield from self.learn.lines()
         yield "STAGE train", "these lessons, distilled into the model"
@@ -125,6 +126,7 @@ def plan_hybrid(settings: HybridSettings) -> _HybridPlan:
         compare_k=comparing.k,
         compare_rollouts=tasks * comparing.k * _ARMS,
         rounds=settings.rounds,
+        margin=settings.margin,
         removals=settings.removals,
         removal_k=k,
         removal_rollouts=tasks * k * settings.removals,

@@ -33,7 +33,7 @@ from agentlearn_evals.comparison import Comparison, InterimLook, Reproducibility
 from agentlearn_evals.formats import LogFile, LogSet, read_logs
 from agentlearn_evals.formats.log_file import Span
 
-SAMPLE = 4096
+_SAMPLE = 4096
 """Largest number of rollouts of an arm in its fingerprint. Of more, the ones with the smallest keys are kept."""
 FEW = 10
 """Shared rollouts of an arm from which equal scores are no chance. Below, arms must also have the same name."""
@@ -61,7 +61,7 @@ class _ArmFingerprint(Value):
         )
         packed = b"".join(key + score for key, score in pairs)
         digest = blake2b(packed, digest_size=16).hexdigest()
-        sample = b64encode(packed[: SAMPLE * (_KEY_BYTES + _SCORE_BYTES)]).decode()
+        sample = b64encode(packed[: _SAMPLE * (_KEY_BYTES + _SCORE_BYTES)]).decode()
         return cls(arm=arm, rollouts=len(pairs), digest=digest, sample=sample)
 
     @cached_property

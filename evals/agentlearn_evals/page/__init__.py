@@ -86,7 +86,7 @@ def _flip(flip: Flip, transcripts: _Transcripts) -> Details:
     return Details(summary=summary, aside=signed(flip.score - flip.baseline_score), parts=tuple(parts))
 
 
-class TaskSections(ComparisonWords):
+class _TaskSections(ComparisonWords):
     """The sections of tasks."""
 
     def domains(self) -> Section | None:
@@ -415,7 +415,7 @@ def stored_content(row: "RunRow") -> HtmlPage:
 
 
 def _content(comparison: Comparison, trace_of: Callable[[str], str] | None) -> HtmlPage:
-    page, numbers, tasks = _Page(comparison), NumberSections(comparison), TaskSections(comparison)
+    page, numbers, tasks = _Page(comparison), NumberSections(comparison), _TaskSections(comparison)
     sections = (
         *(numbers.differences(), numbers.arms(), numbers.passes(), numbers.cost()),
         *(tasks.domains(), tasks.breakdown(), tasks.curve(), tasks.tasks(), tasks.flips(trace_of)),

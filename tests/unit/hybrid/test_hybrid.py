@@ -93,7 +93,7 @@ def test_a_training_that_would_be_refused_stops_before_lessons_are_learned(tmp_p
 
 def test_a_dry_run_prints_all_stages_and_stores_nothing(tmp_path: Path) -> None:
     printed = agentlearn_here("hybrid", "math", "--dry-run", "--rounds", "2", cwd=tmp_path).stdout
-    for words in ("STAGE learn", "STAGE train", "STAGE compare", "STAGE remove", "960 rollouts"):
+    for words in ("2, margin 0.1", "STAGE learn", "STAGE train", "STAGE compare", "STAGE remove", "960 rollouts"):
         assert words in printed
     assert not (tmp_path / ".agentlearn").exists()
     assert "'nothing' is neither a domain" in agentlearn_here("hybrid", "nothing", cwd=tmp_path, expect=2).stderr
