@@ -18,7 +18,7 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.rollout.runner import Rollouts, open_rollouts
 
 
-class Executor(Protocol):
+class _Executor(Protocol):
     """Opens the rollouts of a run."""
 
     def open(
@@ -46,7 +46,7 @@ class _ThisProcess:
 @asynccontextmanager
 async def open_executor(
     options: WorkerOptions, domains: Sequence[Domain], call_context: CallContext, *, otel: bool = False
-) -> AsyncGenerator[Executor]:
+) -> AsyncGenerator[_Executor]:
     """Open what `--workers` and `--ray` name; without them, rollouts are made in this process.
 
     domains: all whose rollouts it will open. otel: whether workers export OpenTelemetry spans of their own.

@@ -109,7 +109,7 @@ _WRITTEN = {
 """What an archive holds: whole runs and old live records, with all that is needed to read them."""
 
 
-class ArchiveNote(Value):
+class _ArchiveNote(Value):
     """What `archive.json` says."""
 
     tables: int = SCHEMA
@@ -125,7 +125,7 @@ class ArchiveNote(Value):
     """Hash of each table's file."""
 
     @classmethod
-    def read(cls, folder: Path) -> "ArchiveNote":
+    def read(cls, folder: Path) -> "_ArchiveNote":
         """The note of an archive whose files are as they were written. Raises StoreDamaged, UnknownSchema, OSError."""
         try:
             note = cls.model_validate_json(own(folder / ARCHIVE, folder).read_bytes())
@@ -172,7 +172,7 @@ def archive_rows(database: Database, before: datetime, to: Path, *, keep: bool) 
         if not (counts := removal.counts):
             return None
         runs, at = removal.ids("FROM moved ORDER BY run"), datetime.now(UTC)
-        note = ArchiveNote(
+        note = _ArchiveNote(
             agentlearn=version(), store=str(database.directory), before=before, at=at, runs=runs, rows={}, sha256={}
         )
         folder, file = (
@@ -191,14 +191,14 @@ def archive_rows(database: Database, before: datetime, to: Path, *, keep: bool) 
         return receipt
 
 
-def _written(removal: Removal, note: ArchiveNote, to: Path) -> Path:
+def _written(removal: Removal, note: _ArchiveNote, to: Path) -> Path:
     """The folder of the archive, complete and checked. One that holds the same rows already is taken."""
     queries = {table: f"SELECT * FROM {table} WHERE {which}" for table, which in _WRITTEN.items()}
     try:
         sums = {table: _content(removal.cursor, f"({query})") for table, query in queries.items()}
         folder = to / f"{note.before:%Y-%m-%d}-{hashlib.sha256(repr(sums).encode()).hexdigest()[:12]}"
         if is_archive(folder):
-            ArchiveNote.read(folder)
+            _ArchiveNote.read(folder)
             return folder
         staging = removal.draft_folder()
         try:
@@ -252,7 +252,7 @@ def archived_store(folder: Path, near: Path) -> Generator[Path]:
 
     Raises StoreDamaged, UnknownSchema, duckdb.Error, OSError.
     """
-    note = ArchiveNote.read(folder)
+    note = _ArchiveNote.read(folder)
     with TemporaryDirectory(prefix="agentlearn-archive-", dir=near) as place:
         with closing(open_draft(Path(place, DATABASE))) as connection:
             for table in note.rows:

@@ -119,7 +119,7 @@ class LocalSource:
         return draft_tables(self._database, selection, texts=texts)
 
 
-class RememberingSource:
+class _RememberingSource:
     """Another source, whose latest answers are kept. For work on a store that does not change meanwhile."""
 
     def __init__(self, source: QuerySource) -> None:
@@ -146,7 +146,7 @@ class RememberingSource:
 
 
 _REMEMBERED = 128
-"""Answers that a `RememberingSource` keeps."""
+"""Answers that a `_RememberingSource` keeps."""
 LessonsOfVersions = Mapping[LibraryVersion, Sequence[ExperienceId]]
 """The lessons that library versions show."""
 _ASKED_AT_ONCE = 1_000
@@ -166,7 +166,7 @@ class StoreReader:
 
     def remembering(self) -> "StoreReader":
         """A reader of the same store as it is now, which runs a query that it has just run no second time."""
-        return StoreReader(RememberingSource(self._source))
+        return StoreReader(_RememberingSource(self._source))
 
     def runs(self, limit: int = 50) -> list[RunRow]:
         """The latest runs, newest first."""

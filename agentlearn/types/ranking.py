@@ -212,7 +212,7 @@ _MOST_INDEXES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class RankedLesson:
+class _RankedLesson:
     """A lesson in the ranking for one query."""
 
     lesson: ExperienceId
@@ -232,7 +232,7 @@ class ChosenLessons:
 
     lessons: tuple[ExperienceId, ...] | None
     """The chosen lessons in library order, masked ones included; None: all lessons of the version."""
-    ranked: tuple[RankedLesson, ...] = ()
+    ranked: tuple[_RankedLesson, ...] = ()
     """The chosen lessons, best first; empty where nothing had to be ranked."""
     note: str = ""
     """Why embeddings were not used although an embedder is configured; else empty."""
@@ -299,7 +299,7 @@ class LessonIndex:
         near_ranks = {place: rank for rank, place in enumerate(nearest, start=1)}
         shown = self._first(ranking, retrieval, without)
         ranked = tuple(
-            RankedLesson(self.lessons[place].id, rank, score, word_ranks.get(place), near_ranks.get(place))
+            _RankedLesson(self.lessons[place].id, rank, score, word_ranks.get(place), near_ranks.get(place))
             for rank, (place, score) in enumerate(shown, start=1)
         )
         return ChosenLessons(

@@ -80,7 +80,7 @@ class JudgeReward:
 
     async def asked(self, question: str, model: Any) -> Verdict:
         """Return the verdict of the model on a question; undecided when it gives none."""
-        judgement = await ask_judge(question, model, self.instructions().text, Judgement, _judgement_in)
+        judgement = await _ask_judge(question, model, self.instructions().text, Judgement, _judgement_in)
         if isinstance(judgement, Verdict):
             return judgement
         said = judgement.reason.strip()
@@ -125,7 +125,7 @@ def _question_for(problem: str, gold: str | None, answer: str, *, secret: int) -
 J = TypeVar("J", bound=BaseModel)
 
 
-async def ask_judge(
+async def _ask_judge(
     question: str, model: Any, instructions: str, kind: type[J], read: Callable[[str], J]
 ) -> "J | Verdict":
     """Return what a model that judges submits; an undecided verdict when it cannot be asked, or says nothing usable.
@@ -178,13 +178,13 @@ def _judgement_in(text: str) -> Judgement:
     from pydantic_ai import ModelRetry
 
     try:
-        return Judgement.model_validate_json(last_object(text))
+        return Judgement.model_validate_json(_last_object(text))
     except ValidationError as error:
         words = 'Submit an object with "reason" and "verdict", one of "right", "wrong" and "unclear".'
         raise ModelRetry(words) from error
 
 
-def last_object(text: str) -> str:
+def _last_object(text: str) -> str:
     """Return the JSON object at the very end of what a model said, which may stand in a code block; empty for none."""
     spoken = split_thoughts(text)
     said = "" if spoken.unfinished else spoken.said.rstrip("`\n\r\t ")
@@ -263,7 +263,7 @@ class Rubric(JudgeReward):
     async def asked(self, question: str, model: Any) -> Verdict:
         """Return the verdict of the model on a question; undecided when it leaves a criterion open."""
         count = len(self.criteria)
-        found = await ask_judge(question, model, self.instructions().text, RubricJudgement, _reader(count))
+        found = await _ask_judge(question, model, self.instructions().text, RubricJudgement, _reader(count))
         if isinstance(found, Verdict):
             return found
         assert self.weights is not None
@@ -291,7 +291,7 @@ def _reader(count: int) -> Any:
         from pydantic_ai import ModelRetry
 
         try:
-            found = RubricJudgement.model_validate_json(last_object(text))
+            found = RubricJudgement.model_validate_json(_last_object(text))
         except ValidationError:
             found = None
         if found is None or sorted(one.number for one in found.criteria) != list(range(1, count + 1)):
