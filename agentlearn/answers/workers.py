@@ -15,13 +15,9 @@ import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Literal
-
-from pydantic import ValidationError
 
 from agentlearn.answers.match import Match
 from agentlearn.answers.verifier import MAX_FRAME_BYTES, frame
-from agentlearn.types.value import Value
 
 LIMIT_S = 3.0
 """CPU seconds for one comparison, in both workers together."""
@@ -38,13 +34,6 @@ MAX_NUMBER_BYTES = 64
 
 class _WorkerEnded(Exception):
     """Raised when a worker process could not be started or ended by itself. Its message continues "algebra"."""
-
-
-class _Reply(Value):
-    """A worker's answer; `late`: its CPU time is used up."""
-
-    status: Literal["equal", "different", "unclear", "late"]
-    reason: str
 
 
 class AlgebraWorkers:
@@ -133,14 +122,12 @@ class _Worker:
                     writer.write(frame({**texts, "cpu_s": cpu_s}))
                     await writer.drain()
                     (size,) = struct.unpack("!I", await reader.readexactly(4))
-                    reply = _Reply.model_validate_json(await reader.readexactly(min(size, MAX_FRAME_BYTES)))
-                    found = None if reply.status == "late" else Match(reply.status, reply.reason)
+                    reply = json.loads(await reader.readexactly(size))
+                    found = None if reply["status"] == "late" else Match(**reply)
             except TimeoutError:
                 raise _WorkerEnded("did not answer") from None
             except (asyncio.IncompleteReadError, ConnectionError):
                 raise _WorkerEnded("ended while it compared") from None
-            except ValidationError:
-                raise _WorkerEnded("gave a reply that cannot be read") from None
             finally:
                 if found is None:
                     await self.close()  # a reply that comes now must not be taken for the reply to the next request
@@ -198,15 +185,8 @@ class _ForkServer:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended: its end of the socket closes before the workers' ends do."""
-        if not self._broken:
-            try:
-                self._broken = not self._control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                pass
-            except OSError:
-                self._broken = True
-        return self._broken
+        """Whether it can make no more workers."""
+        return self._broken or self.process.returncode is not None
 
     async def worker(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open a new worker; return the stream to it. Raises _WorkerEnded."""
