@@ -18,11 +18,11 @@ from typing import Any, Literal, TypeVar
 from agentlearn.errors import ConfigError, LibraryError, StoreError, StoreMissing
 from agentlearn.files import own, write_whole
 from agentlearn.learning.evidence import ToPark
-from agentlearn.learning.lessons.pending_versions import (
+from agentlearn.learning.lessons.trust import (
     PendingLesson,
     PendingVersion,
+    acceptance,
 )
-from agentlearn.learning.lessons.trust import acceptance
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history import MAIN, Change, History

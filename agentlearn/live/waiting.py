@@ -12,13 +12,16 @@ from typing import Literal
 
 from agentlearn.errors import LibraryError
 from agentlearn.learning.evidence import LibraryEvidence, ToPark, to_park
-from agentlearn.learning.lessons.pending_versions import (
+from agentlearn.learning.lessons.trust import (
+    Acceptance,
+    LessonSource,
     PendingLesson,
     PendingVersion,
+    lesson_source,
     pending_lessons,
     pending_versions,
+    writer_of,
 )
-from agentlearn.learning.lessons.trust import Acceptance, LessonSource, lesson_source, writer_of
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.curate.codes import RejectionCode

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agentlearn.config import LAB, RunSettings
+from agentlearn.config import LAB
 from agentlearn.config.model_folders import model_path
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom.reward import check_reference
@@ -228,6 +228,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
             f"about {needed} for {'the frozen weights' if rank else 'weights, gradients and optimiser'}; an update also"
             " needs memory for its tokens, which is measured when the model is loaded"
         )
+    own, tests = f"{settings.domain}'s own tasks", " and ".join(settings.test_data)
     return TrainPlan(
         domain=settings.domain,
         model=settings.endpoint,
@@ -235,7 +236,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         size_bytes=size_bytes,
         parameters=parameters,
         trained=f"an adapter of rank {rank}" if rank else "all weights",
-        data=_source_words(settings),
+        data=f"{settings.data or own}{f', held out from {tests}' if tests else ''}",
         tasks=counts,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
@@ -256,13 +257,6 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         refusals=refusals,
         notes=tuple(filter(None, (context_note(settings),))),
     )
-
-
-def _source_words(settings: RunSettings) -> str:
-    """Return where a run's tasks come from."""
-    tests = f", held out from {' and '.join(settings.test_data)}" if settings.test_data else ""
-    own = f"{settings.domain}'s own tasks"
-    return f"{settings.data or own}{tests}"
 
 
 def _expected(

@@ -7,6 +7,5 @@ stages            1 summarise: a trajectory becomes numbered steps; 2 compare: a
                   proposals; 3 consolidate: a batch's proposals become fewer
 stage_agent       one question to a model, its prompts, and the items in a reply of any shape
 candidates        what the rollouts say about each version; selection: compare versions, choose one, publish it or not
-trust             whose text the lessons could repeat; pending_versions: what waits for a person
-start             the library that a run starts from
+trust             whose text the lessons could repeat, what waits for a person, and what persons decided
 """

@@ -12,14 +12,17 @@ from agentlearn.learning.callbacks import Update
 from agentlearn.learning.costs import PilotReport
 from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes, weights_sha256
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
-from agentlearn.learning.lessons.pending_versions import (
+from agentlearn.learning.lessons.selection import Choice, Validation, arms_of
+from agentlearn.learning.lessons.trust import (
+    acceptance,
     pending_lessons,
     pending_versions,
     refusal_reasons,
+    refused_authors,
     refused_lessons,
+    unapproved,
+    waiting_lessons,
 )
-from agentlearn.learning.lessons.selection import Choice, Validation, arms_of
-from agentlearn.learning.lessons.trust import acceptance, refused_authors, unapproved, waiting_lessons
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets
 from agentlearn.learning.report import (

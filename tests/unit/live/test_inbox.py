@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import LibraryError, StoreError
-from agentlearn.learning.lessons.pending_versions import pending_lessons, refused_lessons
-from agentlearn.learning.lessons.trust import acceptance, refused_authors
+from agentlearn.learning.lessons.trust import acceptance, pending_lessons, refused_authors, refused_lessons
 from agentlearn.library import LibraryStore
 from agentlearn.live import Inbox
 from agentlearn.store import open_store, read_store

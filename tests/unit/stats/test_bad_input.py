@@ -6,16 +6,23 @@ import pytest
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats import (
+    EProcess,
     PlannedComparison,
     anytime,
+    benjamini_hochberg,
     clustered_mean,
     detectable_from_error,
     estimate_difference,
     guessed_parts,
+    holm,
     look_factor,
+    mcnemar_p,
     mean_interval,
+    mean_test,
     missed_chance,
     no_worse,
+    pass_at_k,
+    pass_hat_k,
     score_interval,
     score_statistic,
     sign_flip_p,
@@ -27,6 +34,7 @@ from agentlearn.stats.power import _power_of
 
 PLANNED = PlannedComparison(parts=guessed_parts(0.5))
 EMPTY = "is empty; a statistic needs at least one number"
+SHARE = "it must be strictly between 0 and 1"
 LEAVE_OUT = "leave out missing measurements and pass finite numbers"
 CASES = [
     (
@@ -49,6 +57,10 @@ CASES = [
     (lambda: look_factor(0, 1), "look is 0; looks are counted from 1"),
     (lambda: look_factor(1, 0), "planned is 0; looks are counted from 1"),
     (lambda: mean_interval([]), f"values {EMPTY}"),
+    *(
+        (lambda level=level: mean_interval([1, 2], level=level), f"level is {level}; {SHARE}")
+        for level in (0, 1, 95, math.nan)
+    ),
     (lambda: mean_interval([0, math.nan]), f"values[1] is nan; {LEAVE_OUT}"),
     (lambda: mean_interval([math.inf, 0]), f"values[0] is inf; {LEAVE_OUT}"),
     (
@@ -91,6 +103,38 @@ CASES = [
     (lambda: anytime([]), f"differences {EMPTY}"),
     (lambda: anytime([0.5, 1.5]), "differences[1] is 1.5; it must be between -1 and 1"),
     (lambda: anytime([0.5], alpha=0), "alpha is 0; it must be strictly between 0 and 1"),
+    *(
+        (
+            lambda wrong=wrong: EProcess().after([0.0, wrong]),
+            f"the difference {wrong} is not usable; it must be between -1 and 1",
+        )
+        for wrong in (1.01, -1.5, math.nan, math.inf)
+    ),
+    *(
+        case
+        for adjust in (holm, benjamini_hochberg)
+        for case in (
+            (lambda adjust=adjust: adjust([]), f"ps {EMPTY}"),
+            (lambda adjust=adjust: adjust([0.1, math.nan]), f"ps[1] is nan; {LEAVE_OUT}"),
+            (lambda adjust=adjust: adjust([0.1, 1.5]), "ps[1] is 1.5; a p-value must be between 0 and 1"),
+            (lambda adjust=adjust: adjust([-0.1]), "ps[0] is -0.1; a p-value must be between 0 and 1"),
+        )
+    ),
+    *(
+        (
+            lambda one=one, counts=counts: one(*counts),
+            "{} of n={}, c={}, k={} is not defined; it needs 0 <= c <= n and k >= 1".format(name, *counts),
+        )
+        for one, name in ((pass_at_k, "pass@k"), (pass_hat_k, "pass^k"))
+        for counts in ((5, 6, 1), (5, -1, 1), (5, 2, 0), (-1, 0, 1))
+    ),
+    (lambda: mcnemar_p(-1, 2), "gained is -1; give the number of tasks that changed that way"),
+    (lambda: mcnemar_p(3, 2.5), "lost is 2.5; give the number of tasks that changed that way"),  # pyright: ignore[reportArgumentType]
+    (lambda: mean_test([0.1], most_lost=0), "most_lost is 0; it must be strictly between 0 and inf"),
+    (
+        lambda: sign_flip_p([1.0, 2.0], seed=0, clusters=["a"]),
+        "there are 2 values and 1 cluster labels; give one label per value, in order",
+    ),
     (lambda: sign_flip_p([], seed=0, samples=10), f"differences {EMPTY}"),
     (lambda: sign_flip_p([0, math.nan], seed=0, samples=10), f"differences[1] is nan; {LEAVE_OUT}"),
     (lambda: sign_flip_p([1.0], seed=0, samples=0), "samples is 0; a sampled test needs at least 1"),

@@ -1,12 +1,10 @@
 """Means of independent values with their intervals, held against scipy."""
 
-import math
 import random
 
 import pytest
 from scipy import stats
 
-from agentlearn.errors import ConfigError
 from agentlearn.stats import Interval, mean_interval
 
 RNG = random.Random(5)
@@ -28,9 +26,3 @@ def test_the_mean_of_paired_differences_agrees_with_scipy(level: float):
 
 def test_one_value_gives_a_mean_and_no_interval():
     assert mean_interval([0.5]) == Interval(mean=0.5, low=None, high=None, standard_error=None, degrees=None, n=1)
-
-
-@pytest.mark.parametrize("level", [0, 1, 95, math.nan])
-def test_a_level_is_a_share(level: float):
-    with pytest.raises(ConfigError, match="it must be strictly between 0 and 1"):
-        mean_interval([1, 2], level=level)

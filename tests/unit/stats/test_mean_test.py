@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.errors import ConfigError
 from agentlearn.stats import mean_test, sign_flip_p, typical_size
 
 differences = st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=40)
@@ -68,8 +67,3 @@ def test_the_typical_size_weighs_by_size() -> None:
     assert typical_size([0.0, 1.0]) == 1
     assert typical_size([0.5, 0.5]) == 0.5
     assert typical_size([0.0]) == 0
-
-
-def test_impossible_limits_are_refused() -> None:
-    with pytest.raises(ConfigError, match="most_lost is 0"):
-        mean_test([0.1], most_lost=0)
