@@ -17,13 +17,14 @@ def sampled_group(
     rewards: Sequence[float | None],
     *,
     answer: Sequence[int] = (4, 4, 4),
+    answers: Sequence[str] = ("yes",),
     weights_step: int | None = 0,
     second: Literal["none", "clean", "forked"] = "none",
 ) -> Group:
     """Return a group whose rollouts have these rewards; None: the agent gave no usable answer.
 
-    answer: number of tokens of each rollout's answer, repeated as needed. second: a second answer of one token, whose
-    prompt continues the first answer (clean) or not (forked).
+    answer: number of tokens of each rollout's answer, repeated as needed. answers: their texts, repeated as needed.
+    second: a second answer of one token, whose prompt continues the first answer (clean) or not (forked).
     """
     made: list[Trajectory] = []
     for g, reward in enumerate(rewards):
@@ -41,6 +42,7 @@ def sampled_group(
                 seed=g,
                 treatment=Treatment(model="local:x", library=LibraryVersion("a" * 16), weights_step=weights_step),
                 steps=(ModelTurn(tokens=tokens), *([] if second == "none" else [ModelTurn(tokens=further)])),
+                answer=None if reward is None else answers[g % len(answers)],
                 verdict=None if reward is None else Verdict(status="partial", reward=reward),
                 failure=Failure(code="bad_output", message="no answer", boundary="output") if reward is None else None,
                 started_at=datetime(2026, 1, 1, tzinfo=UTC),

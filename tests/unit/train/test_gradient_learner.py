@@ -1,9 +1,7 @@
 """The learner of a training run: advantages by the settings, several rewards, dynamic sampling, checkpoints."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +16,9 @@ from agentlearn.train.update.metrics import StepMetrics
 from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.group import Group
-from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Failure, ModelTurn, SampledTokens, Trajectory, Treatment, Verdict
+from agentlearn.types.trajectory import Trajectory
+from tests.support.batches import RecordingSampler, in_order, sampled_group
 
 
 def brevity(task: Task, answer: str | None) -> float:
@@ -59,14 +57,6 @@ class StubUpdater:
         )
 
 
-class StubSampler:
-    @asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
-        yield
-
-    async def synchronise(self, model: Any) -> None: ...
-
-
 class StubCheckpoints:
     def __init__(self) -> None:
         self.saved: list[int] = []
@@ -89,7 +79,7 @@ class StubTeaching:
         return trajectory.g >= 2
 
     def prompts(self, trajectory: Trajectory) -> Any:
-        pair = _PromptPair(student=(1, 2), teacher=(7, 1, 2))
+        pair = _PromptPair(student=(5, 6, 7), teacher=(9, 5, 6, 7))
         return SimpleNamespace(guided=self.guided(trajectory), pair=lambda _: pair)
 
 
@@ -105,39 +95,16 @@ def learner(total: int = 9, save_every: int = 20, batch_size: int = 2, **gradien
             "max_output_tokens": 8,
         }
     )
-    parts: Any = (StubUpdater(), StubSampler(), StubCheckpoints())
+    parts: Any = (StubUpdater(), RecordingSampler(), StubCheckpoints())
     return GradientLearner(EMPTY_LIBRARY, settings, *parts, total=total)
 
 
-def group(name: str, *rewards: float | str, answers: Sequence[str] | None = None, step: int = 0) -> Group:
-    made: list[Trajectory] = []
-    for g, reward in enumerate(rewards):
-        failed = isinstance(reward, str)
-        made.append(
-            Trajectory(
-                id=RolloutId(f"{name}-{g}"),
-                run=RunId("0" * 26),
-                phase="epoch-1",
-                task=TaskId(name),
-                g=g,
-                seed=g,
-                treatment=Treatment(model="local:x", library=LibraryVersion("a" * 16), weights_step=step),
-                steps=(ModelTurn(tokens=SampledTokens(prompt=(1, 2), ids=(3, 4), logprobs=(-0.5, -0.5))),),
-                answer=None if failed else (answers or ["yes"] * len(rewards))[g],
-                verdict=None if failed else Verdict(status="partial", reward=reward),
-                failure=Failure(code="bad_answer", message="no answer", boundary="output") if failed else None,
-                started_at=datetime(2026, 1, 1, tzinfo=UTC),
-            )
-        )
-    return Group(task=Task(id=TaskId(name), domain="math", problem="?"), trajectories=tuple(made))
+def group(name: str, *rewards: float | None, answers: Sequence[str] = ("yes",), step: int = 0) -> Group:
+    return sampled_group(name, rewards, answers=answers, weights_step=step)
 
 
 def update(one: Any, *groups: Group) -> Update:
-    async def stream() -> AsyncIterator[Group]:
-        for each in groups:
-            yield each
-
-    return asyncio.run(one.update(stream(), step=f"epoch-1/{one.done + 1}"))
+    return asyncio.run(one.update(in_order(groups), step=f"epoch-1/{one.done + 1}"))
 
 
 def advantages(one: Any) -> dict[str, float]:
@@ -163,7 +130,7 @@ def test_the_advantages_are_those_of_the_settings(scaling: str, expected: list[f
 def test_several_rewards_are_weighted_and_their_means_shown() -> None:
     """Group t differs only in the further rewards, and a failed rollout has none of them."""
     one = learner(advantages="none", rewards={BREVITY: 2.0, VOWELS: 1.0}, reward_weight=0.5)
-    made = update(one, group("t", 1.0, 1.0, "failed", answers=["a", "bcd", ""]))
+    made = update(one, group("t", 1.0, 1.0, None, answers=["a", "bcd", ""]))
     sums = [0.5 + 2 / 2 + 0.1, 0.5 + 2 / 4, 0.0]
     mean = sum(sums) / 3
     assert list(advantages(one).values()) == pytest.approx([own - mean for own in sums])
@@ -232,7 +199,7 @@ def test_an_update_is_made_at_the_limit_and_after_the_last_batch() -> None:
 def test_rollouts_sampled_with_lessons_are_not_learned_from_by_their_rewards() -> None:
     gradient = {"distill_coef": 1.0, "reference": "copy", "guided_share": 0.5, "loss": "grpo"}
     settings = train_settings({"domain": "math", "model": "x", "distill": "rules", "gradient": gradient})
-    parts: Any = (StubUpdater(), StubSampler(), StubCheckpoints())
+    parts: Any = (StubUpdater(), RecordingSampler(), StubCheckpoints())
     one: Any = GradientLearner(EMPTY_LIBRARY, settings, *parts, teaching=StubTeaching())  # pyright: ignore[reportArgumentType]
     update(one, group("t", 0.0, 1.0, 0.0, 1.0))
     found = advantages(one)
