@@ -72,6 +72,8 @@ def main(arguments: Sequence[str]) -> int:
         out.write_text(as_json(report), encoding="utf-8")
     if not chosen.name:
         print(targets_as_text(report) + "\n")
+        print("The sizes are small: what is counted over a few simulations misses or meets its target by chance, too.")
+        print("`just bench NAME` measures one thing with its full size.\n")
     print(f"all of it as JSON: {out}")
     return 1 if any(bench.error or bench.found.failures for bench in report.benches) else 0
 
