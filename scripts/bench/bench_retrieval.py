@@ -48,7 +48,7 @@ SIZE = 200
 _AWAY = 38
 """Lessons that concern no problem."""
 _EVALUATION = 0.3
-_LESSONS = Path(__file__).parents[1] / "harmless_lessons" / "collected.jsonl"
+_LESSONS = Path(__file__).parents[2] / "tests" / "harmless_lessons" / "collected.jsonl"
 _DIMENSIONS = 384
 _RETRIEVAL = Retrieval(max_shown_tokens=1_000, shown_lessons=SHOWN)
 
