@@ -120,6 +120,12 @@ bench *ARGS: setup-dev
 real *ARGS: setup-dev
     .venv/bin/python -m scripts.bench.real "$@"
 
+# Ask whether a real model follows lessons and can write them, on ten kinds of tasks (fetches 1.6 GB, builds a model server): `just proof`, `just proof --small`
+[group("check")]
+[no-exit-message]
+proof *ARGS: setup-dev
+    .venv/bin/python -m scripts.bench.proof "$@"
+
 # Write docs/evidence_from_recordings.md again from clones of other people's results: `just recordings CLONES`
 [group("check")]
 recordings *ARGS: setup-dev

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agentlearn.library.lessons import lessons
     from agentlearn.library.retrieval import Retrieval
     from agentlearn.library.shown import Shown, shown_in
-    from agentlearn.recorder import Recorder
+    from agentlearn.live.recorder import Recorder
     from agentlearn.store import open_store, read_store
     from agentlearn.types.experience import Experience, Library, library_of
     from agentlearn.types.group import Group, Groups
@@ -39,7 +39,7 @@ _NAMES = {
     "agentlearn.learning.report": ("LearnReport",),
     "agentlearn.config": ("LearnSettings",),
     "agentlearn.library": ("LibraryStore",),
-    "agentlearn.recorder": ("Recorder",),
+    "agentlearn.live.recorder": ("Recorder",),
     "agentlearn.library.retrieval": ("Retrieval",),
     "agentlearn.library.shown": ("Shown", "shown_in"),
     "agentlearn.types.task": ("Task", "User"),
@@ -97,7 +97,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        from agentlearn.installed import version
+        from agentlearn.plugins.installed import version
 
         return version()
     if name in _HOMES:
@@ -106,7 +106,7 @@ def __getattr__(name: str) -> object:
         try:
             return getattr(import_module(_HOMES[name]), name)
         except ModuleNotFoundError as error:
-            from agentlearn.installed import missing_learn_of
+            from agentlearn.plugins.installed import missing_learn_of
 
             if (missing := missing_learn_of(f"agentlearn.{name}", error)) is None:
                 raise

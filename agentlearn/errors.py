@@ -28,14 +28,15 @@
 StopSignal is not one of them: it is the KeyboardInterrupt of Ctrl-C, SIGTERM and SIGHUP.
 
 A class names what failed, so that a caller can react to it. Each error has a stable `code` (lower_snake) for programs
-and one sentence for people: what happened, the value, the next step. Known secrets are left out of the sentence.
+and one sentence for people: what happened, the value, the next step. Known secrets, and what looks like a key, are left
+out of the sentence.
 """
 
 import errno
 import os
 from typing import ClassVar
 
-from agentlearn.secret_values import without_secrets
+from agentlearn.text.secret_values import without_keys
 
 
 class AgentlearnError(Exception):
@@ -47,7 +48,7 @@ class AgentlearnError(Exception):
     """Whether the run is intact and can be continued with `--resume`."""
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
-        message = without_secrets(message)
+        message = without_keys(message)
         super().__init__(message)
         self.message = message
         if code is not None:

@@ -23,6 +23,7 @@ from random import Random
 from typing import Any
 
 import yaml
+from pydantic import BaseModel
 
 from agentlearn import errors
 from agentlearn.errors import AgentlearnError
@@ -149,13 +150,26 @@ def tables() -> str:
 
 def update_settings() -> str:
     """A row for each setting of the weight update."""
-    from agentlearn.train.arguments import GRPOArguments, GSPOArguments
+    from agentlearn.config.options import help_text
+    from agentlearn.train.arguments import LOSS_SETTINGS, Distillation, GradientArguments
 
+    found = defaultdict[tuple[str, str, str], list[str]](list)
+
+    def add(prefix: str, settings: type[BaseModel], loss: str = "") -> None:
+        for name, field in settings.model_fields.items():
+            default = None if field.is_required() else field.get_default(call_default_factory=True)
+            if not isinstance(default, BaseModel):
+                shown = "" if default in (None, ()) else f"`{default}`"
+                found[f"{prefix}{name}", shown, help_text(settings, name)].append(loss)
+
+    add("", GradientArguments)
+    for loss, settings in LOSS_SETTINGS.items():
+        add("loss_settings.", settings, loss)
+    add("distillation.", Distillation)
     rows = ["| setting | default | meaning |", "|---|---|---|"]
-    for name, field in {**GSPOArguments.model_fields, **GRPOArguments.model_fields}.items():
-        meaning = " ".join((field.description or "").split())
-        default = field.get_default(call_default_factory=True)
-        rows.append(f"| `{name}` | {'' if default in (None, ()) else f'`{default}`'} | {_cell(meaning)} |")
+    for (name, default, meaning), losses in found.items():
+        of = "" if len(losses) == len(LOSS_SETTINGS) or not any(losses) else f"{', '.join(losses)}: "
+        rows.append(f"| `{name}` | {default} | {_cell(of + meaning)} |")
     return "\n".join(rows)
 
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentlearn import LibraryStore, read_store
+from agentlearn.pages.groups import GroupRecord
+from agentlearn.pages.records import GroupAddress, operation_words
 from agentlearn.store import ProposalRow
 from agentlearn.types.operation import Applied, Dropped, Folded, Quarantined, Rejected
 from agentlearn.types.trajectory import Trajectory
-from agentlearn.views.groups import GroupRecord
-from agentlearn.views.records import GroupAddress, operation_words
 
 PAGE = Path(__file__).parents[1] / "docs/how_it_learns.md"
 PICTURES = PAGE.parent / "pictures"

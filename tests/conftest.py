@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,12 @@ def clean_environment() -> None:
     for name in os.environ.keys() - {"AGENTLEARN_CASSETTES", "AGENTLEARN_RECORDINGS"}:
         if name.upper().startswith(FOREIGN_PREFIXES) or name.upper().endswith(FOREIGN_SUFFIXES):
             del os.environ[name]
-    for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "LINES"):
+    with suppress(ImportError):
+        import readline  # noqa: F401  it sets LINES and COLUMNS for child processes, behind os.environ
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "LINES", "COLUMNS"):
         os.environ.pop(name, None)
-    os.environ.update(COLUMNS="120", NO_COLOR="1")
+        os.unsetenv(name)
+    os.environ.update(NO_COLOR="1")
 
 
 def guard_sockets() -> None:

@@ -3,8 +3,7 @@ r"""Amounts with their units in LaTeX: `3\text{ cm}^2`, `45^\circ`, `50\%`, `\$5
 import re
 
 from agentlearn.answers.latex import without_brackets
-from agentlearn.answers.numbers import LARGE_NUMBERS
-from agentlearn.answers.units import MeasureUnit
+from agentlearn.answers.units import MeasureUnit, magnitude_at
 
 PERCENT, DEGREES = "%", "°"
 _SHORT_UNITS = frozenset({"cm", "mm", "km", "kg", "mg", "ml", "ft", "in", "lb", "oz", "hr", "min", "sec", "mph"})
@@ -22,6 +21,7 @@ _POWER = r"(?: ?\^ ?\{? ?([23]) ?\}?)?"
 _WRAPPER = r"\\(?:text|textrm|textbf|textit|textsf|textnormal|mathrm|mathbf|mbox|hbox)"
 _UNIT_IN_WRAPPER = re.compile(rf"(.*?\S?) ?{_WRAPPER} ?\{{([^{{}}]*)\}}{_POWER}", re.DOTALL)
 _BARE_UNIT = re.compile(rf"(.*[\d)}}]) ([a-zA-Z][a-zA-Z ]*?)\.?{_POWER}", re.DOTALL)
+_BEFORE_WORD = re.compile(r".*[\d)}](?= ?[^\W\d_])", re.DOTALL)
 _PER = re.compile(rf"(.*[\d)}}]) ([a-z]{{1,5}}) ?/ ?([a-z]{{1,5}}){_POWER}", re.DOTALL)
 _GLUED = re.compile(
     rf"(.*\d) ?({'|'.join(sorted(_SHORT_UNITS | {'st', 'nd', 'rd', 'th', 'am', 'pm'}))}){_POWER}", re.DOTALL
@@ -36,7 +36,7 @@ _CURRENCY = re.compile(rf"([+-]?) ?(?:USD?)? ?\\({_COMMANDS}) ?(.+)|(.+?) ?\\({_
 def amount_and_unit(text: str) -> tuple[str, int, str] | None:
     """Return the text of an amount, by what a word such as `million` multiplies it, and its unit in one spelling.
 
-    The unit is empty for a magnitude alone. None for a text without a unit.
+    The unit is empty for a magnitude alone, and the factor 0 for one that means several. None without a unit.
     """
     if found := _CURRENCY.fullmatch(text):
         written, currency = found[3] or found[4], _CURRENCIES[found[2] or found[5]]
@@ -50,6 +50,8 @@ def amount_and_unit(text: str) -> tuple[str, int, str] | None:
         return found[1], 1, DEGREES + (found[2] or "").lower()
     if (found := _UNIT_IN_WRAPPER.fullmatch(text)) and found[1] and re.search(r"[a-zA-Z%$°]", found[2]):
         return _with_unit(found[1], found[2], found[3])
+    if (found := _BEFORE_WORD.match(text)) and magnitude_at(text, found.end()):
+        return _with_unit(found[0], text[found.end() :], None)
     if found := _BARE_UNIT.fullmatch(text):
         words = found[2].casefold().split()
         if not _NO_UNITS & set(words) and (len(words[0]) > 2 or words[0] in _SHORT_UNITS):
@@ -62,12 +64,11 @@ def amount_and_unit(text: str) -> tuple[str, int, str] | None:
 
 def _with_unit(amount: str, words: str, power: str | None) -> tuple[str, int, str] | None:
     unit = " ".join(words.replace(".", " ").replace("\\", " ").casefold().split())
-    is_letter = len(unit) == 1 and unit not in ONE_LETTER_UNITS
+    factor, end = magnitude_at(unit) or (1, 0)
+    is_letter = len(unit) == 1 and unit not in ONE_LETTER_UNITS and not end
     if not unit or is_letter or unit in _NO_UNITS or re.search(r"\d", unit):
         return None
-    factor, (first, _, rest) = 1, unit.partition(" ")
-    if first.removesuffix("s") in LARGE_NUMBERS:
-        factor, unit = LARGE_NUMBERS[first.removesuffix("s")], rest
+    unit = unit[end:].strip()
     for prefix, exponent in _PREFIXES.items():
         if unit.startswith(prefix):
             unit, power = unit.removeprefix(prefix), exponent

@@ -7,6 +7,9 @@ lead-in such as `the answer is`, for answers in sentences.
 import re
 import unicodedata
 
+from agentlearn.answers.units import magnitude_at
+from agentlearn.text import plain, seen, word_places
+
 _MAX_MARKS = 8
 """Largest number of marks inside one another that are taken off an answer."""
 _FENCED = re.compile(r"(`{3,}|~{3,})[ \t]*[\w+#.-]*[ \t]*\n(.*?)\n?[ \t]*\1", re.DOTALL)
@@ -23,7 +26,6 @@ LOWERED = re.compile("[\u2080-\u208e]+")
 _VULGAR = re.compile("(\\d?)([\u00bc-\u00be\u2150-\u215e\u2189])")
 _POWER = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _BEFORE_VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
-_INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u2060\ufeff]")
 _ALIKE = (
     (re.compile(r"[‘’‚‛′`´]"), "'"),
     (re.compile(r"[“”„‟″«»]"), '"'),
@@ -35,8 +37,9 @@ _ARTICLE = re.compile(r"(?:the|an?) (?!(?:and|or)\b)(?=[\w\"'])", re.IGNORECASE)
 _BULLET = re.compile(r"[-*•·] +(?=[^\W\d])")
 _END = re.compile(r"(?<=[\w)\]\"'%€$£¥+#])[.,;:!]+$")
 
-_BEFORE_NUMBER = r"(?<!\d[.,:/])(?<![.])(?<!\A-)(?<![\s(=$:]-)(?<!\N{MINUS SIGN})"
-_BEHIND_NUMBER = r"(?![.,:/]\d)(?! \d+ ?/)(?! \d{3}(?!\d))"
+_BEFORE_NUMBER = re.compile(r"(?<!\d[.,:/])(?<![.])(?<!\A-)(?<![\s(=$:]-)(?<!\N{MINUS SIGN})")
+_BEHIND_NUMBER = re.compile(r"(?![.,:/]\d)(?! \d+ ?/)(?! \d{3}(?!\d))")
+_BEHIND_WORD = re.compile(r"(?![+#])(?![.]\w)")
 _END_OF_NUMBER = re.compile(r"\d+ ?/|\d{3}(?!\d)")
 """What a digit and a space may stand before, as in `1 1/2` and `1 500`."""
 
@@ -79,8 +82,8 @@ def plainly_set(text: str) -> str:
         return text
 
     def fraction(found: re.Match[str]) -> str:
-        plain = unicodedata.normalize("NFKC", found[2]).replace("\N{FRACTION SLASH}", "/")
-        return f"{found[1]} {plain}" if found[1] else plain
+        written = unicodedata.normalize("NFKC", found[2]).replace("\N{FRACTION SLASH}", "/")
+        return f"{found[1]} {written}" if found[1] else written
 
     text = _VULGAR.sub(fraction, text)
     text = RAISED.sub(lambda found: f"^{unicodedata.normalize('NFKC', found[0])}", text)
@@ -88,12 +91,12 @@ def plainly_set(text: str) -> str:
 
 
 def normalised(text: str) -> str:
-    """Return the text without differences in case, compatible characters (NFKC), white space, quotation
-    marks around it and final period.
+    """Return the text without differences in case, compatible characters (NFKC), digits of other scripts, white space,
+    characters that nobody sees, quotation marks around it and final period.
 
     Raised and lowered characters and fractions keep their meaning: `10²` becomes `10^2`, and `2½` becomes `2 1/2`.
     """
-    quoted = True
+    text, quoted = seen(text), True
     while quoted:
         text, quoted = without_marks(text), False
         for opening, closing in _QUOTES:
@@ -102,21 +105,20 @@ def normalised(text: str) -> str:
                 text, quoted = inner, True
                 break
     # Twice: casefolding can produce characters that NFKC changes again.
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", plainly_set(text)).casefold())
-    text = " ".join(text.split())
+    text = " ".join(plain(plain(plainly_set(text)).casefold()).split())
     return text[:-1].rstrip() if text.endswith((".", "。")) and not text.endswith("..") else text
 
 
 def normal_lines(text: str, *, fold: bool = True) -> str:
     """Return the text with one kind of dash, quote and space. Line ends stay. fold: whether to ignore case."""
-    text = _BEFORE_VULGAR.sub(" ", _INVISIBLE.sub("", text))
+    text = _BEFORE_VULGAR.sub(" ", text)
     # Keep a power apart from its base; NFKC would turn m² into m2.
     text = _POWER.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[0]), text)
     for marks, one in _ALIKE:
         text = marks.sub(one, text)
 
     def in_its_case(line: str) -> str:
-        line = " ".join(unicodedata.normalize("NFKC", without_marks(line)).split())
+        line = " ".join(plain(without_marks(line)).split())
         return line[:-1].rstrip() if line.endswith(".") and not line.endswith("..") else line
 
     normal = normalised if fold else in_its_case
@@ -146,8 +148,17 @@ def normal_text(text: str, *, fold: bool = True) -> str:
 
 def contains(answer: str, gold: str) -> bool:
     """Whether the expected answer stands in the answer as it is: not inside a word, nor as a part of a number."""
-    wanted = normalised(gold)
-    before = _BEFORE_NUMBER if wanted[:1].isdecimal() else ""
-    before += r"(?<!\d )" if _END_OF_NUMBER.match(wanted) else ""
-    behind = _BEHIND_NUMBER if wanted[-1:].isdecimal() else r"(?![+#])(?![.]\w)"
-    return re.search(rf"(?<!\w){before}{re.escape(wanted)}(?!\w){behind}", normalised(answer)) is not None
+    text, wanted = normalised(answer), normalised(gold)
+    ends_in_digit = wanted[-1:].isdecimal()
+
+    def is_whole(at: int) -> bool:
+        if wanted[:1].isdecimal() and not _BEFORE_NUMBER.match(text, at):
+            return False
+        if text[max(0, at - 1) : at] == " " and text[at - 2 : at - 1].isdecimal() and _END_OF_NUMBER.match(wanted):
+            return False
+        end = at + len(wanted)
+        if ends_in_digit and magnitude_at(text, end):
+            return False
+        return (_BEHIND_NUMBER if ends_in_digit else _BEHIND_WORD).match(text, end) is not None
+
+    return any(map(is_whole, word_places(text, wanted)))

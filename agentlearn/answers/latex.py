@@ -6,10 +6,12 @@ single spaces, `\dollar` for `\$`. Math delimiters and sizes are left out.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from agentlearn.answers.answer_text import LOWERED, RAISED
+from agentlearn.answers.answer_text import LOWERED, RAISED, end_of_braces
+from agentlearn.answers.numbers import with_digits
+from agentlearn.text import seen
 
 MAX_CHARACTERS = 2_000
 
@@ -19,7 +21,7 @@ _COMMANDS_OF_SIGNS = r"""
 ⟩ \rangle|∑ \sum|∏ \prod|∫ \int|€ \euro|£ \pound|¥￥ \yen|₹ \rupee|°º ^\circ
 """
 _PLAIN_SIGNS = r"""
-−–‒﹣－ -|∶ :|∕⁄ /|％ \%|′’ '|、 ,|。 .|ℕ \mathbb{N}|ℤ \mathbb{Z}|ℚ \mathbb{Q}|ℝ \mathbb{R}|ℂ \mathbb{C}
+−–‒﹣－ -|∶ :|∕⁄ /|％ \%|′’ '|、 ,|。 .|٫ .|٬ ,|٪ \%|ℕ \mathbb{N}|ℤ \mathbb{Z}|ℚ \mathbb{Q}|ℝ \mathbb{R}|ℂ \mathbb{C}
 """
 _SIGNS = {
     **{sign: text for row in _PLAIN_SIGNS.strip().split("|") for sign in row.split()[0] for text in row.split()[1:]},
@@ -29,7 +31,6 @@ _SIGNS = {
         for sign in row.split()[0]
     },
     **dict.fromkeys("\u00a0\u2009\u202f\u2002\u2003\u200a", " "),
-    **dict.fromkeys("\u200b\u2060\ufeff", ""),
 }
 _TABLE = str.maketrans(_SIGNS)
 _GREEK = frozenset(
@@ -71,6 +72,81 @@ _JOINT = re.compile(r"\\(?:text|textbf|mathrm|mbox) ?\{ *(or|and) *\}|(?<![a-zA-
 _OPENING = frozenset({"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil", r"\begin"})
 _CLOSING = frozenset({")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil", r"\end"})
 
+_SIGN_OF = {
+    **{row.split()[1][1:]: row.split()[0][0] for row in _COMMANDS_OF_SIGNS.strip().replace("\n", "|").split("|")},
+    "dots": "…",
+    "cdots": "…",
+    "vdots": "…",
+    "prime": "′",
+    "circ": "∘",
+    "perp": "⊥",
+    "parallel": "∥",
+    "sim": "∼",
+}
+_BRACED = r"\{(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]{0,200}\}){0,200}+\}){0,400}+\}){0,1000}+\}"
+_ALONE = {*_GREEK, *_SIGN_OF, *_SPELLINGS, "left", "right", "displaystyle", "quad", "qquad"}
+_MATHEMATICS = re.compile(
+    r"\$\$(.{1,1000}?)\$\$|(?<!\\)\$(?!\s)([^$]{1,1000}?)(?<![\s\\])\$(?!\w)|\\\((.{1,1000}?)\\\)|\\\[(.{1,1000}?)\\\]"
+    r"|(\\begin ?\{[a-z*]+\}.{1,1000}?\\end ?\{[a-z*]+\}|\^ ?\{? ?\\circ(?![a-zA-Z]) ?\}?)"
+    rf"|(?<![a-zA-Z][a-zA-Z])(?<![:/\\])((?:\\[a-zA-Z]+ ?(?:\[[^][\n]{{0,40}}\])?(?:{_BRACED})++|\\[dt]?frac ?\d ?\d"
+    rf"|\\(?:{'|'.join(sorted(filter(str.isalpha, _ALONE)))})(?![a-zA-Z{{]))++)",
+    re.DOTALL,
+)
+"""Mathematics in a text: between delimiters, or a command outside of them.
+
+As in Pandoc, no space stands inside the dollars. No letter or digit stands behind them, as in `$HOME/$USER`.
+"""
+_BRACES = str.maketrans("\ue000\ue001", "{}")
+
+
+def _atom(part: str | None) -> str:
+    text = (part or "").strip()
+    return text if re.fullmatch(r"\w*|[\d.,]*", text) else f"({text})"
+
+
+_AS_TYPED: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
+    (r"\\(?:begin|end) ?\{[a-zA-Z*]+\}(?:\{[lcr| ]+\})?|(?<=[^\\])&", lambda _: ""),
+    (r"\s*\\\\\s*", lambda _: "; "),
+    (r"\^ ?(?:\{ ?\\circ ?\}|\\circ(?![a-zA-Z]))", lambda _: "°"),
+    (
+        rf"{_WRAPPER.pattern}([^{{}}]*)\}}|\\(?:math[a-z]+|text[a-z]*|boxed) ?\{{([^{{}}]*)\}}",
+        lambda it: it[1] or it[2] or "",
+    ),
+    (
+        r"\\[dtc]?frac ?(?:\{([^{}]*)\}|(\w)) ?(?:\{([^{}]*)\}|(\w))",
+        lambda it: f"{_atom(it[1] or it[2])}/{_atom(it[3] or it[4])}",
+    ),
+    (r"\\sqrt ?(?:\[([^]]*)\])? ?(?:\{([^{}]*)\}|(\w))", lambda it: f"{it[1] or ''}√{_atom(it[2] or it[3])}"),
+    (r"([\^_]) ?\{([^{}]*)\}", lambda it: f"{it[1]}{_atom(it[2])}"),
+    (r"\\(?![dtc]?frac|sqrt|boxed|text|math)([a-zA-Z]+) ?\{([^{}]*)\}", lambda it: f"{it[1]}({it[2]})"),
+    (r"(?<![a-zA-Z}])\{([^{}]*)\}", lambda it: it[1]),
+)
+"""Commands with braces, innermost first, and what one types for each."""
+
+
+def plain_mathematics(text: str) -> str:
+    r"""Return the text with its mathematics as one types it: `$\frac{a}{b} \cdot \sqrt{2}$` becomes `a/b · √2`.
+
+    Dollars around mathematics go; those before amounts of money stay. Commands outside of delimiters count as well:
+    `\boxed{4}` becomes `4`. A command without a sign is its bare name.
+    """
+
+    def sign(found: re.Match[str]) -> str:
+        name = _SPELLINGS.get(found[1], found[1])
+        letter = f"{'SMALL' if name.islower() else 'CAPITAL'} LETTER {name.upper().replace('LAMBDA', 'LAMDA')}"
+        return _SIGN_OF.get(name) or (unicodedata.lookup(f"GREEK {letter}") if name.lower() in _GREEK else name)
+
+    def typed(found: re.Match[str]) -> str:
+        inside = _SPACES.sub(" ", _DROPPED.sub("", next(filter(None, found.groups()))))
+        inside, before = inside.replace(r"\{", "\ue000").replace(r"\}", "\ue001"), ""
+        while inside != before:
+            before = inside
+            for pattern, made in _AS_TYPED:
+                inside = re.sub(pattern, made, inside)
+        return re.sub(r"\\([^a-zA-Z])", r"\1", re.sub(r"\\([a-zA-Z]+)", sign, inside)).translate(_BRACES).strip()
+
+    return _MATHEMATICS.sub(typed, text) if "$" in text or "\\" in text else text
+
 
 def _in_latex(text: str) -> str:
     """Return the text with the usual characters outside ASCII as LaTeX. Other characters stay as they are."""
@@ -94,15 +170,15 @@ def _in_latex(text: str) -> str:
             return _SIGNS.get(one, one)
         if (digit := unicodedata.decimal(character, None)) is not None:
             return str(digit)
-        kind = unicodedata.category(character)
-        if kind in {"Zs", "Cf"}:
-            return " " if kind == "Zs" else ""
+        if unicodedata.category(character) == "Zs":
+            return " "
         script, _, letter = (unicodedata.name(one, "") if len(one) == 1 else "").rpartition(" LETTER ")
         letter = letter.casefold().replace("lamda", "lambda").replace("final ", "")
         if script == "GREEK SMALL" and letter in _GREEK:
             return f"\\{letter} "
         return f"\\{letter.capitalize()} " if script == "GREEK CAPITAL" and letter in _CAPITALS else character
 
+    text = with_digits(seen(text))
     text = _RADICAL.sub(lambda one: f"\\sqrt{_DEGREES[one[1]]}" + (f"{{{one[2]}}}" if one[2] else ""), text)
     for pattern, sign in ((RAISED, "^"), (LOWERED, "_")):
         text = pattern.sub(partial(script, sign), text)
@@ -140,7 +216,7 @@ def without_brackets(text: str) -> str:
         text = text.strip()
         if text.endswith(".") and not text.endswith((r"\.", "..")):
             text = text[:-1]
-        elif text.startswith("{") and _closing(text, 0) == len(text) - 1:
+        elif text.startswith("{") and end_of_braces(text, 1) == len(text) - 1:
             text = text[1:-1]
         else:
             return text
@@ -148,19 +224,9 @@ def without_brackets(text: str) -> str:
 
 def unwrapped(text: str) -> str | None:
     r"""Return the content of a `\text{…}` or `\mathbf{…}` around the whole text; None when there is none."""
-    if (found := _WRAPPER.match(text)) and _closing(text, found.end() - 1) == len(text) - 1:
+    if (found := _WRAPPER.match(text)) and end_of_braces(text, found.end()) == len(text) - 1:
         return text[found.end() : -1].strip()
     return None
-
-
-def _closing(text: str, opening: int) -> int:
-    """Return where the brace that opens at `opening` is closed; -1 when it is not."""
-    depth = 0
-    for found in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, opening):
-        depth += (found[0] == "{") - (found[0] == "}")
-        if not depth:
-            return found.start()
-    return -1
 
 
 def _outer_pieces(text: str) -> Iterator[tuple[str, int, int]]:

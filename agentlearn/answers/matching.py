@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from agentlearn.answers.answer_text import normal_lines, normal_text
 from agentlearn.answers.codes import CodeComparator, is_flag
 from agentlearn.answers.match import Match
-from agentlearn.answers.numbers import MAGNITUDES, leading_number, parse_number
+from agentlearn.answers.numbers import leading_number, parse_number
 from agentlearn.answers.question import NO_HINTS, QuestionHints
 from agentlearn.answers.times import ClockTime, Day, calendar_name
-from agentlearn.answers.units import MeasureUnit
+from agentlearn.answers.units import MAGNITUDES, MeasureUnit
 from agentlearn.answers.values import YES, ValueComparator, is_value
 
 _OTHER_WORDS = Match.unclear("says it in other words, or something else")

@@ -6,7 +6,7 @@ Conventions for notations with more than one meaning:
 - A whole number before a proper fraction of digits is a mixed number; `1,000` is a thousand, or else a list.
 - Values with commas or "or" between them have no order without brackets; in round brackets they do.
 - `1e-3` is a thousandth or a formula, whichever fits.
-- `x = 5` gives 5; two sides with letters are an equation.
+- `x = 5` and `5 = x` give 5; two sides with letters are an equation.
 - The left side of an equation may name a value: `x`, `f(2)`, `|AB|`, `S_{\triangle ABC}`, `\angle A`. A left side such
   as `x+y` or `x^2` is no name: its equation is more than the value on its right.
 """
@@ -222,6 +222,8 @@ class _Reader:
         if (found := amount_and_unit(text)) is None:
             return None
         written, factor, unit = found
+        if not factor:
+            return Unreadable("holds a word that means several numbers, by country")
         amount = self.part(written)
         if not isinstance(amount, Number | Formula | Readings | Infinity | Equation):
             return None
@@ -414,6 +416,8 @@ class _Reader:
         return Set(tuple(self.part(part) for part in parts))
 
     def _equation(self, left: str, right: str) -> Form:
+        if not _name_in(left) and _name_in(right):  # `5 = x`
+            left, right = right, left
         label, value = _name_in(left) or "", self.part(right)
         side = None if label and "(" in label else self.part(left)
         if not isinstance(side, Formula | Number):

@@ -1,4 +1,4 @@
-r"""Numbers, read exactly: words (`two dozen`, `twenty-first`), digits of many countries, and LaTeX.
+r"""Numbers, read exactly: words (`two dozen`, `twenty-first`, `四十二`), digits of many countries, and LaTeX.
 
 `leading_number` reads number words. `parse_number` reads a text that is one number with its unit, with every reading:
 `1.240` is 1.24 or 1240, depending on the writer's country. A comma before three digits separates thousands; before any
@@ -15,7 +15,8 @@ from fractions import Fraction
 from itertools import pairwise
 
 from agentlearn.answers.answer_text import plainly_set
-from agentlearn.answers.units import NO_UNIT, MeasureUnit
+from agentlearn.answers.units import MAGNITUDES, NO_MAGNITUDE, NO_UNIT, MeasureUnit, magnitude_at
+from agentlearn.text import plain, seen
 
 _ONES = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
@@ -23,10 +24,8 @@ _ONES = (
 )
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 SMALL_NUMBERS = dict(zip((*_ONES, *_TENS), (*range(20), *range(20, 100, 10)), strict=True))
-LARGE_NUMBERS = {"hundred": 100, "dozen": 12, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-MAGNITUDES = LARGE_NUMBERS | {
-    "mio": 10**6, "mn": 10**6, "millions": 10**6, "bn": 10**9, "billions": 10**9, "tn": 10**12,
-}  # fmt: skip
+LARGE_NUMBERS = {word: MAGNITUDES[word] for word in ("hundred", "dozen", "thousand", "million", "billion", "trillion")}
+_MONEY_LETTER = re.compile(r" ?([kmb])\b", re.IGNORECASE)
 _MONEY_MAGNITUDES = {"k": 1_000, "m": 10**6, "b": 10**9}
 """Letters that are magnitudes next to a currency: `$5m`."""
 _IRREGULAR = {
@@ -144,6 +143,58 @@ def leading_number(text: str) -> _WordNumber | None:
     return _WordNumber(sum_.total + sum_.group, ordinal, " ".join(rest))
 
 
+_HAN_DIGITS = {one: int(unicodedata.numeric(one)) for one in "〇零一二三四五六七八九壹贰貳叁肆伍陆陸柒捌玖兩"} | {
+    "两": 2
+}
+_HAN = f"[{''.join(_HAN_DIGITS)}十拾百佰千仟万萬亿億兆]"
+_WRITTEN = r"\d[\d,]*(?:\.\d+)?"
+_SIZE = f"(?!{NO_MAGNITUDE})[十拾百佰千仟万萬亿億兆십백천만억조]"
+_NUMERAL = re.compile(rf"(?:{_WRITTEN} ?(?={_SIZE})|(?={_HAN}))(?:{_SIZE}(?: ?{_WRITTEN})?|[{''.join(_HAN_DIGITS)}])+")
+HAN_NUMERAL = re.compile(f"{_HAN}{{2,}}")
+
+
+def numeral_value(numeral: str) -> Decimal | None:
+    """Return the value of a numeral of China, Japan or Korea, such as `四十二`, `1億2000万` or `3만5천`.
+
+    None for one such as `三百五`, which may be 305 or 350.
+    """
+    total = part = Decimal(0)
+    digits: Decimal | None = None
+    is_loose = False
+    for piece in re.findall(rf"{_WRITTEN}|\S", numeral):
+        if piece in _HAN_DIGITS:
+            is_loose = is_loose and piece not in "〇零"
+            digits = _HAN_DIGITS[piece] + 10 * (digits or Decimal(0))
+        elif (size := MAGNITUDES.get(piece)) is None:
+            digits = Decimal(piece.replace(",", ""))
+        else:
+            if size < 10_000:
+                part += size * (1 if digits is None else digits)
+            else:
+                part += digits or 0
+                total = (total + part) * size if 0 < total < size else total + size * (part or 1)
+                part = Decimal(0)
+            is_loose, digits = size > 10, None
+    return None if is_loose and digits is not None and digits < 10 else total + part + (digits or 0)
+
+
+def with_digits(text: str) -> str:
+    """Return the text with digits for numerals of China, Japan and Korea.
+
+    One without any digit is read in a text without digits, where it stands alone or has several signs.
+    """
+    if text.isascii():
+        return text
+    bare = not re.search(r"\d", text)
+
+    def written(found: re.Match[str]) -> str:
+        is_read = found[0][0].isdecimal() or (bare and (len(found[0]) > 1 or text.strip(" .。!！") == found[0]))
+        value = numeral_value(found[0]) if is_read else None
+        return found[0] if value is None else f"{value:f}"
+
+    return _NUMERAL.sub(written, text)
+
+
 _MAX_CHARACTERS = 80
 _NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<before>(?:[^\W\d_]{0,3}[$€£¥₹]|[a-z]{3}) ?|)(?P<inner>[+-]?)"
@@ -234,9 +285,12 @@ def _in_digits(text: str) -> NumberWithUnit | None:
     before, after, digits = found["before"].strip(), found["after"].strip(), found["digits"]
     word, _, behind = after.partition(" ")
     is_money = bool(before) or ((named := MeasureUnit.named(behind)) is not None and named.money)
-    letters = _MONEY_MAGNITUDES if is_money else {}
-    if times := MAGNITUDES.get(word.casefold()) or letters.get(word.casefold()):
-        after = behind.removeprefix("of ")
+    times = _MONEY_MAGNITUDES.get(word.casefold()) if is_money else None
+    if (size := magnitude_at(after)) is not None:
+        times, behind = size[0], after[size[1] :].strip(" .")
+        if not times:
+            return None
+    after = behind.removeprefix("of ") if times else after
     unit = MeasureUnit.read(before or after)
     if unit is None or (before and not unit.money) or (before and after and MeasureUnit.read(after) != unit):
         return None
@@ -295,16 +349,18 @@ def _in_words(text: str) -> NumberWithUnit | None:
 _RELATIVE_TOLERANCE = Fraction(1, 1_000_000)
 _KEY_DIGITS = 6
 _ONE_DECIMAL = (
-    r"(?:[1-9]\d{0,2}(?P<separator>[, '_])\d{3}(?:(?P=separator)\d{3})*(?!\d)(?:\.\d{1,400})?"
+    r"(?:(?:[1-9]\d{0,2}(?P<separator>[, '_])\d{3}(?:(?P=separator)\d{3})*|[1-9]\d?(?:,\d\d){1,9},\d{3})"
+    r"(?!\d)(?:\.\d{1,400})?"
     r"|\d{1,400}(?:\.\d{1,400})?|\.\d{1,400})"
 )
+_LONGEST = 400
+"""Most digits of a number that is read."""
 _ONE_NUMBER = re.compile(
-    rf"(?<![\w.])(?P<sign>[+-]?|(?:minus|negative)(?= )) ?[$€£¥]? ?"
+    rf"(?<![\w.])(?P<sign>[+-]?|(?:minus|negative)(?= )) ?(?P<money>[$€£¥]?) ?"
     rf"(?:(?P<whole>\d{{1,400}}) (?=\d+ ?/))?"
     rf"(?P<top>{_ONE_DECIMAL})(?:e(?P<power>[+-]?\d{{1,3}})(?!\w))?"
     rf"(?: ?/ ?(?P<bottom>\d{{1,400}}(?:\.\d{{1,400}})?))?"
-    rf"(?P<percent> ?(?:%|per ?cent\b))?"
-    rf"(?: ?(?P<magnitude>{'|'.join(LARGE_NUMBERS)})s?\b)?",
+    rf"(?P<percent> ?(?:%|per ?cent\b))?",
     re.ASCII | re.IGNORECASE,
 )
 _NOT_ALONE = re.compile(
@@ -319,8 +375,8 @@ _BOUND = re.compile(
 """Words right before a number that make it something else."""
 _PART_OF_MORE = re.compile(
     r"\s?(?:[ap]\.? ?m\b|o ?'? ?clock\b|noon\b|midnight\b|in the (?:morning|afternoon|evening)\b|at night\b"
-    r"|half\b|halves\b|(?:third|fourth|fifth|sixth|eighth|tenth|hundredth|thousandth)s?\b"
-    r"|and an? (?:half|third|quarter)\b|(?-i:k|bn|mn)\b)",
+    r"|half\b|halves\b|(?:third|fourth|fifth|sixth|eighth|tenth|hundredth|thousandth|[mbtr]{1,2}illionth)s?\b"
+    r"|and an? (?:half|third|quarter)\b|(?-i:k)\b)",
     re.IGNORECASE,
 )
 """Words right behind a number that make it a time of day, a fraction or a larger number."""
@@ -332,6 +388,7 @@ _LATEX_FRACTION = re.compile(r"\\[dtc]?frac ?\{([^{}]{1,400})\} ?\{([^{}]{1,400}
 _TIMES_TEN = re.compile(r"(?<=\d) ?(?:×|x|\*|\\times|\\cdot) ?10 ?\^ ?\{?([+-]?\d{1,3})\}?(?!\d)")
 _POWER_OF_UNIT = re.compile(r"(?<!\d[eE])(?<=[^\W\d_]|\})\^?\{?[23]\}?(?![\d.,])")
 _BULLET = re.compile(r"\A\s*[-•]\s+")
+_OTHER_MINUS = re.compile(r"(?<![^\W_])[‐‒–](?=\.?\d)|(?:[负負]|マイナス|마이너스 ?)(?=\d)")
 
 
 def single_number(text: str) -> Fraction | None:
@@ -339,24 +396,31 @@ def single_number(text: str) -> Fraction | None:
 
     A text with two numbers has no value: an answer that offers `12 or 13` must not be right for either. An expression
     such as `√5` has none either, nor has a time of day or a bound such as `less than 5`. Units are ignored. A percent
-    sign divides by 100. The decimal sign is the point.
+    sign divides by 100. The decimal sign is the point. A magnitude such as `million` multiplies, in many languages.
     """
-    text = unicodedata.normalize("NFKC", plainly_set(_BULLET.sub("", text)))
-    for fancy, plain in _IN_ONE_NOTATION.items():
-        text = text.replace(fancy, plain)
+    if text.isdecimal() and text.isascii() and len(text) <= _LONGEST:
+        return Fraction(text)
+    text = plain(plainly_set(_BULLET.sub("", seen(text))))
+    for fancy, usual in _IN_ONE_NOTATION.items():
+        text = text.replace(fancy, usual)
+    text = with_digits(_OTHER_MINUS.sub("-", text))
     text = _TIMES_TEN.sub(r"e\1", _LATEX_FRACTION.sub(r" \1/\2 ", " ".join(text.split())))
     text = _POWER_OF_UNIT.sub("", text)
     found = _ONE_NUMBER.search(text)
-    if found is None or _NOT_ALONE.search(f"{text[: found.start()]} {text[found.end() :]}"):
+    if found is None:
         return None
-    if _BOUND.search(text, 0, found.start()) or _PART_OF_MORE.match(text, found.end()):
+    size, end = magnitude_at(text, found.end()) or (1, found.end())
+    if found["money"] and (letter := _MONEY_LETTER.match(text, end)):
+        size, end = _MONEY_MAGNITUDES[letter[1].casefold()], letter.end()
+    if not size or _NOT_ALONE.search(f"{text[: found.start()]} {text[end:]}"):
+        return None
+    if _BOUND.search(text, 0, found.start()) or _PART_OF_MORE.match(text, end):
         return None
     if not (bottom := Fraction(found["bottom"] or 1)):
         return None
     value = Fraction(re.sub(r"[, '_]", "", found["top"])) * Fraction(10) ** int(found["power"] or 0)
     value = (value / bottom + int(found["whole"] or 0)) / (100 if found["percent"] else 1)
-    value *= LARGE_NUMBERS[found["magnitude"].casefold()] if found["magnitude"] else 1
-    return value if found["sign"] in {"", "+"} else -value
+    return size * (value if found["sign"] in {"", "+"} else -value)
 
 
 def same_number(value: Fraction, gold: Fraction) -> bool:

@@ -1,18 +1,20 @@
 r"""Reading the answer out of a reply: the last tags, label or box, or the letter of a choice. Thoughts do not count."""
 
 import re
-import unicodedata
 from itertools import takewhile
 
 from agentlearn.answers.answer_text import BRACKETS, SYMMETRIC, end_of_braces, without_marks
-from agentlearn.answers.thoughts import split_thoughts
+from agentlearn.answers.thoughts import is_mentioned, split_thoughts
+from agentlearn.text import ATTACHED, plain
 
 MAX_BARE_CHARACTERS = 200
 """A text of at most this length without tag and label is an answer as a whole."""
 MAX_EMPHASISED_CHARACTERS = 60
 """Longest text in bold at the end of a reply that is read as its answer."""
 
-_TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
+_TAG = re.compile(r"<(?P<ends>/?) ?answer ?/?>", re.IGNORECASE)
+_NOTHING_MORE = re.compile(r"\s*\Z")
+_BROKEN_TAG = re.compile(r"</[answer]{0,6}\Z", re.IGNORECASE)
 _GOES_ON = re.compile(r"[ \t]*[,;–—-]?[ \t]*[^\W\d_]+([ \t,;])?[^\n]*[^\s.!?…。！？)\]}>*_`\"'”’»」]\s*\Z")
 """What follows the last tag of a reply that breaks off in mid-sentence. One word alone may be a unit."""
 _LABEL = re.compile(
@@ -42,11 +44,23 @@ _LETTERS = (
     re.compile(r"(?<![\w'(\[])(?:([B-HJ])(?![\w'+#-])|([AI])(?![\w'+#-]| (?!and\b|or\b|is\b)[a-z]))"),
 )
 _LETTER = r"[(\[]?[A-J][)\]]?(?![\w'])"
-_DENIED = re.compile(
-    r"\b(?:not|neither|rather than|instead of) (?:the )?(?:answer |option |choice |letter )?"
-    rf"{_LETTER}(?:(?:,? (?:or|nor|and)|,) {_LETTER})*(?! (?!so\b|but\b|nor\b|or\b)[a-z])"
+_CALLED = r"(?:the )?(?:(?:answer|option|choice|letter)s? )?"
+_LETTERS_AND = rf"{_CALLED}{_LETTER}(?:(?:, {_LETTER})*,? (?:or|nor|and) {_CALLED}{_LETTER})?"
+_WRONG = r"(?i:wrong|incorrect|false|untrue|invalid|impossible|ruled out|eliminated|excluded|rejected)\b"
+_RIGHT = r"(?:correct|right|true|valid|possible|it|(?:the|an?) (?:\w+ )?(?:answer|one|option|choice|solution))\b"
+_DENYING = (
+    r"\b(?i:not|neither|never|rather than|instead of)|n't(?: think)?(?: be| it is| it's)?"
+    r"|\b(?:(?:I|we) (?:have |can )?)?(?i:rul(?:ed?|ing) out|eliminat(?:ed?|ing)|exclud(?:ed?|ing)|reject(?:ed|ing)?)"
+    rf"|\b{_WRONG}(?: answers?| options?| choices?)?(?: is| are|:)"
 )
-"""Letters that the answer rules out."""
+_IS_WRONG = rf"(?: (?:is|are|was|were|must be|can be|seems?|looks?)(?: (?!not\b|never\b)[a-z]+){{0,2}}|:| \() ?{_WRONG}"
+_IS_NOT = r"(?: (?:is|are|was|were|can|could|would)(?:n't| not)|(?: cannot| can't))(?: be)?"
+_DENIED = re.compile(
+    rf"(?:{_DENYING}) {_LETTERS_AND}(?! (?!so\b|but\b|nor\b|or\b|is\b|are\b|because\b|since\b)[a-z])"
+    rf"|(?<![\w'])(?i:{_CALLED}){_LETTERS_AND}"
+    rf"(?:{_IS_WRONG}|{_IS_NOT}(?: {_RIGHT}|(?=[.,;:]|$| but\b| so\b))|\? [Nn]o\b)|~~[^~]+~~"
+)
+"""Letters that the answer rules out: behind `not` and its like, or with `is wrong` or `is not` behind them."""
 _FIRST_SENTENCE = re.compile(
     r"[(\[]?([A-J])([.:)\]]|[.:]?$)[)\].:]?\s+(?=[^\W\d_]{2}|[^\W\d_]\s?[=<>≈≤≥])(?![a-z])(.*)",
     re.DOTALL | re.MULTILINE,
@@ -56,13 +70,14 @@ _NEXT_OF_A_LIST = r"(?<![^\W_])[(\[]?[A-Ja-j]{mark}"
 _DRESSING = re.compile(r"[*_`$]|\\(?:boxed|text|textbf|mathrm|mathbf)\b")
 
 
-def final_answer_in(text: str) -> str | None:
+def final_answer_in(text: str, *, whole: bool = True) -> str | None:
     r"""Return the answer that a reply ends with; None when it has none.
 
-    The first of these that the reply has: the last `<answer>…</answer>`; the value of the last label such as `Answer:`,
-    on its line or below; the box, the text behind `####` or the only text in bold that ends the last line; the
-    whole of a short reply. A box in the last line comes before a label above it. Thoughts are left out. A reply that
-    breaks off in a thought or right behind a tag in mid-sentence has no answer.
+    The first of these that the reply has: the last `<answer>…</answer>`, or what stands behind an `<answer>` that is
+    never closed; the value of the last label such as `Answer:`, on its line or below; the box, the text behind `####`
+    or the only text in bold that ends the last line; the whole of a short reply. A box in the last line comes before a
+    label above it. Thoughts are left out. A reply that breaks off in a thought or right behind a tag in mid-sentence
+    has no answer. whole: False for a reply that was cut off; what its last tag begins is then no answer.
     """
     spoken = split_thoughts(text)
     if spoken.unfinished:
@@ -70,7 +85,7 @@ def final_answer_in(text: str) -> str | None:
     text = spoken.said
     lines = text.rstrip().split("\n")
     last = lines[-1]
-    found, boxes, bold = _tagged(text), list(_BOX.finditer(last)), list(_BOLD.finditer(last))
+    found, boxes, bold = _tagged(text, whole=whole), list(_BOX.finditer(last)), list(_BOLD.finditer(last))
     if found is None and len(boxes) == 1:
         start = boxes[0].end()
         end = end_of_braces(last, start)
@@ -111,11 +126,15 @@ def boxed(text: str) -> str | None:
 
 
 def single_choice(text: str) -> str | None:
-    """Return the letter of the one choice in an answer (from `(b)`, `B.`, `Option B`, `B) Paris`), in upper case.
+    """Return the letter of the one choice in an answer, in upper case: from `(b)`, `B.`, `B) Paris`, `答案是B`.
 
-    None for no letter from A to J, or several.
+    None for no letter from A to J, or several. That a letter is ruled out is read in English only; in other languages
+    such an answer has two letters.
     """
-    text = _DRESSING.sub("", unicodedata.normalize("NFKC", text)).strip()
+    text = _DRESSING.sub("", plain(text)).replace("’", "'").strip()
+    if not text.isascii():  # a letter next to scripts without blanks stands apart
+        text = re.sub(rf"(?<={ATTACHED})(?=[A-Z])|(?<=[A-Z])(?={ATTACHED})", " ", text)
+        text = re.sub(rf"(?<={ATTACHED})[a-j](?={ATTACHED}|\W|\Z)", lambda one: f" {one[0].upper()} ", text)
     if first := _FIRST_SENTENCE.match(text):
         mark = re.escape(first[2]) if first[2] else "$"
         if not re.search(_NEXT_OF_A_LIST.format(mark=mark), first[3], re.MULTILINE):
@@ -129,21 +148,25 @@ def single_choice(text: str) -> str | None:
     return letters.pop() if len(letters) == 1 else None
 
 
-def _tagged(text: str) -> str | None:
-    """Return the content of the last pair of tags; None without a pair, empty when the reply breaks off behind it."""
-    pairs: set[str] = set()
-    found, start, line, end = None, None, "", 0
+def _tagged(text: str, *, whole: bool) -> str | None:
+    """Return what the last tag holds; None without a tag that holds anything, empty when the reply breaks off there."""
+    pairs: list[str] = []
+    opened, line, end = None, "", 0
     for tag in _TAG.finditer(text):
-        if not tag[1]:
-            start = tag.end()
-            line = text[max(0, tag.start() - 200) : tag.start()].rpartition("\n")[2]
-        elif start is not None:
-            found, start, end = text[start : tag.start()], None, tag.end()
-            pairs.add(found)
-    if found is None or not any(map(str.isalpha, line)):
-        return found
+        if not tag["ends"] and (opened is None or not _NOTHING_MORE.match(text, tag.end())):
+            opened = tag
+        elif opened is not None:
+            line = text[max(0, opened.start() - 200) : opened.start()].rpartition("\n")[2]
+            pairs.append(text[opened.end() : tag.start()])
+            opened, end = None, tag.end()
+    if opened is not None and not is_mentioned(opened) and (rest := text[opened.end() :].strip()):
+        rest = _BROKEN_TAG.sub("", rest) if whole else ""
+        labelled = _labelled(rest.split("\n"))
+        return rest if labelled is None else labelled
+    if not pairs or not any(map(str.isalpha, line)):
+        return pairs[-1] if pairs else None
     goes_on = _GOES_ON.match(text, end)
-    return "" if goes_on and (goes_on[1] or len(pairs) > 1) else found
+    return "" if goes_on and (goes_on[1] or len(set(pairs)) > 1) else pairs[-1]
 
 
 def _labelled(lines: list[str]) -> str | None:

@@ -117,7 +117,7 @@ def split_thoughts(text: str) -> Spoken:
             continue
         number = int(kind[1:])
         marks, first = _FAMILIES[number], reply.is_first(stop.start())
-        if (marks.only_first and not first) or _mentioned(stop, marks, reply.start):
+        if (marks.only_first and not first) or is_mentioned(stop, reply.start, in_prose=marks.in_prose):
             continue
         if kind == f"c{number}":
             reply.end_part(stop.start(), at)
@@ -238,18 +238,18 @@ def _closings(text: str) -> list[list[re.Match[str]]] | None:
         kind = mark.lastgroup or ""
         if kind.startswith("c"):
             number = int(kind[1:])
-            if not _mentioned(mark, _FAMILIES[number], 0):
+            if not is_mentioned(mark, in_prose=_FAMILIES[number].in_prose):
                 found[number].append(mark)
     return None if mark is None else found
 
 
-def _mentioned(mark: re.Match[str], marks: _Marks, start: int) -> bool:
-    """Whether the text only speaks of the mark."""
+def is_mentioned(mark: re.Match[str], start: int = 0, *, in_prose: bool = True) -> bool:
+    """Whether a text only speaks of a mark. start: of its part. in_prose: whether people write it in sentences too."""
     text, begin, end = mark.string, mark.start(), mark.end()
     if begin > start and _QUOTES.get(text[begin - 1]) == text[end : end + 1]:
         return True
     before = text[max(start, begin - _LOOK_BACK) : begin]
-    return bool(marks.in_prose and _BEFORE_MENTION.search(before) and _BEHIND_MENTION.match(text, end))
+    return bool(in_prose and _BEFORE_MENTION.search(before) and _BEHIND_MENTION.match(text, end))
 
 
 def _never_ends(opening: re.Match[str], marks: _Marks, start: int) -> bool:

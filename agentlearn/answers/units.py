@@ -1,11 +1,15 @@
-"""Units and currencies with the names that people use for them, and how many base units each one is."""
+"""Units, currencies and magnitudes such as `million`, with the names that people use for them and their sizes."""
 
 import re
 import tomllib
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from importlib.resources import files
 from typing import Final
+from unicodedata import category, normalize
+
+from agentlearn.text import ATTACHED
 
 _NOT_IN_LOWER_CASE = frozenset("MGHST")
 """Symbols that are not the unit which they become in lower case."""
@@ -113,18 +117,59 @@ class MeasureUnit:
         return unit != cls.named(other) or (unit is None and one.casefold() in _CASE_CHANGES_THE_UNIT)
 
 
-def _tables() -> tuple[dict[str, MeasureUnit], dict[str, MeasureUnit]]:
-    """Return the units by lower-case name, and by symbol in its case."""
+def _tables() -> tuple[dict[str, MeasureUnit], dict[str, MeasureUnit], dict[str, int]]:
+    """Return the units by lower-case name, the units by symbol in its case, and the sizes of magnitudes by word."""
     table = tomllib.loads(files("agentlearn.answers").joinpath("units.toml").read_text(encoding="utf-8"))
-    symbols = table.pop("symbols")
+    symbols, magnitudes = table.pop("symbols"), table.pop("magnitudes")
     named: dict[str, MeasureUnit] = {}
     for dimension, rows in table.items():
         for name, row in rows.items():
             size, _, names = row.partition(" ")
             named |= dict.fromkeys([name, *names.split(", ")], MeasureUnit(name, dimension, Fraction(size)))
-    return named, {symbol: named[name] for symbol, name in symbols.items()}
+    rows = (
+        (int(size), re.split(r",\s+", normalize("NFKC", words.strip().casefold())))
+        for size, words in magnitudes.items()
+    )
+    sizes = {word: size for size, words in rows for word in words}
+    plain = {_LETTER_WITH_ACCENT.sub(lambda one: normalize("NFD", one[0])[0], word): word for word in sizes}
+    sizes |= {without: sizes[word] for without, word in plain.items() if len(word) > _KEEPS_ACCENTS}
+    return named, {symbol: named[name] for symbol, name in symbols.items()}, sizes
 
 
-_NAMES, _SYMBOLS = _tables()
+_LETTER_WITH_ACCENT = re.compile("[\u00c0-\u04ff\u1e00-\u1fff]")
+"""In Latin, Greek and Cyrillic, where people leave accents out."""
+_KEEPS_ACCENTS = 3
+"""So short a word may be another one without its accents."""
+_NAMES, _SYMBOLS, MAGNITUDES = _tables()
+"""Of magnitudes: the size of each by its word in lower case; 0 where the word means several."""
 NO_UNIT: Final = MeasureUnit("")
 PERCENT: Final = _NAMES["%"]
+_WORDS_AT = re.compile(r" ?([^\W\d_]+)(?: ([^\W\d_]+))?")
+NO_MAGNITUDE = "조각|천사|พันธ|百分|[千兆][克米瓦卡帕赫伏焦字比安]"
+"""Beginnings of words that count pieces and units, and multiply nothing, as a regular expression."""
+
+
+def magnitude_at(text: str, at: int = 0) -> tuple[int, int] | None:
+    """Return the size of a magnitude that stands here, after at most one space, and where it ends; None without one.
+
+    The size is 0 where the word means several, as `mil` does.
+    """
+    if (found := _WORDS_AT.match(text, at)) is None:
+        return None
+    first, second = found[1], found[2]
+    if not first.isascii():
+        if glued := _glued_magnitude().match(text, at):
+            goes_on = category(text[glued.end() : glued.end() + 1] or " ")[0] in "LM"
+            return None if goes_on and not re.match(ATTACHED, glued[1]) else (MAGNITUDES[glued[1]], glued.end())
+        first = re.split(ATTACHED, first, maxsplit=1)[0]
+    if second and (size := MAGNITUDES.get(f"{first} {second}".casefold())) is not None:
+        return size, found.end()
+    size = MAGNITUDES.get(first.casefold() if len(first) > 2 else first)
+    return None if size is None else (size, found.start(1) + len(first))
+
+
+@cache
+def _glued_magnitude() -> re.Pattern[str]:
+    """Return a pattern for magnitudes that other letters may follow, in scripts without blanks, Korean and Indian."""
+    words = (re.escape(one) for one in MAGNITUDES if not _WORDS_AT.fullmatch(f" {one}") or re.match(ATTACHED, one))
+    return re.compile(f" ?(?!{NO_MAGNITUDE})({'|'.join(sorted(words, key=len, reverse=True))})")

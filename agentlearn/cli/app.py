@@ -1,16 +1,24 @@
 """The tree of commands. Each command is imported only when it is called, so that `--help` stays fast."""
 
 import os
+import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 
-from cyclopts import App, CycloptsError
+from cyclopts import (
+    App,
+    CycloptsError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from agentlearn.cli.ending import DEBUG, UNREAD, Ending, ending_of, print_traceback, print_waiting, report_ending
-from agentlearn.cli.output import console, restart_output
+from agentlearn.cli.output import HELP_ALL, console, restart_output
 from agentlearn.cli.stop_signals import nobody_reads
 from agentlearn.errors import ConfigError
-from agentlearn.installed import version
 from agentlearn.plugins import (
     COMMANDS,
     GROUP_OF_COMMANDS,
@@ -22,6 +30,9 @@ from agentlearn.plugins import (
     is_command,
     load,
 )
+from agentlearn.plugins.installed import version
+from agentlearn.text import meant_or_known, nearest_name, visible_line
+from agentlearn.text.secret_values import know_environment
 
 _HELP = "Agents that get better from their own rollouts, with statistics that show by how much."
 _EPILOGUE = (
@@ -45,22 +56,63 @@ def build(arguments: Sequence[str] = ()) -> App:
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
     )
+    called, member = (*arguments[:2], "", "")[:2]
+    own = called in COMMANDS or called in GROUPS
+    short = _asks_for_help(arguments) and HELP_ALL not in arguments
     for name, command in COMMANDS.items():
-        _add(app, name, command)
+        if not own or name == called:
+            _add(app, name, command, short=short and own)
     for name, members in GROUPS.items():
+        if own and name != called:
+            continue
         group = App(name=name, help=members.help, help_epilogue="")
         for subname, command in members.commands.items():
-            _add(group, subname, command)
+            _add(group, subname, command, short=short and own and subname == member)
         app.command(group)
+        if name == called and member and not member.startswith("-") and member not in members.commands:
+            raise _unknown(f"agentlearn {name}", member, members.commands)
+    if own:
+        return app  # nothing else is read for a command of agentlearn's own
     plugins = announced(GROUP_OF_COMMANDS, reserved=is_command)
-    if arguments and not is_command(arguments[0]):
-        plugins.get(arguments[0])
+    if called.strip() and not called.startswith("-") and plugins.get(called) is None:
+        raise _unknown("agentlearn", called, {*COMMANDS, *GROUPS, *plugins.usable})
     for plugin in plugins.usable.values():
-        _add_plugin(app, plugin, called=plugin.name in arguments[:1])
+        _add_plugin(app, plugin, called=plugin.name == called, short=short and plugin.name == called)
     return app
 
 
-def _add_plugin(app: App, plugin: Plugin, *, called: bool) -> None:
+def _unknown(before: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The error for a word that is no command. It is raised before a command is imported."""
+    words = meant_or_known(name, (one for one in known if not one.startswith("-")))
+    return ConfigError(f"there is no command '{before} {visible_line(name)}'; {words}", code="usage")
+
+
+def _usage_words(error: CycloptsError) -> str:
+    """What is wrong with a command line, and what to do."""
+    command = shlex.join(["agentlearn", *(error.command_chain or ())])
+    match error:
+        case UnusedCliTokensError(unused_tokens=tokens):
+            return (
+                f"{visible_line(shlex.join(tokens or ()))} is too much here; put a text of several words between quotes"
+            )
+        case UnknownOptionError(token=token):
+            name = visible_line((token.keyword or token.value).partition("=")[0])
+            known = [one for argument in error.argument_collection for one in argument.names]
+            meant = nearest_name(name, known, alike=0.75)
+            return (
+                f"Unknown option: {name}. {f'Did you mean {meant}?' if meant else f'All options: {command} {HELP_ALL}'}"
+            )
+        case UnknownCommandError(unused_tokens=[name, *_]):
+            return f"{visible_line(name)!r} is no command; {command} --help lists the commands and their options"
+        case MissingArgumentError(argument=argument) if argument is not None:
+            given = error.keyword or next((one.keyword for one in argument.tokens if one.keyword), None)
+            lacking = f"{given} needs a value" if given else f"{argument.name} is missing"
+            return f"{lacking}; {command} --help says what it is"
+        case _:
+            return " ".join(str(error).split())
+
+
+def _add_plugin(app: App, plugin: Plugin, *, called: bool, short: bool) -> None:
     """Add a command of a package. Another package's is loaded only when it is called, so that it can harm no other."""
     if not called and not plugin.own:
         app.command(lambda: None, name=plugin.name, help=f"A command of the package {plugin.package!r}.")
@@ -72,7 +124,7 @@ def _add_plugin(app: App, plugin: Plugin, *, called: bool) -> None:
             raise
         return  # a part of agentlearn that is not installed: the other commands do not need it
     if isinstance(found, CommandEntry):
-        guarded(plugin, "command", lambda: _add(app, plugin.name, found))
+        guarded(plugin, "command", lambda: _add(app, plugin.name, found, short=short))
     elif callable(found):
         app.command(found, name=plugin.name)
     else:
@@ -83,12 +135,27 @@ def _add_plugin(app: App, plugin: Plugin, *, called: bool) -> None:
         )
 
 
-def _add(app: App, name: str, command: CommandEntry) -> None:
-    app.command(command.function, name=name, help=command.help, help_epilogue="")
+def _add(app: App, name: str, command: CommandEntry, *, short: bool) -> None:
+    """Add a command. short: for its `--help`, with its common options alone and the number of the others."""
+    function, others = command.function, ""
+    if short:
+        from agentlearn.cli.options import SettingsCommand  # here: the list of commands needs no options
+
+        module, _, attribute = command.function.partition(":")
+        function = getattr(import_module(module), attribute)
+        if isinstance(function, SettingsCommand):
+            function, number = function.in_short()
+            others = f"{number} more options: {HELP_ALL}"
+    app.command(function, name=name, help=command.help, help_epilogue=others)
+
+
+def _asks_for_help(arguments: Sequence[str]) -> bool:
+    return bool({"--help", "-h", HELP_ALL} & set(arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status. With `--json`, an error is also one JSON object on stdout."""
+    know_environment(os.environ)
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # pydantic-ai would print an advertisement between our lines
 
     def show_warning(message: Warning | str, *_: object, **__: object) -> None:  # without its place in the code
@@ -104,12 +171,15 @@ def run(arguments: Sequence[str]) -> int:
             arguments = in_store_of_tenant(arguments)
         app = build(arguments)
         app.console = console(wrap=True)
-        named = list(arguments)
+        if arguments[:1] and not arguments[0].startswith("-") and _asks_for_help(arguments):
+            app.help_print([one for one in arguments if not one.startswith("-")][:2])
+            return 0
+        named = ["--help" if one == HELP_ALL else one for one in arguments]
         if named and named[0] in _ALONE and set(named[1:]) <= {"--json"}:
             named.insert(1, _ALONE[named[0]])
         app(named, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        return report_ending(Ending("usage", " ".join(str(error).split()), 2), json=json)
+        return report_ending(Ending("usage", _usage_words(error), 2), json=json)
     except BaseException as error:
         if isinstance(error, BrokenPipeError) and nobody_reads():
             return report_ending(Ending("output_closed", "", UNREAD).with_notes_of(error), json=json)

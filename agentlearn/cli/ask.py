@@ -5,13 +5,9 @@ from collections.abc import Container, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-from agentlearn.config import SIMULATED_MODEL, LearnSettings, RunSettings
+from agentlearn.config import ONLINE, SIMULATED_MODEL, LearnSettings, RunSettings
 from agentlearn.errors import ConfigError, MissingExtra
-from agentlearn.learning.costs import estimate, plan, refuse_unpriced
-from agentlearn.learning.open_run import domain_of
-from agentlearn.learning.subject import agent_of
-from agentlearn.models.endpoint import check_endpoint, is_paid
-from agentlearn.printing import ask_line, print_line
+from agentlearn.text.printing import ask_line, print_line
 
 
 def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
@@ -19,6 +15,12 @@ def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
 
     Raises ConfigError or MissingExtra first when a model cannot be used.
     """
+    from agentlearn.learning.costs import estimate, refuse_unpriced
+    from agentlearn.learning.open_run import domain_of
+    from agentlearn.learning.plan import plan
+    from agentlearn.learning.subject import agent_of
+    from agentlearn.models.endpoint import check_endpoint, is_paid
+
     subject = agent_of(settings, settings.data)
     models = {name: None if subject is None else subject.model_named(name) for name in settings.endpoints}
     for name, model in models.items():
@@ -92,13 +94,20 @@ _EXAMPLE_MODEL = "http://localhost:8000/v1#MODEL"
 """A model in the messages, which the user replaces."""
 
 
-def require_model(settings: RunSettings, given: Container[str], command: str) -> None:
+def require_model(settings: RunSettings, given: Container[str], command: str, *, imports_reward: bool) -> None:
     """Raise ConfigError for tasks from a source without a named model, unless the domain brings a model for them.
 
-    given: the settings that were given. command: the command without a model, for the message.
+    given: the settings that were given. command: the command without a model, for the message. imports_reward: whether
+    a reward of the user's own is imported. What is wrong with the reward or the first task is raised first.
     """
     if settings.data is None or "model" in given or settings.model != SIMULATED_MODEL:
         return
+    from agentlearn.domain.chosen_settings import read_source
+    from agentlearn.learning.open_run import domain_of
+
+    domain = domain_of(settings, imports_reward=imports_reward)
+    if not settings.data.startswith(ONLINE):
+        read_source(domain, settings.data, settings, split="train", limit=1)
     raise ConfigError(
         f"no model is named for the tasks in {settings.data!r}, and {SIMULATED_MODEL} solves only problems in the"
         f" words of the bundled ones; name one: {command} --model {_EXAMPLE_MODEL}",

@@ -52,13 +52,12 @@ def data_check(
 ) -> None:
     """Check a source of tasks: what it holds, and whether every task can be used."""
     if not 0 <= test_share < 1:
-        raise DataError(f"a share of {test_share!r} cannot be held out; give one from 0 to below 1", code="bad_share")
+        raise DataError(f"--test-share is {test_share!r}; give a share from 0 to below 1")
     if limit is not None and limit < 1:
-        raise DataError(f"a limit of {limit!r} rows leaves nothing to check; give at least 1", code="bad_limit")
+        raise DataError(f"--limit is {limit!r}; give at least 1")
     if domain is not None and reward is not None:
         raise ConfigError(
-            f"the domain {domain!r} and the reward {reward!r} cannot both judge; give one of --domain and --reward",
-            code="two_judges",
+            f"the domain {domain!r} and the reward {reward!r} cannot both judge; give one of --domain and --reward"
         )
     chosen = reward or (default_reward(source) if domain is None else None)
     judging = load_domain(domain or "math") if chosen is None else custom_tasks(name_for(source), chosen)

@@ -13,8 +13,8 @@ from agentlearn.cli.output import print_json_error
 from agentlearn.cli.stop_signals import SIGNALS
 from agentlearn.errors import AgentlearnError, Interrupted, StopSignal, StoreError, root_cause
 from agentlearn.plugins import GROUP_OF_COMMANDS, cause_words, fault_of, loaded_packages
-from agentlearn.printing import print_line
 from agentlearn.text import block
+from agentlearn.text.printing import print_line
 
 UNREAD = 128 + signal.SIGPIPE
 """Exit status of a command whose output nobody reads any more, as of other programs before `| head -1`."""

@@ -1,6 +1,6 @@
 """`agentlearn learn`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,21 +17,25 @@ from agentlearn.cli.options import (
     setting_options,
 )
 from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
-from agentlearn.config import DEFAULT_STORE, LearnSettings, learn_settings
+from agentlearn.config import DEFAULT_STORE, LEARN_OPTION_NAMES, GivenSettings, LearnSettings, is_source, learn_settings
 from agentlearn.config.command_words import command_words
-from agentlearn.domain.base import is_source
-from agentlearn.domain.chosen_settings import LEARN_OPTION_NAMES, GivenSettings, learn_fields
 from agentlearn.errors import ConfigError
 from agentlearn.types.ids import RunId
 
 if TYPE_CHECKING:
-    from agentlearn.recorder.sessions import SessionsRead
+    from rich.console import Console
+
+    from agentlearn.cli.progress import LearnProgress
+    from agentlearn.learning.report import LearnReport
+    from agentlearn.live.sessions import SessionsRead
 
 SESSIONS = "sessions"
 """What `learn` is given to read sessions of coding agents."""
 
 
-@setting_options(LearnSettings, leave_out=("domain", "agent"), names=LEARN_OPTION_NAMES)
+@setting_options(
+    LearnSettings, leave_out=("domain", "agent"), names=LEARN_OPTION_NAMES | {"library": ("--from", "--start")}
+)
 def learn(
     what: Annotated[
         str | None,
@@ -40,7 +44,13 @@ def learn(
             " your own agent or function as MODULE:NAME with tasks and --reward."
         ),
     ] = None,
-    tasks: Annotated[str | None, Parameter(help="The tasks of your own agent: a file, hf:NAME or gym:TASK.")] = None,
+    tasks: Annotated[
+        str | None,
+        Parameter(
+            help="The tasks of your own agent: a file, hf:NAME, gym:TASK, or MODULE:NAME of a list of tasks or of a"
+            " function that returns one."
+        ),
+    ] = None,
     /,
     *,
     given: GivenSettings,
@@ -57,44 +67,59 @@ def learn(
         folder, given = _folder_of_sessions(given)
     settings, run, fields = _settings(what, tasks, resume, given)
     show_logs(log)
+    from agentlearn.cli.ask import ask_before_spending, require_model
+    from agentlearn.cli.progress import learn_command
+
+    if run is None:
+        require_model(settings, fields, learn_command(settings), imports_reward=not dry_run)
     if dry_run:
         _show_plan(settings, folder, json=json)
         return
-    from agentlearn.cli.ask import ask_before_spending, recording_words, require_model
-    from agentlearn.cli.interrupt import run_to_end
-    from agentlearn.cli.progress import LearnProgress, learn_command
     from agentlearn.cli.review import notifying
     from agentlearn.learning.lessons.run_learning import run_learning
-    from agentlearn.views.learn_page import page_at_the_end
 
-    if run is None:
-        require_model(settings, fields, learn_command(settings))
     require_extras(settings.endpoints, otel=settings.otel)
     if folder is not None:
         _announce_sessions(folder, fields)
     ask_before_spending(settings, yes=yes)
-    progress = LearnProgress(settings, console(to_stderr=json))
     read: list[SessionsRead] = []
-    with notifying(notify, settings.store):
+
+    def begin(progress: "LearnProgress") -> "Coroutine[Any, Any, LearnReport]":
+        def told(found: "SessionsRead") -> None:
+            read.append(found)
+            for line in found.lines():
+                progress.line("read", line)
+
         if folder is not None:
-            from agentlearn.recorder.sessions import learn_sessions
+            from agentlearn.live.sessions import learn_sessions
 
-            def told(found: "SessionsRead") -> None:
-                read.append(found)
-                for line in found.lines():
-                    progress.line("read", line)
+            return learn_sessions(folder, settings, progress, told=told)
+        return run_learning(settings, progress, resume=run)
 
-            report = run_to_end(lambda: learn_sessions(folder, settings, progress, told=told), progress)
-        else:
-            report = run_to_end(lambda: run_learning(settings, progress, resume=run), progress)
+    with notifying(notify, settings.store):
+        report, page = learn_shown(settings, console(to_stderr=json), begin)
+    if json:
+        sessions = {"sessions": read[0].model_dump(mode="json")} if read else {}
+        print_json({**report.model_dump(mode="json"), "page": None if page is None else str(page), **sessions})
+
+
+def learn_shown(
+    settings: LearnSettings, out: "Console", begin: "Callable[[LearnProgress], Coroutine[Any, Any, LearnReport]]"
+) -> "tuple[LearnReport, Path | None]":
+    """Run learning with its progress shown, and write its page. The page is None where it cannot be written."""
+    from agentlearn.cli.ask import recording_words
+    from agentlearn.cli.interrupt import run_to_end
+    from agentlearn.cli.progress import LearnProgress
+    from agentlearn.pages.learn_page import page_at_the_end
+
+    progress = LearnProgress(settings, out)
+    report = run_to_end(lambda: begin(progress), progress)
     page, problem = page_at_the_end(settings.store, report.run)
     progress.line(*(("note", problem) if page is None else ("report", str(page))))
     progress.line("view", command_words("view", report.run, store=settings.store))
     if settings.record is not None:
         progress.line("recorded", recording_words(settings.record))
-    if json:
-        sessions = {"sessions": read[0].model_dump(mode="json")} if read else {}
-        print_json({**report.model_dump(mode="json"), "page": None if page is None else str(page), **sessions})
+    return report, page
 
 
 def _folder_of_sessions(given: GivenSettings) -> tuple[Path, GivenSettings]:
@@ -104,16 +129,15 @@ def _folder_of_sessions(given: GivenSettings) -> tuple[Path, GivenSettings]:
     if folder is None:
         raise ConfigError(
             "say where the sessions are: agentlearn learn sessions --from ~/.claude/projects, or --from-store to learn"
-            " again from those that were read before",
-            code="no_folder",
+            " again from those that were read before"
         )
     return Path(str(folder)).expanduser(), GivenSettings({**options, "from_store": True}, given.environment)
 
 
 def _announce_sessions(folder: Path, fields: Mapping[str, Any]) -> None:
     """Print how many questions come before the lessons. Raises ConfigError without a model, or without a session."""
-    from agentlearn.printing import print_line
-    from agentlearn.recorder.sessions import survey
+    from agentlearn.live.sessions import survey
+    from agentlearn.text.printing import print_line
 
     if "model" not in fields and "reflector" not in fields:
         raise ConfigError(
@@ -148,6 +172,7 @@ def _settings(
             "say what to learn: a domain (agentlearn learn math), a recipe, or a task file with --reward",
             code="no_task",
         )
+    from agentlearn.domain.chosen_settings import learn_fields
     from agentlearn.learning.subject import agent_fields, is_agent
 
     if tasks is not None and (is_source(what) or "data" in given.options):
@@ -166,18 +191,21 @@ def _settings(
                 code="contradiction",
             )
         if fields.get("data") is None and "from_store" not in fields:
-            raise ConfigError(f"say which tasks {what!r} learns from: agentlearn learn {what} FILE", code="no_task")
+            raise ConfigError(
+                f"say which tasks {what!r} learns from: agentlearn learn {what} FILE, or MODULE:NAME of a list",
+                code="no_task",
+            )
         fields = agent_fields(fields)
     return learn_settings(fields), None, fields
 
 
 def _show_plan(settings: LearnSettings, folder: Path | None, *, json: bool) -> None:
     """Print what the run will do. folder: of sessions to learn from, which are only counted; None: none."""
-    from agentlearn.learning.costs import plan
     from agentlearn.learning.open_run import domain_of
+    from agentlearn.learning.plan import plan
 
     if folder is not None:
-        from agentlearn.recorder.sessions import survey
+        from agentlearn.live.sessions import survey
 
         found = survey(folder)
         questions = f"questions to a model: {found.questions}, before lessons are written"

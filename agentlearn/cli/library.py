@@ -21,16 +21,18 @@ from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE, RetrievalOptions, given_settings
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError
-from agentlearn.library.formats import Form
+from agentlearn.library.formats.source_files import Form
+from agentlearn.pages.figure import count_words
 from agentlearn.text import block, visible_line
+from agentlearn.text.printing import print_line
+from agentlearn.text.secret_values import key_caution
 from agentlearn.types.experience import Library, estimated_tokens
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.ranking import ChosenLessons
-from agentlearn.views.figure import count_words
 
 if TYPE_CHECKING:
     from agentlearn.library.import_lessons import ImportedLessons
-    from agentlearn.views.lesson_origins import LessonOrigin
+    from agentlearn.pages.lesson_origins import LessonOrigin
 
 _OriginsOption = Annotated[
     bool, Parameter(negative="", show_default=False, help="Show the run, tasks and proposal that made each lesson.")
@@ -48,8 +50,7 @@ def library_list(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False
     lines = [] if found else [f"there are no libraries in {store}; start with: agentlearn learn math"]
     for one in found:
         size = f"{count_words(one.lessons, 'lesson')}, {count_words(one.tokens, 'token')}"
-        pinned = "  pinned" if libraries.history(one.name).state.pinned else ""
-        lines.append(f"{one.name}@{one.version[:8]}  {size}  {one.at:%Y-%m-%d %H:%M}{pinned}")
+        lines.append(f"{one.name}@{one.version[:8]}  {size}  {one.at:%Y-%m-%d %H:%M}")
     document = {"libraries": [{**asdict(one), "at": one.at.isoformat()} for one in found]}
     print_result(document, lines, json=json)
 
@@ -69,9 +70,14 @@ def library_show(
 
     With --query TEXT: the lessons that an agent would be shown for this task, best first.
     """
+    from agentlearn.library import LibraryStore
+    from agentlearn.library.history.change_log import names_file
+
+    if "@" not in reference:  # an unknown name is refused before the trajectory store is loaded
+        LibraryStore(store / "libraries").load(reference)
     from agentlearn.learning.lessons.run_learning import library_caution
     from agentlearn.library.retrieval import Retriever
-    from agentlearn.views.lesson_origins import find_library, lesson_origins, origins_json, replaced_lessons
+    from agentlearn.pages.lesson_origins import find_library, lesson_origins, origins_json, replaced_lessons
 
     found = find_library(store, reference)
     library = found.library
@@ -82,7 +88,7 @@ def library_show(
     if query is None:
         replaced = {} if made is None else replaced_lessons(store, library)
         lines = [*_lesson_lines(library, made, replaced, reference)]
-        if found.published and not reference.endswith(".json") and "/" not in reference and "@" not in reference[:1]:
+        if found.published and not names_file(reference) and "@" not in reference[:1]:
             lines.append(f"view: {command_words('view', reference, store=store)}")
     else:
         options = given_settings(RetrievalOptions, given.over())
@@ -104,12 +110,12 @@ def _lesson_lines(
     reference: str,
 ) -> Iterator[str]:
     """The lessons as text, each with what made it where that is given, then those that are withheld."""
-    from agentlearn.views.lesson_origins import origin_lines
+    from agentlearn.pages.lesson_origins import origin_lines
 
     for number, one in enumerate(library.experiences, start=1):
         tags = f"  {' '.join(one.tags)}" if one.tags else ""
         yield block(visible_line(one.lesson), f"[G{number}] ", "      ")
-        yield f"      {one.id[:12]}  {one.origin.kind}  {estimated_tokens(one.lesson)} tokens{tags}"
+        yield f"      {one.id[:12]}  {one.origin.words}  {estimated_tokens(one.lesson)} tokens{tags}"
         if made is not None:
             for line in origin_lines(one, made.get(one.id, ()), replaced, reference=reference):
                 yield f"      {line}"
@@ -152,7 +158,9 @@ def library_import(
     path: Annotated[Path, Parameter(help="File or folder with lessons.")],
     /,
     *,
-    name: Annotated[str, Parameter(help="Library that the lessons are for; it is made if there is none.")],
+    name: Annotated[
+        str, Parameter(help="Library that the lessons are for; it is made if there is none. [default: the file's name]")
+    ] = "",
     form: Annotated[Form | None, Parameter(name="--format", help=f"{_FORMS} [default: found by content]")] = None,
     approve: Annotated[
         bool, Parameter(negative="", show_default=False, help="Show the lessons to agents; else they wait for you.")
@@ -171,10 +179,8 @@ def library_import(
     from agentlearn.types.experience import EMPTY_LIBRARY
 
     if not 0 < max_mb <= 1_000:
-        raise LibraryError(
-            f"--max-mb {max_mb!r} cannot be used; give megabytes above 0 and at most 1000", code="bad_limit"
-        )
-    libraries = LibraryStore(store / "libraries")
+        raise LibraryError(f"--max-mb {max_mb!r} cannot be used; give megabytes above 0 and at most 1000")
+    libraries, name = LibraryStore(store / "libraries"), name or path.resolve().stem
     history, limits = libraries.history(name), ImportLimits(max_bytes=round(max_mb * _MEGABYTE))
     if approve:
         history.refuse_lone_approval()
@@ -194,6 +200,8 @@ def library_import(
         note = f"{imported.path} (format {imported.form})"
         with notifying(notify, store):
             history.update(next_library, kind="import", copied=lambda: imported.copied, note=note)
+    for one in imported.lessons:
+        caution_of_key(one.experience.lesson)
     fresh = {one.experience.id for one in imported.lessons}
     document = {
         "name": name,
@@ -230,18 +238,18 @@ def library_export(
     from agentlearn.library import LibraryStore
     from agentlearn.library.formats import loss_sentence, write_form
     from agentlearn.library.formats.markdown import AgentSkill
+    from agentlearn.library.history.change_log import names_file
     from agentlearn.library.model_checks import written_description
-    from agentlearn.views.learn_record import learned_from
-    from agentlearn.views.lesson_origins import find_library
+    from agentlearn.pages.learn_record import learned_from
+    from agentlearn.pages.lesson_origins import find_library
 
     if (description or model) and form != "skill":
         given = "--description" if description else "--model"
-        raise LibraryError(f"{given} is only for --format skill", code="bad_option")
+        raise LibraryError(f"{given} is only for --format skill")
     if description and model:
-        raise LibraryError("--description and --model both describe the skill; give one of them", code="bad_option")
+        raise LibraryError("--description and --model both describe the skill; give one of them")
     library = find_library(store, reference).library
-    is_file = reference.endswith(".json") or "/" in reference
-    called = Path(reference).stem if is_file else reference.partition("@")[0] or library.version[:8]
+    called = Path(reference).stem if names_file(reference) else reference.partition("@")[0] or library.version[:8]
     name = name or (AgentSkill.usual_name(called) if form == "skill" else called)
 
     if model:
@@ -261,6 +269,13 @@ def library_export(
     print_result(document, [f"wrote {written}", *([lost] if lost else [])], json=json)
 
 
+def caution_of_key(lesson: str) -> None:
+    """Say on stderr where a lesson holds a key, and what to do."""
+    if caution := key_caution(lesson):
+        step = "take it out with `agentlearn library edit`, and revoke it, because older versions keep it"
+        print_line(f"caution: a lesson: {caution}; {step}", to_stderr=True)
+
+
 def _import_lines(
     imported: "ImportedLessons", library: "Library", into: "Library", name: str, store: Path
 ) -> Iterator[str]:
@@ -276,6 +291,8 @@ def _import_lines(
         yield f"{reference} shows {count_words(shown, 'lesson')} more"
     if held:
         yield f"{reference} keeps {count_words(held, 'lesson')} that no agent sees until you approve them"
+    for one in (one for one in imported.lessons if one.status == "parked"):
+        yield f"{one.experience.id[:12]} stays parked: {one.reason or 'no reason is stored'}"
     if imported.refused:
         yield f"refused: {count_words(len(imported.refused), 'lesson')}"
     for one in imported.refused[:_REFUSED_SHOWN]:

@@ -15,9 +15,11 @@ from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
 from agentlearn.library.audit import DEFAULT_THRESHOLD
+from agentlearn.pages.figure import count_words
+from agentlearn.pages.records import how_to_measure
+from agentlearn.pages.terminal import print_table
 from agentlearn.text import block, visible
-from agentlearn.views.figure import count_words
-from agentlearn.views.terminal import print_table
+from agentlearn.text.secret_values import without_keys
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -51,12 +53,10 @@ def library_audit(
     from agentlearn.data import read_tasks
     from agentlearn.library.audit import KnownTasks, LibraryAudit
     from agentlearn.library.model_checks import model_findings
-    from agentlearn.views.lesson_origins import audit_lines
+    from agentlearn.pages.lesson_origins import audit_lines
 
     if not 0 <= threshold <= 100:
-        raise LibraryError(
-            f"--threshold {threshold!r} is not a score; give a number from 0 to 100", code="bad_threshold"
-        )
+        raise LibraryError(f"--threshold {threshold!r} is not a score; give a number from 0 to 100")
     lessons = _lessons(store, what)
     known = (task for file in against for task in read_tasks(file, domain="audit", split="test", answer_required=False))
     audit = LibraryAudit.of(lessons, KnownTasks.of(known))
@@ -88,10 +88,10 @@ def library_card(
 ) -> None:
     """Write one page about a library: what it was learned from, what it gains, its lessons and their costs."""
     from agentlearn.config.outputs import Outputs
-    from agentlearn.files import write_whole
     from agentlearn.library.audit import AuditedLesson, LibraryAudit
-    from agentlearn.views.learn_record import library_card
-    from agentlearn.views.lesson_origins import find_library
+    from agentlearn.pages.learn_record import library_card
+    from agentlearn.pages.lesson_origins import find_library
+    from agentlearn.text.files import write_whole
 
     library = find_library(store, reference).library
     audit = LibraryAudit.of(AuditedLesson.all_of(library))
@@ -118,7 +118,7 @@ def _lessons(store: Path, what: str) -> "tuple[AuditedLesson, ...]":
     from agentlearn.library.audit import AuditedLesson
     from agentlearn.library.formats import format_of
     from agentlearn.library.formats.source_files import SourceFiles
-    from agentlearn.views.lesson_origins import find_library
+    from agentlearn.pages.lesson_origins import find_library
 
     if not _is_file(what):
         return AuditedLesson.all_of(find_library(store, what).library)
@@ -139,8 +139,8 @@ def _lessons(store: Path, what: str) -> "tuple[AuditedLesson, ...]":
 
 async def asked_model(model: str, purpose: str, ask: "Callable[[Model], Awaitable[_T]]") -> _T:
     """Return what `ask` makes of a client of the model. Nothing is stored. purpose: in a word, for the seed."""
+    from agentlearn.cli.model_probe import MemoryJournal
     from agentlearn.config import BudgetOptions, CallOptions
-    from agentlearn.doctor.model_probe import MemoryJournal
     from agentlearn.models.budget import Budget
     from agentlearn.models.call_context import CallContext, WorkUnit
     from agentlearn.models.endpoint import open_endpoint
@@ -160,7 +160,7 @@ def _audit_json(audit: "LibraryAudit", threshold: int) -> dict[str, Any]:
         "lessons": [
             {
                 "name": one.lesson.name,
-                "lesson": one.lesson.text,
+                "lesson": without_keys(one.lesson.text),
                 "status": one.lesson.status,
                 "score": one.score,
                 "findings": [
@@ -217,8 +217,7 @@ def library_effects(
         return
     out = console()
     if not found.tested:
-        out.print(f"nothing was measured about the lessons of {name} yet; hide them from some rollouts:")
-        out.print(f"    {command_words('learn', 'DOMAIN', '--from', name, '--hidden-rollouts', '1', store=store)}")
+        out.print(f"nothing was measured about the lessons of {name} yet; {how_to_measure(name, store)}")
         return
     titles = ("lesson", "model", "label", "points", "interval", "with", "without", "blocks", "tokens", "to know", "on")
     print_table(out, [titles, *(one.cells() for one in rows)])
@@ -228,8 +227,12 @@ def library_effects(
     for lesson, evidence in measured:
         if evidence.withheld:
             out.print(f"{lesson}  no label with {evidence.model}: {evidence.withheld}")
+        elif evidence.outside:
+            out.print(f"{lesson}  {evidence.outside:,} rewards with {evidence.model} are outside 0 to 1: undecided")
     if own := sum(evidence.own_task_blocks for _, evidence in measured):
         out.print(f"not counted: {count_words(own, 'block')} on tasks that the lesson was learned from")
+    if waiting := max((evidence.waiting for _, evidence in measured), default=0):
+        out.print(f"{count_words(waiting, 'episode')} are not counted yet: they wait for feedback, or follow one")
     out.print(
         f"{count_words(found.tested, 'test')} share the error budget of {name}, those of removed lessons included"
     )
@@ -253,8 +256,8 @@ def library_prune(
     """
     from agentlearn.learning.evidence import ParkingPlan, to_evict, to_park
     from agentlearn.library import LibraryStore
-    from agentlearn.library.curate.library_draft import withhold
     from agentlearn.library.history.change_log import ParkLesson
+    from agentlearn.types.experience import withhold
 
     found = _evidence(store, name)
     harmful = to_park(found.evidence, found.library, model=model)

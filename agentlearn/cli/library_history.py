@@ -1,24 +1,25 @@
-"""`agentlearn library log`, `diff`, `blame`, `join` and the commands that change a library by hand."""
+"""`agentlearn library log`, `diff`, `blame` and the commands that change a library by hand."""
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import JsonOption, LibraryReference, NotifyOption, StoreOption
+from agentlearn.cli.library import caution_of_key
+from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import AgentlearnError, LibraryError
+from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import MAIN, Change, History
+from agentlearn.library.history.change_log import names_file
 from agentlearn.library.history.hand_edits import LibraryDiff
 from agentlearn.types.experience import MAX_LESSON_WORDS, held_lessons
-from agentlearn.views.figure import count_words
 
 _BRANCH = Parameter(help="NAME, or NAME@BRANCH to change another branch than main.")
 AcceptOption = Annotated[
@@ -41,7 +42,7 @@ def library_log(
     json: JsonOption = False,
 ) -> None:
     """Show every change of a library, newest first: what it was, who made it, and the version after it."""
-    from agentlearn.views.lesson_origins import change_lines, log_json
+    from agentlearn.pages.lesson_origins import change_lines, log_json
 
     place = _Place.of(store, reference)
     history, wanted = place.history, None if place.label is None else place.branch
@@ -59,20 +60,20 @@ def library_diff(
     json: JsonOption = False,
 ) -> None:
     """Show the lessons that were added, removed, edited, moved or withheld between two versions."""
-    from agentlearn.views.lesson_origins import diff_lines, find_library
+    from agentlearn.pages.lesson_origins import diff_lines, find_library
 
-    if after is None and not (before.endswith(".json") or "/" in before):
+    if after is None and not names_file(before):
         place = _Place.of(store, before)
         found = place.history.diff(after=place.label)
     elif after is None:
-        raise LibraryError(f"{before!r} is one file; give the file or the version to compare it with", code="one_file")
+        raise LibraryError(f"{before!r} is one file; give the file or the version to compare it with")
     else:
-        found = LibraryDiff.of(find_library(store, before).library, find_library(store, after).library)
+        found = LibraryDiff.of(*(find_library(store, one, stored=True).library for one in (before, after)))
     print_result(found, diff_lines(found), json=json)
 
 
 def library_blame(
-    reference: Annotated[str | None, Parameter(help="NAME, or NAME@X with a branch, a tag or a version.")] = None,
+    reference: Annotated[str | None, Parameter(help="NAME, or NAME@X with a branch or a version.")] = None,
     lesson: Annotated[str | None, Parameter(help="The start of a lesson's id.")] = None,
     /,
     *,
@@ -85,19 +86,18 @@ def library_blame(
 
     The way back goes from a rollout or a task to the lessons that were learned from it and the versions that hold them.
     """
-    from agentlearn.views.lesson_origins import blame_json, blame_lines, taught_by, taught_lines
+    from agentlearn.pages.lesson_origins import blame_json, blame_lines, taught_by, taught_lines
 
     if rollout is not None or task is not None:
         if reference is not None or (rollout is not None and task is not None):
-            raise LibraryError("give a lesson, --rollout or --task, and only one of them", code="bad_blame")
+            raise LibraryError("give a lesson, --rollout or --task, and only one of them")
         taught = taught_by(store, rollout=rollout, task=task)
         document = {"lessons": [one.model_dump(mode="json") for one in taught]}
         print_result(document, taught_lines(taught), json=json)
     elif reference is None or lesson is None:
         raise LibraryError(
             "give a library and the start of a lesson's id, or --rollout or --task; `agentlearn library show NAME`"
-            " lists lessons with their ids",
-            code="bad_blame",
+            " lists lessons with their ids"
         )
     else:
         place = _Place.of(store, reference)
@@ -132,22 +132,21 @@ class _Place:
         return next((one[:_ID] for one in after if one not in before), "nothing")
 
     def report(self, change: Change, words: str, *, json: bool) -> None:
-        """Print what a change did, what the name means where it is pinned, and how to see the difference."""
-        history, state, store = self.history, self.history.state, self.store
+        """Print what a change did, and how to see the difference."""
+        history, store = self.history, self.store
+        history.load(self.label)  # warns of what is left out of it
         if json:
             print_json({"change": change.model_dump(mode="json"), "current": history.resolve()})
             return
         out, on_main = console(), change.branch == MAIN
         place = history.name if on_main else f"{history.name}@{change.branch}"
         out.print(f"{place}: {words}; version {change.version[:_ID]}")
-        if state.pinned is not None and change.moves and on_main:
-            unpin = command_words("library", "unpin", history.name, store=store)
-            pinned = f"{history.name} is pinned, so its name still means version {state.pinned[:_ID]}"
-            out.print(f"{pinned}; {unpin} ends that")
         follow = "diff" if change.moves and change.kind != "branch" else "log"
         shown = place if follow == "diff" else history.name
         out.print(f"see it:  {command_words('library', follow, shown, store=store)}")
-        if follow == "diff" and change.before is not None:
+        if parked := [one.target[:_ID] for one in change.operations if one.op == "park"]:  # which no rollback shows
+            out.print(f"undo it: {command_words('library', 'unpark', place, parked[0], store=store)}")
+        elif follow == "diff" and change.before is not None:
             undo = command_words("library", "rollback", f"{history.name}@{change.before[:_ID]}", store=store)
             out.print(f"undo it: {undo}{'' if on_main else f' --branch {change.branch}'}")
 
@@ -178,7 +177,7 @@ def _changes(change_of: Callable[..., tuple[Change, str]]) -> Callable[..., None
 
 
 _Branch = Annotated[_Place, _BRANCH]
-_Version = Annotated[_Place, Parameter(help="NAME, or NAME@X with a branch, a tag or the start of a version.")]
+_Version = Annotated[_Place, Parameter(help="NAME, or NAME@X with a branch or the start of a version.")]
 
 
 @_changes
@@ -192,6 +191,7 @@ def library_add(
     note: _Note = "",
 ) -> tuple[Change, str]:
     """Add a lesson by hand, after the same check as for learned ones. A library that does not exist is begun."""
+    caution_of_key(lesson)
     change = reference.history.add(lesson, tags=tag, accept=accept, branch=reference.branch, note=note)
     return change, f"added {reference.made(change)}"
 
@@ -211,6 +211,7 @@ def library_edit(
 
     Learn runs never change, merge or delete a lesson that a person wrote, unless --change-written tells them to.
     """
+    caution_of_key(words)
     change = reference.history.edit(lesson, words, tags=tag, accept=accept, branch=reference.branch, note=note)
     return change, f"edited {lesson}, now {reference.made(change)}"
 
@@ -255,57 +256,11 @@ def library_rollback(
     history, label = reference.history, reference.label
     if label is None:
         raise LibraryError(
-            f"say which version of {history.name!r}: NAME@X with a tag or the start of a version;"
-            f" {command_words('library', 'log', history.name, store=reference.store)} lists them",
-            code="no_version",
+            f"say which version of {history.name!r}: NAME@X with a branch or the start of a version;"
+            f" {command_words('library', 'log', history.name, store=reference.store)} lists them"
         )
     change = history.rollback(label, branch=branch, note=note)
     return change, f"back at version {change.version[:_ID]}"
-
-
-def library_join(
-    reference: Annotated[str, _BRANCH],
-    other: LibraryReference,
-    /,
-    *,
-    prefer: Annotated[
-        Literal["ours", "theirs"] | None, Parameter(help="The side to take where both changed the same lesson.")
-    ] = None,
-    note: _Note = "",
-    notify: NotifyOption = None,
-    store: StoreOption = DEFAULT_STORE,
-    json: JsonOption = False,
-) -> None:
-    """Join another library, branch or file into a library, lesson by lesson.
-
-    Lessons that both sides changed in different ways are conflicts. Without --prefer they are listed, nothing is
-    joined, and the exit status is 1. Lessons of a file that no library of the store has shown wait for
-    `library approve`.
-    """
-    from agentlearn.cli.review import notifying
-    from agentlearn.views.lesson_origins import conflict_lines, find_library, join_json
-
-    place = _Place.of(store, reference)
-    theirs = find_library(store, other).library
-    screened = other.endswith(".json") or "/" in other
-    with notifying(notify, store):
-        done = place.history.join(theirs, prefer=prefer, screened=screened, branch=place.branch, note=note)
-    print_result(join_json(done), conflict_lines(done.join.conflicts), json=json)
-    if done.open_conflicts:
-        again = command_words("library", "join", reference, other, "--prefer", "ours", store=store)
-        conflicts = count_words(len(done.join.conflicts), "conflict")
-        raise AgentlearnError(
-            f"nothing was joined, because of {conflicts}; take our side with: {again}, or theirs with --prefer theirs",
-            code="join_conflicts",
-        )
-    if done.change is None:
-        console(to_stderr=json).print(f"{reference} holds all of {other} already")
-    elif not json:
-        held = {one.experience.id for one in done.join.library.withheld}
-        waiting = sum(one.id in held for one in done.join.taken)
-        taken, dropped = count_words(len(done.join.taken) - waiting, "lesson"), len(done.join.dropped)
-        wait = f"; {count_words(waiting, 'lesson')} of others wait for you (library pending)" if waiting else ""
-        place.report(done.change, f"took {taken} and dropped {dropped}{wait}", json=False)
 
 
 @_changes
@@ -314,31 +269,3 @@ def library_branch(
 ) -> tuple[Change, str]:
     """Begin a branch with a version. Use it as NAME@BRANCH."""
     return reference.history.branch(name, reference=reference.label, note=note), f"branch {name!r} begins"
-
-
-@_changes
-def library_tag(
-    reference: _Version, name: Annotated[str, Parameter(help="Name of the tag.")], /, *, note: _Note = ""
-) -> tuple[Change, str]:
-    """Give a version a name that never means another one. Use it as NAME@TAG."""
-    return reference.history.tag(name, reference=reference.label, note=note), f"tag {name!r}"
-
-
-@_changes
-def library_pin(reference: _Version, /, *, note: _Note = "") -> tuple[Change, str]:
-    """Let the name of a library mean one version until `library unpin`.
-
-    Runs go on learning: their versions are in the history and on the branch main, and agents go on reading the pinned
-    one.
-    """
-    change = reference.history.pin(reference.label, note=note)
-    undo = command_words("library", "unpin", reference.history.name, store=reference.store)
-    return change, f"pinned; undo with: {undo}"
-
-
-@_changes
-def library_unpin(
-    name: Annotated[_Place, Parameter(help="Name of a library.")], /, *, note: _Note = ""
-) -> tuple[Change, str]:
-    """Let the name of a library mean the newest version of its branch main again."""
-    return name.history.unpin(note=note), "no longer pinned"

@@ -7,15 +7,16 @@ every 30 seconds.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 from rich.console import Console, RenderableType
 from rich.console import Group as Lines
 from rich.live import Live
+from rich.progress import Progress
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -23,22 +24,19 @@ from rich.text import Text
 from agentlearn.config import RunSettings
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import Interrupted, ProcessLost, may_go_on
-from agentlearn.learning.callbacks import Update
+from agentlearn.learning.callbacks import RunWarning, Update
 from agentlearn.learning.costs import CostEstimate
 from agentlearn.learning.report import HeldOutScore
 from agentlearn.library.curate import EndCounts
 from agentlearn.measure.score_table import clustered_score
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint_state import EndpointState
+from agentlearn.pages.figure import clock_time, count_words, large, price_words, proposal_words, score_words
+from agentlearn.pages.terminal import EndPart, print_parts
 from agentlearn.types.group import GroupKind
+from agentlearn.types.ids import RunId
 from agentlearn.types.operation import Ended
 from agentlearn.types.trajectory import Trajectory
-from agentlearn.views.figure import clock_time, cost_words, count_words, large, proposal_words, score_words
-from agentlearn.views.runs import held_out_lines
-
-if TYPE_CHECKING:
-    from agentlearn.learning.report import LearnReport
-    from agentlearn.train.report import TrainReport
 
 _LABEL = 11
 _BAR = 28
@@ -134,14 +132,13 @@ class Traffic:
     def spent(self) -> Text:
         """Return the costs so far, and the estimate for the whole run."""
         budget, expected = self.call_context.budget, self.expected
-        cost = cost_words(None if budget.unpriced_calls else budget.cost_usd)
-        price = "an unknown price" if cost == "unknown" else cost
+        price = price_words(None if budget.unpriced_calls else budget.cost_usd)
         words = Text(f"{price} for {large(budget.usage.tokens_in + budget.usage.tokens_out)} tokens")
         if expected is None:
             return words
         about = f"{large(expected.tokens_in + expected.tokens_out)} tokens"
         if not self.simulated and expected.cost_usd is not None:
-            about = f"{cost_words(expected.cost_usd)}, {about}"
+            about = f"{price_words(expected.cost_usd)}, {about}"
         return words.append(f"   whole run: about {about} (a rough estimate)", style="dim")
 
 
@@ -298,24 +295,19 @@ class Heartbeat:
                 self.beat()
 
 
-class ProgressLines:
-    """Prints labelled lines about one run."""
+class RunDisplay:
+    """Prints labelled lines about a run, with a live view on a terminal, and how to go on with one that stopped."""
 
-    command: ClassVar[str]
-    """The command that resumes the run: learn or train."""
     label_width: ClassVar[int] = 11
 
-    def __init__(self, settings: RunSettings, out: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, out: Console, live: Callable[[], Live | Progress], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """live: makes the live view, where `out` can show one."""
         self.out = out
-        self.view = _LiveView(clock)
-        self.live: Live | None = None
+        self.live = live() if out.is_terminal and not out.is_dumb_terminal else None
         self.heartbeat = Heartbeat(self.state_words, lambda words: self.line("so far", words), clock)
-        if out.is_terminal and not out.is_dumb_terminal:
-            self.live = Live(get_renderable=lambda: self.view, console=out, transient=True, refresh_per_second=4)
-        self.store = settings.store
         self.call_context: CallContext | None = None
-        self.finished = False
-        """Whether the run is done and its report stored."""
 
     def __enter__(self) -> Self:
         if self.live is not None:
@@ -328,7 +320,8 @@ class ProgressLines:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close_view()
-        self.say_how_to_go_on(error)
+        if error is not None and may_go_on(error) and (line := self.how_to_go_on()):
+            error.add_note(line)
 
     def close_view(self) -> None:
         """Remove the live view and restore the terminal."""
@@ -338,19 +331,11 @@ class ProgressLines:
 
     def state_words(self) -> str:
         """How far the run is, in one line."""
-        return self.view.words()
+        raise NotImplementedError
 
-    def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
-        """Show a finished rollout."""
-        self.view.add_rollout(phase, trajectory)
-
-    def group_stopped(self, phase: str, saved: int) -> None:
-        """Expect fewer rollouts."""
-        self.view.leave_out(phase, saved)
-
-    def group_done(self, kind: GroupKind) -> None:
-        """Show a finished task of a batch."""
-        self.view.add_group(kind)
+    def how_to_go_on(self) -> str:
+        """The line that says how to continue the run; empty when it has not started."""
+        raise NotImplementedError
 
     def line(self, label: str, text: str) -> None:
         """Print one line; an empty label continues the line above."""
@@ -372,23 +357,53 @@ class ProgressLines:
             self.line("stopping", f"waiting for {count_words(calls, 'model call')}; press Ctrl-C again to stop now")
         return True
 
+
+class ProgressLines(RunDisplay):
+    """Prints labelled lines about one run of `learn` or `train`."""
+
+    command: ClassVar[str]
+    """The command that resumes the run: learn or train."""
+
+    def __init__(self, settings: RunSettings, out: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self.view = view = _LiveView(clock)
+        super().__init__(
+            out,
+            lambda: Live(get_renderable=lambda: view, console=out, transient=True, refresh_per_second=4),
+            clock,
+        )
+        self.store = settings.store
+        self.finished = False
+        """Whether the run is done and its report stored."""
+
+    def state_words(self) -> str:
+        return self.view.words()
+
+    def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
+        """Show a finished rollout."""
+        self.view.add_rollout(phase, trajectory)
+
+    def group_stopped(self, phase: str, saved: int) -> None:
+        """Expect fewer rollouts."""
+        self.view.leave_out(phase, saved)
+
+    def group_done(self, kind: GroupKind) -> None:
+        """Show a finished task of a batch."""
+        self.view.add_group(kind)
+
+    def warned(self, warning: RunWarning) -> None:
+        """Print a warning."""
+        self.line("warning", warning.words)
+
     def how_to_go_on(self) -> str:
-        """The line with the command that resumes the run; of a finished run, with the one that shows it."""
-        if self.call_context is None:
+        """The line with the command that resumes the run; empty for a finished one."""
+        if self.call_context is None or self.finished:
             return ""
-        run = self.call_context.run
-        if self.finished:
-            return self.labelled("done", command_words("runs", "show", run, store=self.store))
-        return self.labelled("resume", command_words(self.command, "--resume", run, store=self.store) + self.raised())
+        command = command_words(self.command, "--resume", self.call_context.run, store=self.store)
+        return self.labelled("resume", command + self.raised())
 
     def raised(self) -> str:
         """Further options that the command needs, such as a higher limit."""
         return ""
-
-    def say_how_to_go_on(self, error: BaseException | None) -> None:
-        """Give the error the line that is printed after it, where the run can go on."""
-        if error is not None and may_go_on(error) and (line := self.how_to_go_on()):
-            error.add_note(line)
 
     def service_changed(self, words: str, silent: bool) -> None:
         """Print that the run waits for a model service, or that it goes on."""
@@ -398,11 +413,16 @@ class ProgressLines:
             more = f"; Ctrl-C stops, {command} goes on"
         self.line("service", f"{words}{more}")
 
-    def print_score(self, updates: int, score: HeldOutScore) -> None:
+    def measured(self, updates: int, score: HeldOutScore) -> None:
         """Print a score on held-out tasks during learning."""
         self.line("held out", f"{score_words(score.mean)} after {count_words(updates, 'update')}")
 
-    def print_held_out(self, report: "LearnReport | TrainReport") -> None:
-        """Print the result on held-out tasks: the verdict first, then its parts, and what was not counted."""
-        for number, line in enumerate(held_out_lines(report)):
-            self.line("" if number else "held out", line)
+    def print_end(self, run: RunId, parts: Iterable[EndPart]) -> None:
+        """Print the end of a run whose report is stored."""
+        self.finished = True
+        self.close_view()
+        for part in (*parts, ("show", command_words("runs", "show", run, store=self.store))):
+            if isinstance(part, tuple):
+                self.line(*part)
+            else:
+                print_parts(self.out, (part,), label=self.label_width)

@@ -5,22 +5,20 @@ import os
 import re
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import wraps
+from functools import cached_property, update_wrapper
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter
-from cyclopts.validators import Number
 
-from agentlearn.config import LOGIN, SiteOptions
+from agentlearn.config import LOGIN, GivenSettings
 from agentlearn.config.endpoint_address import one_model
-from agentlearn.config.environment import PREFIX, EnvironmentText, variable_of
-from agentlearn.config.options import OrNone
+from agentlearn.config.environment import PREFIX, GivenText, variable_of
+from agentlearn.config.options import OrNone, help_text
 from agentlearn.config.recipes import read_login
-from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.errors import ConfigError
-from agentlearn.printing import print_line
 from agentlearn.text import nearest_name
+from agentlearn.text.printing import print_line
 from agentlearn.types.value import Value
 
 StoreOption = Annotated[
@@ -38,9 +36,6 @@ AllowHostOption = Annotated[
     tuple[str, ...],
     Parameter(help="Name by which others reach this server, beside localhost.", negative="", show_default=False),
 ]
-PortOption = Annotated[
-    int, Parameter(help="Port to listen on; 0 takes a free one.", validator=Number(gte=0, lte=65_535))
-]
 JsonOption = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON object.")]
 YesOption = Annotated[bool, Parameter(negative="", show_default=False, help="Spend money without asking.")]
 DryRunOption = Annotated[
@@ -57,23 +52,30 @@ NotifyOption = Annotated[
 ]
 LogOption = Annotated[str, Parameter(help="Log level on stderr: debug, info, warning, error.")]
 LibraryReference = Annotated[
-    str, Parameter(help="NAME, NAME@X with a branch, tag or version, @VERSION of any name, or a file.")
+    str, Parameter(help="NAME, NAME@X with a branch or version, @VERSION of any name, or a file.")
 ]
 
-_USUAL = Group.create_default_parameters()
-_ADVANCED = Group("Advanced", sort_key=2)
-_SITES = Group("For tools that visit web sites", sort_key=3)
 # fmt: off
-ADVANCED = frozenset((
-    "block", "call_deadline_s", "change_written", "embedder", "fold_system", "instructions", "keep_checkpoints",
-    "lesson_domains", "lesson_tags", "lesson_words", "max_deletes", "max_lessons", "max_library_tokens",
-    "max_output_tokens", "max_proposals", "max_shown_tokens", "max_staleness", "max_turns", "max_unreadable",
-    "min_acceptance", "no_seed", "only_instructions", "otel", "own_task_lessons", "reasoning_effort",
-    "reflector_output_tokens", "reproducible", "rollout_deadline_s", "sandbox", "save_every", "shown_lessons",
-    "tensorboard", "top_p",
-))
+_HEADINGS = (
+    "Tasks and reward", "Model", "Lessons", "Learning", "Weights", "Measuring", "Limits", "Trust", "Rollouts",
+    "Machines", "Sites", "Output",
+)
 # fmt: on
-"""Settings that `--help` lists last, in a group of their own."""
+"""Headings of `--help`, in order."""
+
+
+def _group_of(kind: type[Value], name: str) -> Group:
+    """The heading that help lists an option under. What only `--help-all` lists has a second one of its own."""
+    defined = next((one for one in reversed(kind.__mro__) if name in vars(one).get("__annotations__", ())), kind)
+    heading = getattr(defined, "help_group", "Output")
+    place = _HEADINGS.index(heading)
+    return Group(heading, sort_key=place) if _is_common(kind, name) else Group(f"{heading}, more", sort_key=place + 0.5)
+
+
+def _is_common(kind: type[Value], name: str) -> bool:
+    return any(name in vars(one).get("common", ()) for one in kind.__mro__)
+
+
 _NEVER = frozenset({"api_key", "private_addresses", "given", "served_at"})
 """Settings that are not options: other users can read the arguments of a process; and what a run notes for itself."""
 
@@ -96,7 +98,7 @@ def setting_options(
     leave_out: Collection[str] = (),
     names: Mapping[str, str | tuple[str, ...]] | None = None,
     annotations: Mapping[str, Any] | None = None,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Callable[..., None]], "SettingsCommand"]:
     """Return a decorator that replaces one parameter of a command by an option for each field of a settings model.
 
     The command receives the fields that the user gave as a `GivenSettings`. parameter: the parameter that is replaced.
@@ -109,33 +111,73 @@ def setting_options(
     option_names = {name: (one,) if isinstance(one, str) else one for name, one in given_names.items()}
     variables = {name: known[0] for name, known in option_names.items()}
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
+    def decorate(command: Callable[..., None]) -> SettingsCommand:
         def collect(*arguments: Any, **keywords: Any) -> None:
             values = {name: keywords.pop(name, None) for name in chosen}
-            options = {name: value for name, value in values.items() if value is not None}
+            options = {name: _given(value, variables[name]) for name, value in values.items() if value is not None}
             for name in _ENDPOINTS & options.keys() if "served_at" in kind.model_fields else ():
                 options[name], where = one_model(options[name])
                 if where:
                     options["served_at"] = {**options.get("served_at", {}), options[name]: where}
             _note_misspelt_variables(variables.values())
-            read = {name: EnvironmentText.read(variable_of(option)) for name, option in variables.items()}
-            environment = {name: text for name, text in read.items() if text is not None}  # still to be validated
+            read = {name: os.environ.get(variable_of(option)) for name, option in variables.items()}
+            environment = {  # still to be validated
+                name: GivenText.of(text, variable_of(variables[name])) for name, text in read.items() if text
+            }
             keywords[parameter] = GivenSettings(_with_login(options), _with_login(environment))
             command(*arguments, **keywords)
 
-        signature = inspect.signature(command)
-        generated = [_option(kind, name, option_names[name], (annotations or {}).get(name)) for name in chosen]
-        parameters: list[inspect.Parameter] = []
-        for one in signature.parameters.values():
-            parameters += generated if one.name == parameter else [one]
-        vars(collect).update(
-            __signature__=signature.replace(parameters=parameters),
-            __annotations__={one.name: one.annotation for one in parameters} | {"return": None},
-        )
-        return collect
+        def option(name: str) -> inspect.Parameter:
+            return _option(kind, name, option_names[name], (annotations or {}).get(name))
+
+        common = [name for name in chosen if _is_common(kind, name)]
+        return SettingsCommand(command, collect, parameter, option, (chosen, common))
 
     return decorate
+
+
+class SettingsCommand:
+    """A command with an option for each setting that it takes. Options are made when they are asked for."""
+
+    def __init__(
+        self,
+        command: Callable[..., None],
+        collect: Callable[..., None],
+        parameter: str,
+        option: Callable[[str], inspect.Parameter],
+        names: tuple[list[str], list[str]],
+    ) -> None:
+        update_wrapper(self, command, assigned=("__module__", "__name__", "__qualname__", "__doc__"), updated=())
+        self._command, self._collect, self._parameter, self._option = command, collect, parameter, option
+        self._names, self._common = names
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> None:
+        """Carry out the command."""
+        self._collect(*arguments, **keywords)
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        signature, parameters = inspect.signature(self._command), list[inspect.Parameter]()
+        for one in signature.parameters.values():
+            parameters += map(self._option, self._names) if one.name == self._parameter else [one]
+        return signature.replace(parameters=parameters)
+
+    @property
+    def __annotations__(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return {one.name: one.annotation for one in self.__signature__.parameters.values()} | {"return": None}
+
+    def in_short(self) -> "tuple[SettingsCommand, int]":
+        """The command with the options that `--help` lists, and how many others `--help-all` lists."""
+        inner, others = self._command.in_short() if isinstance(self._command, SettingsCommand) else (self._command, 0)
+        short = SettingsCommand(inner, self._collect, self._parameter, self._option, (self._common, self._common))
+        return short, others + len(self._names) - len(self._common)
+
+
+def _given(value: Any, option: str) -> Any:
+    """A value as it was typed: text that knows its option."""
+    if isinstance(value, list):
+        return [_given(one, option) for one in value]
+    return GivenText.of(value, option) if isinstance(value, str) else value
 
 
 def in_store_of_tenant(arguments: Sequence[str]) -> list[str]:
@@ -180,16 +222,14 @@ def _with_login(given: Mapping[str, Any]) -> Mapping[str, Any]:
 def _option(kind: type[Value], name: str, option_names: tuple[str, ...], annotation: Any) -> inspect.Parameter:
     """The keyword parameter of one field. Its value is None when the user did not give it.
 
-    Its help is the docstring of the field, with settings that it names as options. A field that only changes the
-    default has the docstring of its base. The default is shown unless there is none or the docstring names it.
+    Its help is the docstring of the field, with settings that it names as options. The default is shown unless there is
+    none or the docstring names it.
     """
     setting, fields = kind.model_fields[name], kind.model_fields
-    bases = (base for base in kind.__mro__ if issubclass(base, Value) and name in base.model_fields)
-    described = next((words for base in bases if (words := base.model_fields[name].description)), "")
     words = re.sub(
         r"`([a-z_]+)`",
         lambda found: f"--{found[1].replace('_', '-')}" if found[1] in fields else found[1],
-        " ".join(described.split()),
+        help_text(kind, name),
     )
     default = setting.get_default(call_default_factory=True)
     hidden = default is None or default is False or default in ((), "") or "Default:" in words
@@ -198,7 +238,7 @@ def _option(kind: type[Value], name: str, option_names: tuple[str, ...], annotat
         help=words,
         show_default=False if hidden or setting.is_required() else str(default),
         negative=None if setting.default is True else "",
-        group=_SITES if name in SiteOptions.model_fields else _ADVANCED if name in ADVANCED else _USUAL,
+        group=_group_of(kind, name),
     )
     repeated = list[str] if name in _ENDPOINTS and "served_at" in fields else None
     taken = annotation or _OTHER_TYPES.get(name) or repeated or _plain(setting.annotation)
@@ -219,12 +259,17 @@ def _in_order(kind: type[Value]) -> tuple[str, ...]:
 
 
 def _plain(annotation: Any) -> Any:
-    """The type without validators, and a tuple as a list, which the command line takes by repeating the option."""
+    """The type without validators, and a tuple as a list, which the command line takes by repeating the option.
+
+    A number stays text, which the settings read: the command line would make 2 of 1.5.
+    """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _plain(arguments[0])
-    if origin is Literal or origin is None:
+    if origin is Literal:
         return annotation
     if origin in {Union, types.UnionType}:
         return Union[tuple(_plain(one) for one in arguments)]  # noqa: UP007
+    if annotation in {int, float}:
+        return str
     return list[_plain(arguments[0])] if origin is tuple else annotation

@@ -1,8 +1,8 @@
 """Output of commands: one JSON object on stdout, or lines for people. With `--json`, progress goes to stderr.
 
-All that a command prints goes through `console`, `print_json` and `agentlearn.printing`. A text is printed as one line:
-line breaks, control characters, and what reorders or hides text, are written as escapes. Texts of several lines are
-made by `agentlearn.text.block`, which sets each line apart from lines of ours.
+All that a command prints goes through `console`, `print_json` and `agentlearn.text.printing`. A text is printed as one
+line: line breaks, control characters, and what reorders or hides text, are written as escapes. Texts of several lines
+are made by `agentlearn.text.block`, which sets each line apart from lines of ours.
 """
 
 import json
@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentlearn.printing import MAX_LINE, print_line, unguarded
 from agentlearn.text import Block, block, visible, visible_json, visible_line, wrapped
+from agentlearn.text.printing import MAX_LINE, columns_of, print_line, unguarded
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -32,6 +32,10 @@ class _Output:
 
     arguments: tuple[str, ...] = ()
     json_printed = False
+
+
+HELP_ALL = "--help-all"
+"""Shows the help of a command with every option."""
 
 
 def restart_output(arguments: Sequence[str]) -> None:
@@ -87,7 +91,7 @@ def console(*, to_stderr: bool = False, wrap: bool = False) -> "Console":
 
     class Lines(Console):
         def print(self, *objects: Any, **options: Any) -> None:
-            """Print the objects; each text is one line, or several on a terminal where it is too wide for one."""
+            """Print the objects; each text is one line, or several where it is too wide for one."""
             super().print(*(one if wrap else self._printable(one) for one in objects), **options)
 
         def render(self, renderable: "RenderableType", options: "ConsoleOptions | None" = None) -> "Iterable[Segment]":
@@ -105,13 +109,14 @@ def console(*, to_stderr: bool = False, wrap: bool = False) -> "Console":
             raise BrokenPipeError
 
         def _printable(self, printed: Any) -> Any:
-            """A text as one line or as a block, broken between words on a terminal."""
+            """A text as one line or as a block, broken between words where there are too few columns."""
             if isinstance(printed, Text):  # what other packages print during a live view; rich has read its colours
                 return visible(printed.plain)
             if not isinstance(printed, str):
                 return printed
             text = printed if isinstance(printed, Block) else visible_line(printed, MAX_LINE)
-            return wrapped(text, self.width) if self.is_terminal else text
+            columns = columns_of(self)
+            return text if columns is None else wrapped(text, columns)
 
     stream = unguarded(sys.stderr if to_stderr else sys.stdout)
     return Lines(file=stream, stderr=to_stderr, markup=False, emoji=False, highlight=False, soft_wrap=not wrap)
@@ -131,6 +136,6 @@ def show_logs(level: str) -> None:
     from agentlearn.errors import ConfigError
 
     if level.lower() not in _LEVELS:
-        raise ConfigError(f"--log {level!r} is not a level; give {', '.join(_LEVELS)}", code="bad_log_level")
+        raise ConfigError(f"--log {level!r} is not a level; give {', '.join(_LEVELS)}")
     logging.basicConfig(handlers=(_LogLines(),), level=logging.WARNING)
     logging.getLogger("agentlearn").setLevel(level.upper())

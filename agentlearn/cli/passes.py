@@ -4,25 +4,24 @@ import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from agentlearn.cli.options import JsonOption, LogOption, NotifyOption, StoreOption, YesOption, setting_options
 from agentlearn.cli.output import console, print_json, print_result, show_logs
-from agentlearn.config import DEFAULT_STORE, LearnSettings, learn_settings
+from agentlearn.config import DEFAULT_STORE, LEARN_OPTION_NAMES, GivenSettings, LearnSettings, learn_settings
 from agentlearn.config.command_words import command_words
-from agentlearn.domain.chosen_settings import LEARN_OPTION_NAMES, GivenSettings
 from agentlearn.errors import BudgetExceeded, ConfigError, RolloutError
-from agentlearn.printing import print_line
+from agentlearn.text.printing import print_line
 
 if TYPE_CHECKING:
     from agentlearn.cli.progress import LearnProgress
-    from agentlearn.live import LivePass
     from agentlearn.live.canary import CanaryDecision, CanaryRisk
+    from agentlearn.live.passes import LivePass
 
 # fmt: off
 _OPTIONS = (
@@ -72,27 +71,29 @@ def live(
     from agentlearn.cli.ask import ask_before_spending, require_extras
     from agentlearn.cli.interrupt import run_to_end
     from agentlearn.cli.review import notifying
-    from agentlearn.live import LiveLearning
+    from agentlearn.live.passes import LiveLearning
 
     every_s = _seconds(every)
     fields = {**given.over(), "domain": recorder, "from_store": True} | ({"evaluate": True} if evaluate else {})
+    if not recorder.strip():
+        raise ConfigError("RECORDER is empty; give the name of the recorder, as in Recorder('support')")
+    for option, limit in (("--budget-usd", budget_usd), ("--budget-tokens", budget_tokens)):
+        if limit is not None and limit <= 0:
+            raise ConfigError(f"{option} is {limit:g}; give a number above 0, or leave it out", code="out_of_range")
+    settings = learn_settings(fields)
     if "model" not in fields:
         raise ConfigError(
             f"no model is named that writes the lessons; name one: agentlearn live {recorder} --model"
             " openai:gpt-5-mini",
             code="no_model",
         )
-    for option, limit in (("--budget-usd", budget_usd), ("--budget-tokens", budget_tokens)):
-        if limit is not None and limit <= 0:
-            raise ConfigError(f"{option} is {limit:g}; give a number above 0, or leave it out", code="out_of_range")
-    settings = learn_settings(fields)
     show_logs(log)
     require_extras((settings.model, settings.reflector_name), otel=settings.otel)
-    limits = [one for one in (settings.max_cost_usd, budget_usd) if one is not None]
-    ask_before_spending(settings.model_copy(update={"max_cost_usd": min(limits)}) if limits else settings, yes=yes)
     learning = LiveLearning(
         settings, budget_usd=budget_usd, budget_tokens=budget_tokens, publish_unmeasured=publish_unmeasured
     )
+    limits = [one for one in (settings.max_cost_usd, budget_usd) if one is not None]
+    ask_before_spending(settings.model_copy(update={"max_cost_usd": min(limits)}) if limits else settings, yes=yes)
     begun = failed = 0
     with learning.held():
         while True:
@@ -120,13 +121,12 @@ def _progress(settings: LearnSettings, *, to_stderr: bool) -> "LearnProgress":
 
     class PassProgress(LearnProgress):
         def heading(self) -> str:
-            return command_words("live", settings.domain, store=settings.store)
+            return command_words("live", settings.domain, "--model", settings.model, store=settings.store)
 
         def how_to_go_on(self) -> str:
             if self.call_context is None or self.finished:
                 return ""
-            command = command_words("live", settings.domain, "--model", settings.model, store=settings.store)
-            return self.labelled("go on", f"the next pass resumes the run: {command}")
+            return self.labelled("go on", f"the next pass resumes the run: {self.heading()}")
 
     return PassProgress(settings, console(to_stderr=to_stderr))
 
@@ -135,20 +135,18 @@ def _seconds(every: str) -> float:
     found = _EVERY.fullmatch(every.strip())
     seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
     if not 1 <= seconds <= 366 * _UNITS["d"]:
-        raise ConfigError(
-            f"--every is {every!r}; give a number with s, m, h or d, such as 30m, 1h or 1d",
-            code="bad_every",
-        )
+        raise ConfigError(f"--every is {every!r}; give a number with s, m, h or d, such as 30m, 1h or 1d")
     return seconds
 
 
 def _lines(done: "LivePass", settings: LearnSettings, failed: int, begun: int) -> list[str]:
     """A pass as lines. failed, begun: passes of this process that failed, and all of them."""
+    from agentlearn.pages.figure import price_words
+
     status = "failed: " if done.outcome == "failed" else ""
     lines = [f"{f'pass {done.number}':<10}{status}{done.words}"]
     if done.tokens:
-        price = "an unknown price" if done.cost_usd is None else f"${done.cost_usd:.4f}"
-        lines.append(f"          {price} for {done.tokens:,} tokens")
+        lines.append(f"          {price_words(done.cost_usd)} for {done.tokens:,} tokens")
     if done.outcome == "learned" and not done.measured:
         lines.append("          not measured: no held-out task has a right answer, or --eval was not given")
     lines += [f"          canary: {done.canary}"] if done.canary else []
@@ -181,6 +179,10 @@ def library_canary(
         float | None,
         Parameter(help="By how much the mean reward may be lower, at most, for it to be promoted. [default: 0.02]"),
     ] = None,
+    feedback_days: Annotated[
+        float | None,
+        Parameter(help="Days to wait for feedback. [default: as it came so far, else 7]", validator=Number(gte=0)),
+    ] = None,
     stop: Annotated[bool, Parameter(negative="", show_default=False, help="End the canary.")] = False,
     decide: Annotated[
         bool, Parameter(negative="", show_default=False, help="Promote it or roll it back, if its feedback allows it.")
@@ -207,9 +209,16 @@ def library_canary(
     from agentlearn.library.history.canary import DEFAULT_MARGIN
     from agentlearn.library.shown import share_of
     from agentlearn.live.canary import canary_risk, step_canary
-    from agentlearn.views.lesson_origins import find_library
+    from agentlearn.pages.lesson_origins import find_library
 
     name, at, _ = reference.partition("@")
+    part = share_of(share, "--share", "read the canary")
+    if share is not None and not at:
+        log = command_words("library", "log", name, store=store)
+        raise ConfigError(
+            f"say which version of {name!r} to try: {name}@VERSION, one that `{log}` lists, with --share {share}",
+            code="bad_canary",
+        )
     if (share is not None) + stop + decide > 1 or bool(at) != (share is not None) or (dry_run and not share):
         raise ConfigError(
             "give NAME@VERSION with --share 1/10 to start a canary (--dry-run: only say what it would cost), or NAME"
@@ -223,15 +232,15 @@ def library_canary(
             )
     libraries = LibraryStore(store / "libraries")
     if share is not None:
-        part = share_of(share, "--share", "read the canary")
         if not part:
-            raise ConfigError("a canary with the share 0 is none; end it with --stop", code="bad_share")
+            raise ConfigError("a canary with the share 0 is none; end it with --stop")
         library = find_library(store, reference).library
         if dry_run:
             risk = canary_risk(libraries, store, name, share=part, effect=effect, margin=margin or DEFAULT_MARGIN)
             print_result(risk, _risk_lines(name, risk), json=json)
             return
-        libraries.history(name).start_canary(library, share=part, margin=margin, note=note)
+        history = libraries.history(name)
+        history.start_canary(library, share=part, margin=margin, note=note, feedback_days=feedback_days)
     elif stop:
         libraries.history(name).end_canary(note=note)
     with notifying(notify if decide else None, store) as alarms:
@@ -242,35 +251,28 @@ def library_canary(
 
 def _canary_lines(store: Path, found: "CanaryDecision") -> Iterator[str]:
     """The state of a canary, or what was decided."""
+    from agentlearn.pages.lesson_origins import canary_facts, share_words
+
     yield found.sentence
     yield from (f"changed:   {one.sentence}" for one in found.alarms)
     if (canary := found.canary) is None:
         return
-    command, known = partial(command_words, "library", store=store), found.figures
-    again, share = f"{found.library}@{canary.version[:_ID]}", str(_fraction(canary.share))
+    command, again = partial(command_words, "library", store=store), f"{found.library}@{canary.version[:_ID]}"
     if found.outcome == "promote" and found.change is not None:
         yield f"undo it: {command('rollback', f'{found.library}@{canary.baseline[:_ID]}')}"
     elif found.change is not None:
-        yield f"undo it: {command('canary', again, '--share', share, '--margin', f'{canary.margin:g}')}"
+        options = ("--share", share_words(canary.share), "--margin", f"{canary.margin:g}")
+        yield f"undo it: {command('canary', again, *options)}"
     else:
-        who = f" by {canary.who}" if canary.who else ""
-        lacking = f"{known.without_feedback:,} episodes with it and {known.without_feedback_baseline:,} without it"
-        worse, no_worse = f"{known.log_e_worse:.1f} of {known.needed_worse:.1f}", f"{known.log_e_no_worse:.1f}"
-        yield f"  since        {canary.since:%Y-%m-%d %H:%M}{who}, {share} of episodes, margin {canary.margin:g}"
-        yield f"  compared     with {canary.baseline[:_ID]}, in {known.blocks:,} blocks of neighbouring episodes"
-        yield f"  no feedback  {lacking}"
-        yield f"  evidence     that it is worse: {worse} (logarithms of e-values)"
-        yield f"               that it is not, by the margin: {no_worse} of {known.needed_no_worse:.1f}"
+        yield from (f"  {label:13}{words}" for label, words in canary_facts(canary, found.figures))
         if found.outcome != "collect":
             yield f"decide it: {command('canary', found.library, '--decide')}"
         yield f"end it:    {command('canary', found.library, '--stop')}"
 
 
-def _fraction(share: float) -> Fraction:
-    return Fraction(share).limit_denominator(1_000)
-
-
 def _risk_lines(name: str, risk: "CanaryRisk") -> Iterator[str]:
+    from agentlearn.pages.lesson_origins import share_words
+
     def one_of(after: int | None) -> str:
         days = f" ({after / risk.per_day:,.0f} days)" if after is not None and risk.per_day else ""
         return "more than were simulated" if after is None else f"{after:,}{days}"
@@ -287,5 +289,5 @@ def _risk_lines(name: str, risk: "CanaryRisk") -> Iterator[str]:
         f"{points} better: promoted": episodes(risk.promoted_after),
         "no difference: promoted": episodes(risk.same_promoted_after),
     }
-    yield f"{_fraction(risk.share)} of them with the canary; how many in all, with a probability of 80 %, until"
+    yield f"{share_words(risk.share)} of them with the canary; how many in all, with a probability of 80 %, until"
     yield from (f"  {label.ljust(max(map(len, rows)))}   {words}" for label, words in rows.items())

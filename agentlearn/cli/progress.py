@@ -9,22 +9,21 @@ from rich.console import Console
 
 from agentlearn.cli.live import ProgressLines, Traffic
 from agentlearn.cli.output import console
-from agentlearn.config import LearnSettings, is_lab
-from agentlearn.config.command_words import command_words, python_words
+from agentlearn.config import SIMULATED_MODEL, LearnSettings, default_model, is_lab
+from agentlearn.config.command_words import python_words
 from agentlearn.learning.batch import Allocation
-from agentlearn.learning.callbacks import Callbacks, RolledBack, RunWarning, Update
+from agentlearn.learning.callbacks import Callbacks, RolledBack, Update
 from agentlearn.learning.costs import estimate, measured_size
 from agentlearn.learning.lessons.run_learning import start_words
-from agentlearn.learning.open_run import mean_problem_tokens
-from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
+from agentlearn.learning.open_run import TaskSize
+from agentlearn.learning.report import EpochLine, LearnReport
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.services import found_models
+from agentlearn.pages.figure import clock_time, count_words, proposal_words, score_words
+from agentlearn.pages.runs import learn_end
 from agentlearn.types.experience import Library
 from agentlearn.types.task import Task
-from agentlearn.views.figure import clock_time, count_words, proposal_words, score_words
-from agentlearn.views.runs import library_words, quarantine_words, selection_words
-from agentlearn.views.terminal import print_table, stage_rows
 
 
 class LearnProgress(ProgressLines, Callbacks):
@@ -56,7 +55,11 @@ class LearnProgress(ProgressLines, Callbacks):
 
     def heading(self) -> str:
         """The first line: what is being done."""
-        return f"learn {self.settings.domain}" if self.python else learn_command(self.settings)
+        settings = self.settings
+        if self.python:
+            return f"learn {settings.domain}"
+        usual = settings.agent is not None or settings.model in (SIMULATED_MODEL, default_model(settings.domain))
+        return learn_command(settings) if usual else f"{learn_command(settings)} --model {shlex.quote(settings.model)}"
 
     def how_to_go_on(self) -> str:
         if not self.python or self.finished or self.call_context is None:
@@ -85,8 +88,8 @@ class LearnProgress(ProgressLines, Callbacks):
     ) -> None:
         self.call_context = call_context
         endpoint_states = tuple({id(one.endpoint_state): one.endpoint_state for one in (endpoint, reflector)}.values())
-        counts = {"train": len(train), "test": len(test), "problem_tokens": mean_problem_tokens(train)}
-        expected = estimate(self.settings, **counts, size=self._measured)
+        counts = {"train": len(train), "test": len(test)}
+        expected = estimate(self.settings, **counts, size=self._measured, task=TaskSize.of(train))
         simulated = endpoint.simulated and reflector.simulated
         self.view.traffic = Traffic(call_context, endpoint_states, simulated, expected)
         self.out.print(self.heading())
@@ -132,9 +135,6 @@ class LearnProgress(ProgressLines, Callbacks):
             label = "validation"
         self.view.start_phase(phase, label.replace("+", " and "), rollouts)
 
-    def warned(self, warning: RunWarning) -> None:
-        self.line("warning", warning.words)
-
     def updated(self, step: str, update: Update) -> None:
         self.view.add_update(update)
         if isinstance(update.outcome, RolledBack):
@@ -159,46 +159,8 @@ class LearnProgress(ProgressLines, Callbacks):
             self.line("", words)
         self.line("", proposal_words(line.applied, line.folded, line.dropped, line.rejected, line.quarantined))
 
-    def measured(self, updates: int, score: HeldOutScore) -> None:
-        self.print_score(updates, score)
-
     def done(self, report: LearnReport) -> None:
-        self.finished = True
-        self.close_view()
-        self.print_held_out(report)
-        if report.selection is not None:
-            self.line("selection", selection_words(report.selection, report.versions))
-        weights = report.weights
-        self.line("weights", f"{weights.identity}: {weights.note}")
-        if report.pilot is None:
-            words = library_words(
-                report.library, report.proposals, report.taught, store=self.store, selection=report.selection
-            )
-            self.line("library", words)
-        else:
-            for label, words in zip(("pilot", "", ""), report.pilot.lines(), strict=True):
-                self.line(label, words)
-        self.line("taught", report.taught.words)
-        if waiting := sum(report.proposals.quarantined.values()):
-            self.line("quarantine", quarantine_words(waiting, report.run, store=self.store))
-        if (made := report.allocated).drawn < made.planned:
-            groups = f"{count_words(made.stopped, 'group')} needed no more than the first attempts"
-            visits = f"skipped {count_words(made.skipped, 'visit')} to tasks that were all right when last seen"
-            saved = [f"{groups} ({made.saved:,} rollouts)"] if made.stopped else []
-            why = " and ".join([*saved, visits] if made.skipped else saved)
-            self.line(
-                "rollouts", f"{made.drawn:,} of {made.planned:,} planned to learn from{f': {why}' if why else ''}"
-            )
-        cost = "nothing" if report.simulated else "an unknown price"
-        if report.cost_usd:
-            cost = f"${report.cost_usd:.4f}"
-        calls = sum(stage.calls for stage in report.stages.values())
-        spent = f"{cost} for {calls:,} model calls in {clock_time(report.wall_s)}"
-        self.line("spent", f"{spent}      {command_words('runs', 'show', report.run, store=self.store)}")
-        if rows := stage_rows(report.stages):
-            print_table(self.out, rows, label=11, indent=2)
-        for note in report.notes:
-            self.line("note", note)
+        self.print_end(report.run, learn_end(report, self.store))
 
 
 def _made_words(drawn: int, planned: int, skipped: int) -> str:

@@ -20,11 +20,13 @@ from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError, StoreError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.codes import ACCEPTABLE
-from agentlearn.live import Inbox, Item, LabelChange, ReviewDecision, WaitingItems
-from agentlearn.printing import ask_key, ask_line, is_a_terminal, print_line
+from agentlearn.live.drift import LabelChange
+from agentlearn.live.inbox import Inbox, ReviewDecision
+from agentlearn.live.waiting import Item, WaitingItems
+from agentlearn.pages.figure import count_words
 from agentlearn.store.database import DATABASE
 from agentlearn.text import block
-from agentlearn.views.figure import count_words
+from agentlearn.text.printing import ask_key, ask_line, is_a_terminal, print_line
 
 OnlyLibrary = Annotated[str | None, Parameter(help="Only what is for this library or domain.")]
 OnlyRun = Annotated[str | None, Parameter(help="Only what this run made; the start of its id is enough.")]
@@ -53,7 +55,7 @@ def review(
     waiting = inbox.waiting(library=library, run=run)
     queue, done, refused = list(waiting.items), 0, ""
     shown: Item | None = None
-    print_line(f"{count_words(len(queue), 'thing')} to decide on" if queue else "nothing waits for a decision")
+    print_line(f"{count_words(len(queue), 'thing')} to decide on" if queue else _nothing(store, library))
     for line in _closing_lines(waiting):
         print_line(line)
     while queue:
@@ -78,6 +80,12 @@ def review(
             queue = [other for other in still if (other.library, other.id) in kept]
         queue = [other for other in queue if (other.library, other.id) not in gone]
     print_line(f"{count_words(done, 'decision')} made")
+
+
+def _nothing(store: Path, library: str | None) -> str:
+    """That nothing waits; for the name of no library, that too."""
+    unknown = "" if library is None else LibraryStore(store / "libraries").unknown_words(library)
+    return f"nothing waits for a decision{unknown and f': {unknown}'}"
 
 
 def _decided(inbox: Inbox, one: Item, queue: Sequence[Item], key: str, refused: str) -> list[ReviewDecision]:
@@ -132,7 +140,7 @@ def library_pending(
         yield from proposals
         yield from _closing_lines(waiting)
         if not waiting.items and not proposals:
-            yield "nothing waits for a decision"
+            yield _nothing(store, library)
         elif waiting.items:
             yield f"to decide one by one:   {command_words('review', store=store)}"
             if (store / DATABASE).exists():  # the pages show a store

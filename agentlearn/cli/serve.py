@@ -9,16 +9,16 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from agentlearn.cli.options import EVERY_ADDRESS, AllowHostOption, JsonOption, KeysOption, PortOption, StoreOption
+from agentlearn.cli.options import EVERY_ADDRESS, AllowHostOption, JsonOption, KeysOption, StoreOption
 from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import ConfigError, MissingExtra
-from agentlearn.recorder.personal_data import PersonalDataMode
+from agentlearn.live.personal_data import PersonalDataMode
 
 _Upstream = Annotated[
     str, Parameter(help="Base URL of the model service, such as https://api.openai.com/v1.", show_default=False)
@@ -39,9 +39,16 @@ _Tokens = Annotated[
 _Hide = Annotated[
     str | None, Parameter(help="Share of episodes to hide each lesson in, such as 1/5, to measure its effect.")
 ]
+_Choose = Annotated[
+    Literal["conversation", "turn"], Parameter(help="Choose lessons once for a conversation, or for each user message.")
+]
+_Place = Annotated[
+    Literal["instructions", "last"], Parameter(help="Where lessons stand; last: behind the newest user message.")
+]
 _PersonalData = Annotated[
     PersonalDataMode, Parameter(help="What happens to e-mail addresses, cards and the like before storage.")
 ]
+_Port = Annotated[int, Parameter(help="Port to listen on; 0 takes a free one.", validator=Number(gte=0, lte=65_535))]
 
 
 @contextmanager
@@ -59,7 +66,7 @@ def _needing(extra: str, command: str) -> Generator[None]:
 
 def _others_can_connect(host: str, allow_host: Sequence[str], caution: str) -> list[str]:
     """What to print where other machines can reach an address; nothing where only this one can."""
-    from agentlearn.view.server import is_loopback
+    from agentlearn.pages.web_app.server import is_loopback
 
     if is_loopback(host):
         return []
@@ -73,7 +80,7 @@ def serve(
     upstream: _Upstream,
     library: _Libraries = (),
     name: Annotated[str, Parameter(help="Name that traffic is recorded under; '' records nothing.")] = "gateway",
-    port: PortOption = 8400,
+    port: _Port = 8400,
     host: Annotated[str, Parameter(help="Address to listen on. Any but 127.0.0.1 needs tokens.")] = "127.0.0.1",
     allow_host: AllowHostOption = (),
     tokens: _Tokens = None,
@@ -81,7 +88,12 @@ def serve(
         str, Parameter(help="Environment variable with the key for the service, in place of the clients' keys.")
     ] = "",
     metric: Annotated[str, Parameter(help="Name of the feedback that is the reward.")] = "reward",
+    scale: Annotated[
+        str | None, Parameter(allow_leading_hyphen=True, help="Its LOW,HIGH, such as 1,5. [default: 0,1]")
+    ] = None,
     hide: _Hide = None,
+    choose: _Choose = "conversation",
+    place: _Place = "instructions",
     personal_data: _PersonalData = "off",
     max_body_mib: Annotated[int, Parameter(help="Largest request in MiB.")] = 32,
     max_requests_per_minute: Annotated[int, Parameter(help="Of one client; 0: no limit.")] = 0,
@@ -94,16 +106,20 @@ def serve(
     but for the lessons: Chat Completions, Responses, and Anthropic's Messages.
     """
     with _needing("serve", "serve"):
+        from agentlearn.library import LibraryStore
+        from agentlearn.library.history.change_log import is_library_name
+        from agentlearn.library.shown import share_of
+        from agentlearn.library.tenants import tenant_store
         from agentlearn.live.gateway.admission import LOOPBACK, GatewaySettings
         from agentlearn.live.gateway.gateway import Gateway, serve_gateway
-        from agentlearn.view.server import free_port, is_loopback
+        from agentlearn.pages.web_app.server import free_port, is_loopback
     if not is_loopback(host) and tokens is None:
         raise ConfigError(
-            f"--host is {host!r}, so other machines can reach the gateway; give clients tokens with --tokens FILE",
-            code="open_gateway",
+            f"--host is {host!r}, so other machines can reach the gateway; give clients tokens with --tokens FILE"
         )
     if key and not os.environ.get(key):
-        raise ConfigError(f"--key names the variable {key!r}, which is not set; export {key}=...", code="no_key")
+        raise ConfigError(f"--key names the variable {key!r}, which is not set; export {key}=...")
+    share_of(hide, "--hide")
     settings = GatewaySettings(
         upstream=upstream,
         libraries=library,
@@ -113,7 +129,10 @@ def serve(
         tokens={} if tokens is None else _tokens(tokens),
         hosts=(*LOOPBACK, *(() if is_loopback(host) else (host,)), *allow_host),
         metric=metric,
+        scale=scale,
         hide=hide,
+        choose=choose,
+        place=place,
         personal_data=personal_data,
         max_body_mib=max_body_mib,
         max_requests_per_minute=max_requests_per_minute,
@@ -122,9 +141,15 @@ def serve(
     listener = free_port(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
     recorded = f"recorded as {name!r} in {store}" if name else "not recorded"
+    stores = [
+        LibraryStore(tenant_store(store, one or None) / "libraries") for one in sorted({"", *settings.tokens.values()})
+    ]
+    named = [one for one in (given.partition("@")[0] for given in library) if is_library_name(one)]
+    unknown = [stores[0].unknown_words(one) for one in named if all(held.unknown_words(one) for held in stores)]
     lines = (
         f"base URL for OpenAI's clients: {address}/v1; for Anthropic's: {address}",
         f"lessons of {', '.join(library) or 'no library'}; {recorded}",
+        *(f"caution: {one}; requests go on without lessons" for one in unknown),
         "Press Ctrl-C to stop.",
     )
     print_result({"base_url": f"{address}/v1", "libraries": list(library), "recorded_as": name}, lines, json=json)
@@ -136,19 +161,18 @@ def _tokens(file: Path) -> dict[str, str]:
     try:
         lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the tokens in {str(file)!r} cannot be read: {error}", code="bad_tokens") from error
+        raise ConfigError(f"the tokens in {str(file)!r} cannot be read: {error}") from error
     found: dict[str, str] = {}
     for number, words in enumerate(lines, start=1):
         if not words or words[0].startswith("#"):
             continue
         if len(words) > 2 or len(words[0]) < 16 or words[0] in found:
             raise ConfigError(
-                f"line {number} of {str(file)!r} must hold a new token of 16 or more characters, and perhaps a tenant",
-                code="bad_tokens",
+                f"line {number} of {str(file)!r} must hold a new token of 16 or more characters, and perhaps a tenant"
             )
         found[words[0]] = words[1] if len(words) > 1 else ""
     if not found:
-        raise ConfigError(f"{str(file)!r} holds no token; write one on each line", code="bad_tokens")
+        raise ConfigError(f"{str(file)!r} holds no token; write one on each line")
     return found
 
 
@@ -182,15 +206,15 @@ def mcp(
     if not libraries:
         raise ConfigError("name the libraries to offer: agentlearn mcp NAME", code="no_library")
     with _needing("mcp", "mcp"):
-        from agentlearn.view.mcp_server import PATH, http_app, mcp_server
-        from agentlearn.view.server import free_port, hosts_of, serve
+        from agentlearn.pages.web_app.mcp_server import PATH, http_app, mcp_server
+        from agentlearn.pages.web_app.server import free_port, hosts_of, serve
     server = mcp_server(libraries, Path(store), read_only=read_only)
     if port is None:
         server.run("stdio")
         return
     given = os.environ.get(_TOKEN, "")
     if given and len(given) < _SHORTEST_TOKEN:
-        raise ConfigError(f"{_TOKEN} has {len(given)} characters; use at least {_SHORTEST_TOKEN}", code="bad_token")
+        raise ConfigError(f"{_TOKEN} has {len(given)} characters; use at least {_SHORTEST_TOKEN}")
     token, listener = given or secrets.token_urlsafe(24), free_port(host, port)
     number, out = listener.getsockname()[1], console(to_stderr=True)
     out.print(f"serving {', '.join(libraries)} at http://{host}:{number}{PATH}")
@@ -223,7 +247,7 @@ def view(
         bool,
         Parameter(negative="", show_default=False, help="Only show pages, without forms that change things."),
     ] = False,
-    port: PortOption = 0,
+    port: _Port = 0,
     host: Annotated[
         str, Parameter(help="Address to listen on. With any but 127.0.0.1, other machines can connect.")
     ] = "127.0.0.1",
@@ -242,9 +266,9 @@ def view(
     from agentlearn.store import read_store
 
     with _needing("serve", "view"):
-        from agentlearn.view.bundle import write_bundle
-        from agentlearn.view.routes import address_of
-        from agentlearn.view.server import Site, app_of, free_port, serve
+        from agentlearn.pages.web_app.bundle import write_bundle
+        from agentlearn.pages.web_app.routes import address_of
+        from agentlearn.pages.web_app.server import Site, app_of, free_port, serve
     with ExitStack() as stack:
         start, channel = "", None
         if what and (Path(what) / SKILLS).is_dir():
@@ -257,8 +281,8 @@ def view(
             store, read_only = Path(stack.enter_context(TemporaryDirectory(prefix="agentlearn-view-"))), True
             asyncio.run(_create(store))
             start = "/offers"
-        elif what.endswith((".json", ".jsonl")) or ("/" in what and Path(what).exists()):
-            from agentlearn.recorder.sessions import SESSIONS, record_whole
+        elif what.endswith((".json", ".jsonl", ".jsonl.gz")) or ("/" in what and Path(what).exists()):
+            from agentlearn.live.sessions import SESSIONS, record_whole
 
             # sessions of another program, to look at and not to keep
             store, read_only = Path(stack.enter_context(TemporaryDirectory(prefix="agentlearn-view-"))), True

@@ -16,11 +16,11 @@ from agentlearn.config.model_folders import (
     models_folder,
 )
 from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.pages.terminal import print_table
 from agentlearn.text import block, visible_line
-from agentlearn.views.terminal import print_table
 
 if TYPE_CHECKING:
-    from agentlearn.doctor import CheckResult
+    from agentlearn.domain.base import CheckResult
 
 _CHECK_MARKS = {"ok": "ok     ", "missing": "missing", "broken": "BROKEN ", "note": "note   "}
 
@@ -33,7 +33,7 @@ def doctor(
     json: JsonOption = False,
 ) -> None:
     """Check what works here, and print how to fix what does not."""
-    from agentlearn.doctor import check_machine
+    from agentlearn.cli.machine import check_machine
 
     # ask about the costs before any check runs: a user who refuses them gets no report
     probed = _probe(model, yes=yes) if model is not None else ()
@@ -57,7 +57,7 @@ def _waits_for(what: str) -> None:
 def _probe(model: str, *, yes: bool) -> "tuple[CheckResult, ...]":
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_async
-    from agentlearn.doctor.model_probe import probe, probe_words
+    from agentlearn.cli.model_probe import probe, probe_words
     from agentlearn.domain.base import CheckResult
     from agentlearn.models.endpoint import check_endpoint, is_paid
 
@@ -137,9 +137,7 @@ def install_completion(
     try:
         path = build().install_completion(shell=shell)
     except ShellDetectionError as error:
-        raise ConfigError(
-            "your shell is not known; give one: agentlearn --install-completion --shell bash", code="unknown_shell"
-        ) from error
+        raise ConfigError("your shell is not known; give one: agentlearn --install-completion --shell bash") from error
     console().print(f"wrote {path}; start a new shell to use it")
 
 

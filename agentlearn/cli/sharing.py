@@ -15,16 +15,15 @@ from agentlearn.cli.options import JsonOption, KeysOption, StoreOption
 from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import AgentlearnError, LibraryError, SharingError
-from agentlearn.files import own_folder, write_whole
 from agentlearn.library import LibraryStore
-from agentlearn.library.formats import reason_of
 from agentlearn.library.formats.markdown import AgentSkill
 from agentlearn.library.history import History
 from agentlearn.library.history.change_log import checked_name
 from agentlearn.library.policy import SHARING
 from agentlearn.library.sharing import content_of
-from agentlearn.printing import print_line
-from agentlearn.types.value import Value
+from agentlearn.text.files import own_folder, write_whole
+from agentlearn.text.printing import print_line
+from agentlearn.types.value import Value, first_fault
 
 _V = TypeVar("_V", bound=Value)
 _Package = Annotated[Path, Parameter(help="Folder or CAR file of a package, as `library sign` writes it.")]
@@ -62,7 +61,7 @@ def library_sign(
 
     signer, now = signing.private_key(key), datetime.now(UTC)
     if out is None and not Path(what).is_dir():
-        raise LibraryError(f"name the folder to write the package of {what!r} to with --out", code="no_out")
+        raise LibraryError(f"name the folder to write the package of {what!r} to with --out")
     if out is None:
         package = channels.read_package(Path(what))
         release = channels.claimed(package)
@@ -265,7 +264,7 @@ def _parsed(kind: type[_V], file: Path, content: bytes | None = None) -> _V:
     try:
         return kind.model_validate_json(content_of(file) if content is None else content)
     except ValidationError as error:
-        raise LibraryError(f"{str(file)!r} is no {kind.__name__}: {reason_of(error)}", code="bad_file") from error
+        raise LibraryError(f"{str(file)!r} is no {kind.__name__}: {first_fault(error)}") from error
 
 
 def _write(file: Path, value: Value) -> None:

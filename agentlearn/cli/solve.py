@@ -36,9 +36,9 @@ def solve(
     from agentlearn.learning.subject import Subject, is_agent, named_agent, named_model
     from agentlearn.library import LibraryStore
     from agentlearn.models.endpoint import check_endpoint, is_paid, is_simulated
+    from agentlearn.pages.rollouts import step_lines, verdict_words
     from agentlearn.rollout.solve import SolveGiven, run_solving
     from agentlearn.types.task import Task
-    from agentlearn.views.rollouts import step_lines, verdict_words
 
     fields = {"domain": domain, "problem": problem, **given.over()}
     if is_agent(domain):

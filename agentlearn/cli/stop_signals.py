@@ -210,7 +210,7 @@ def run_command(arguments: Sequence[str]) -> NoReturn:
 
 def _said(line: str, status: int) -> int:
     """Print a line on stderr, and return the status."""
-    from agentlearn.printing import print_line
+    from agentlearn.text.printing import print_line
 
     with suppress(OSError, ValueError):
         print_line(line, to_stderr=True)
@@ -222,8 +222,8 @@ def _status(arguments: Sequence[str]) -> int:
 
     tolerate_unreadable_packages()
     from agentlearn.errors import MissingExtra
-    from agentlearn.installed import require_learn
-    from agentlearn.printing import guard_streams
+    from agentlearn.plugins.installed import require_learn
+    from agentlearn.text.printing import guard_streams
 
     guard_streams()
     try:

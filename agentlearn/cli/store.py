@@ -12,18 +12,15 @@ from agentlearn.cli.output import print_json, print_result
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import ConfigError, StoreDamaged
-from agentlearn.printing import ask_line, print_line
 from agentlearn.store.erasure_intent import LessonChoice
-from agentlearn.types.experience import counted_lessons
+from agentlearn.text.printing import ask_line, print_line
 from agentlearn.types.trajectory import RolloutOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from agentlearn.library.history.three_way import HeldLesson
     from agentlearn.store.erasure_intent import ErasureReceipt
-
-_MOST_FILES = 8
 
 
 def store_check(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
@@ -97,17 +94,18 @@ def store_forget(
     json: JsonOption = False,
 ) -> None:
     """Erase records, with all that was made of them, and write a receipt. What is erased cannot be restored."""
-    from agentlearn.recorder.forgetting import forget
+    from agentlearn.live.forgetting import forget
+    from agentlearn.pages.records import erasure_lines
 
     def decide(found: "ErasureReceipt", held: "Sequence[HeldLesson]") -> "LessonChoice | None":
-        for line in (*_erased_lines(found), *_lesson_lines(found, held)):
+        for line in erasure_lines(found, held):
             print_line(line, to_stderr=json)
         if dry_run:
             return None
         choice = lessons or (None if found.lessons else "list")
         if not sys.stdin.isatty() and not (yes and choice):
             needed = " ".join((*(() if yes else ("--yes",)), *(() if choice else ("--lessons park|keep|list",))))
-            raise ConfigError(f"nothing was erased; add {needed} to allow it", code="not_allowed_to_erase")
+            raise ConfigError(f"nothing was erased; add {needed} to allow it")
         while choice is None:
             answer = ask_line("These lessons: [p]ark, [k]eep, or [l]ist and decide later?").lower()
             choice = next((one for one in get_args(LessonChoice) if answer and one.startswith(answer)), None)
@@ -116,48 +114,36 @@ def store_forget(
     if before is not None and before.tzinfo is None:
         before = before.replace(tzinfo=UTC)
     done = forget(store, rollout=rollout, episode=episode, user=user, before=before, lessons=decide, dry_run=dry_run)
-    lines = [] if dry_run else [f"erased; the receipt is {done.file}"]
+    lines = [] if dry_run else [f"erased; the receipt is {done.file}", *(f"ended: {one}" for one in done.ended)]
     lines += ["an erasure does not reach:", *(f"  {one}" for one in done.unreached)]
     print_result(done, lines, json=json)
-
-
-def _erased_lines(found: "ErasureReceipt") -> "Iterator[str]":
-    counts = ", ".join(f"{table} {count:,}" for table, count in found.removed.items())
-    yield f"{len(found.rollouts):,} rollouts {found.words}; rows by table: {counts}"
-    if found.runs:
-        yield f"runs whose pages and replies of stages go with them: {', '.join(found.runs)}"
-    yield from (f"file: {one}" for one in found.files[:_MOST_FILES])
-    if (more := len(found.files) - _MOST_FILES) > 0:
-        yield f"and {more:,} more files"
-
-
-def _lesson_lines(found: "ErasureReceipt", held: "Sequence[HeldLesson]") -> "Iterator[str]":
-    if found.lessons:
-        yield f"{counted_lessons(len(found.lessons))} rest on them:"
-    words = {one.experience.id: one.experience.lesson for one in held}
-    for one in found.lessons:
-        where = f"shown by {', '.join(one.shown)}" if one.shown else "shown by no library"
-        yield f"  {one.id[:12]}  {where}: {words.get(one.id, 'never published; park erases it')}"
 
 
 def store_merge(
     *sources: Annotated[
         Path, Parameter(help="Directories of stores, of recorders on other machines, or of archives. None is changed.")
     ],
+    libraries: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Take libraries over as they are; else their lessons wait."),
+    ] = False,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
     """Take in what other stores hold. Doing it twice changes nothing; what was erased here does not come back."""
-    from agentlearn.recorder.several_stores import Merged, merge_stores
+    from agentlearn.live.several_stores import Merged, merge_stores
 
     if not sources:
-        raise ConfigError("say which stores to take in: agentlearn store merge DIR", code="no_source")
+        raise ConfigError("say which stores to take in: agentlearn store merge DIR")
 
     def tell(one: Merged) -> None:
         rows = ", ".join(f"{table} {count:,}" for table, count in one.added.items())
         print_line(f"{one.source}: {rows or 'nothing that this store lacks'}", to_stderr=json)
         if one.libraries:
             print_line(f"  libraries that came along: {', '.join(one.libraries)}", to_stderr=json)
+        if one.waiting:
+            names = ", ".join(one.waiting)
+            print_line(f"  lessons of {names} wait for you: {command_words('review', store=store)}", to_stderr=json)
         for name in one.differing:
             there = command_words("library", "export", name, "--out", f"{name}.json", store=Path(one.source))
             print_line(
@@ -166,7 +152,7 @@ def store_merge(
                 to_stderr=json,
             )
 
-    merged = merge_stores(sources, store, told=tell)
+    merged = merge_stores(sources, store, libraries=libraries, told=tell)
     if json:
         print_json({"merged": [one.model_dump(mode="json") for one in merged]})
 
@@ -184,7 +170,7 @@ def store_archive(
     json: JsonOption = False,
 ) -> None:
     """Write old runs and old live records as Parquet, check what was written, and take it out of the store."""
-    from agentlearn.recorder.several_stores import archive_store
+    from agentlearn.live.several_stores import archive_store
 
     before = before if before.tzinfo is not None else before.replace(tzinfo=UTC)
     done = archive_store(store, before, to, keep=keep)

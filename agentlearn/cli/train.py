@@ -3,22 +3,25 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, ResumeOption, setting_options
 from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
 from agentlearn.cli.stop_signals import END_S, SIGNALS
-from agentlearn.config import DEFAULT_STORE, LAB, default_model, packaged_recipe, read_recipe
+from agentlearn.config import DEFAULT_STORE, LAB, GivenSettings, default_model, is_source, packaged_recipe, read_recipe
 from agentlearn.config.command_words import command_words
-from agentlearn.domain.base import is_source
-from agentlearn.domain.chosen_settings import GivenSettings, custom_task_fields, with_domain
 from agentlearn.errors import ConfigError
-from agentlearn.train.arguments import GRPOArguments, LossName
-from agentlearn.train.settings import TrainSettings, train_settings
+from agentlearn.pages.figure import count_words
+from agentlearn.train.arguments import GradientArguments
+from agentlearn.train.settings import TrainSettings, gradient_fields, train_settings
 from agentlearn.types.ids import RunId
-from agentlearn.views.figure import count_words
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from agentlearn.train.report import TrainReport
 
 _LAB_RECIPE = "train-lab"
 """Name of the packaged recipe that trains a domain's own lab model."""
@@ -26,10 +29,9 @@ _LAB_RECIPE = "train-lab"
 
 @setting_options(TrainSettings, leave_out=("domain", "gradient"), names={"evaluate": "--eval"})
 @setting_options(
-    GRPOArguments,
+    GradientArguments,
     parameter="gradient",
     only=("loss", "learning_rate", "lora_rank"),
-    annotations={"loss": LossName},
 )
 def train(
     what: Annotated[
@@ -60,19 +62,24 @@ def train(
     if dry_run:
         _show_plan(settings, run, json=json)
         return
+    report = train_shown(settings, console(to_stderr=json), resume=run)
+    if json:
+        print_json(report)
+
+
+def train_shown(settings: TrainSettings, out: "Console", *, resume: RunId | None = None) -> "TrainReport":
+    """Run training with its progress shown, and write its page."""
     _require_training_packages()
     from agentlearn.cli.interrupt import run_to_end
     from agentlearn.cli.train_progress import TrainProgress
+    from agentlearn.pages.train_page import write_train_page
     from agentlearn.train.run_training import run_training
-    from agentlearn.views.train_page import write_train_page
 
-    out = console(to_stderr=json)
     progress = TrainProgress(settings, out)
-    report = run_to_end(lambda: run_training(settings, progress, resume=run), progress)
-    out.print(f"  report        {write_train_page(report, settings)}")
-    out.print(f"  view          {command_words('view', report.run, store=settings.store)}")
-    if json:
-        print_json(report)
+    report = run_to_end(lambda: run_training(settings, progress, resume=resume), progress)
+    progress.line("report", str(write_train_page(report, settings)))
+    progress.line("view", command_words("view", report.run, store=settings.store))
+    return report
 
 
 def _show_plan(settings: TrainSettings, resumed: RunId | None, *, json: bool) -> None:
@@ -89,8 +96,7 @@ def _show_plan(settings: TrainSettings, resumed: RunId | None, *, json: bool) ->
     if planned.refusals:
         raise ConfigError(
             f"the run would stop before it samples anything, for {count_words(len(planned.refusals), 'reason')}; change"
-            " what is named under 'refused'",
-            code="would_be_refused",
+            " what is named under 'refused'"
         )
 
 
@@ -121,7 +127,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key or not value:
-            raise ConfigError(f"--set {text!r} is not KEY=VALUE; write it as in --set kl=k3", code="bad_setting")
+            raise ConfigError(f"--set {text!r} is not KEY=VALUE; write it as in --set kl=k3")
         pairs[key.strip()] = value.strip()
     return pairs
 
@@ -149,7 +155,7 @@ def train_run(
             code="no_task",
         )
     fields = _fields(what, given)
-    recipe: dict[str, Any] = fields.get("gradient") or {}
+    recipe = gradient_fields(fields)
     merged = gradient.over(recipe) if _is_recipe(what) else recipe | gradient.over()
     return train_settings({**fields, "gradient": merged | pairs}), None
 
@@ -164,6 +170,8 @@ def _fields(what: str, given: GivenSettings) -> dict[str, Any]:
 
     A domain without `--model` is trained by the recipe of its lab model, if any.
     """
+    from agentlearn.domain.chosen_settings import custom_task_fields, with_domain
+
     if _is_recipe(what):
         return with_domain(given.over(read_recipe(packaged_recipe(what) or Path(what))), what)
     if is_source(what):

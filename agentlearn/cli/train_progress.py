@@ -9,15 +9,15 @@ from rich.console import Console
 from agentlearn.cli.live import ProgressLines, Traffic
 from agentlearn.config import LAB
 from agentlearn.config.command_words import command_words
-from agentlearn.learning.callbacks import RunWarning, Update
-from agentlearn.learning.report import HeldOutScore
+from agentlearn.learning.callbacks import Update
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.pages.figure import count_words, score_words
+from agentlearn.pages.runs import train_end
 from agentlearn.train.report import TrainCallbacks, TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.weights.loading import is_adapter
 from agentlearn.types.task import Task
-from agentlearn.views.figure import clock_time, count_words, score_words
 
 LINES = 15
 """Largest number of update lines that a run prints; each line is the mean of equally many updates."""
@@ -62,7 +62,8 @@ class TrainProgress(ProgressLines, TrainCallbacks):
         if settings.library != "none":
             self.line("lessons", f"{settings.library}, in every prompt")
         if settings.distils:
-            self.line("lessons", f"{settings.distill}, distilled: only the teacher ({gradient.teacher}) reads them")
+            teacher = gradient.distillation.teacher
+            self.line("lessons", f"{settings.distill}, distilled: only the teacher ({teacher}) reads them")
         held = f"{len(test)} held out" if test else "none held out"
         updates = f"{count_words(self.total, 'update')} of {settings.batch_size} tasks"
         self.line("tasks", f"{len(train)} to learn from, {held} · {settings.group_size} rollouts each · {updates}")
@@ -79,9 +80,6 @@ class TrainProgress(ProgressLines, TrainCallbacks):
         if phase in {"before", "after"}:
             self.line("measuring", f"{phase} training, with {rollouts} rollouts")
 
-    def warned(self, warning: RunWarning) -> None:
-        self.line("warning", warning.words)
-
     def updated(self, step: str, update: Update) -> None:
         for note in update.evidence.notes:
             self.line("note", note)
@@ -91,9 +89,6 @@ class TrainProgress(ProgressLines, TrainCallbacks):
         if self.updates % each == 0 or self.updates == self.total:
             self.line(f"update {self.updates}/{self.total}", _update_words(self.waiting))
             self.waiting = []
-
-    def measured(self, updates: int, score: HeldOutScore) -> None:
-        self.print_score(updates, score)
 
     def saved_early(self, path: Path, updates: int) -> None:
         settings = self.settings
@@ -105,23 +100,7 @@ class TrainProgress(ProgressLines, TrainCallbacks):
             self.line("measure it", command_words("compare", *arms, "--domain", domain, *own, store=settings.store))
 
     def trained(self, report: TrainReport) -> None:
-        self.finished = True
-        self.close_view()
-        self.print_held_out(report)
-        weights, turns = report.weights, report.turns
-        unpublished = "" if weights.published else " (a checkpoint; not published)"
-        self.line(
-            "weights", f"{weights.sha256_before[:12]} → {weights.sha256_after[:12]}      {weights.path}{unpublished}"
-        )
-        if weights.published:
-            self.line("use them", f"agentlearn solve {report.domain} PROBLEM --model local:{weights.path}")
-        self.line("turns", f"{turns['clean']:,} continue the exact tokens before them, {turns['forked']:,} do not")
-        parts = ", ".join(f"{name} {clock_time(seconds)}" for name, seconds in report.seconds.items())
-        wall = clock_time(report.wall_s)
-        said = f"{wall} since the resume; all updates: {parts}" if report.resumed else f"{wall}, of which {parts}"
-        self.line("time", said)
-        for note in report.notes:
-            self.line("note", note)
+        self.print_end(report.run, train_end(report))
 
 
 def _update_words(lines: Sequence[UpdateLine]) -> str:

@@ -1,13 +1,8 @@
 """Settings: option groups, the settings of runs, recipes, and the names of built-in models."""
 
-from agentlearn.config.names import (
-    LAB,
-    SIMULATED_MODEL,
-    default_model,
-    is_lab,
-)
+from agentlearn.config.environment import DEFAULT_STORE
+from agentlearn.config.names import LAB, SIMULATED_MODEL, default_model, is_lab
 from agentlearn.config.options import (
-    DEFAULT_STORE,
     LOGIN,
     ONLINE,
     PACKED,
@@ -29,13 +24,21 @@ from agentlearn.config.options import (
     Temperature,
     UserOptions,
     WorkerOptions,
+    is_source,
 )
-from agentlearn.config.recipes import default_recipe, packaged_recipe, read_recipe
+from agentlearn.config.recipes import (
+    LEARN_OPTION_NAMES,
+    GivenSettings,
+    default_recipe,
+    packaged_recipe,
+    read_recipe,
+)
 from agentlearn.config.settings import LearnSettings, RunSettings, SolveSettings, given_settings, learn_settings
 
 __all__ = [
     "DEFAULT_STORE",
     "LAB",
+    "LEARN_OPTION_NAMES",
     "LOGIN",
     "ONLINE",
     "PACKED",
@@ -43,6 +46,7 @@ __all__ = [
     "TASK_FILES",
     "BudgetOptions",
     "CallOptions",
+    "GivenSettings",
     "GroupOptions",
     "LearnSettings",
     "OptionGroup",
@@ -65,6 +69,7 @@ __all__ = [
     "default_recipe",
     "given_settings",
     "is_lab",
+    "is_source",
     "learn_settings",
     "packaged_recipe",
     "read_recipe",

@@ -1,12 +1,11 @@
 """Commands and settings in messages, written so that a user can type them as they are, in a terminal or in Python."""
 
-import os
 import re
 import shlex
 from pathlib import Path
 from typing import get_args
 
-from agentlearn.config.options import DEFAULT_STORE
+from agentlearn.config.environment import default_store
 from agentlearn.types.value import Value
 
 _COMMAND = re.compile(r"(\b(?:agentlearn|pip) [a-z][^;,)`\n]*)")
@@ -21,8 +20,7 @@ _OTHER_NAMES = {"from": "start", "eval": "evaluate", "no-eval": "evaluate", "dat
 
 def command_words(*words: str, store: Path) -> str:
     """A command, with the store unless it is the one that is used without an option."""
-    usual = store == DEFAULT_STORE and not os.environ.get("AGENTLEARN_STORE")
-    return shlex.join(["agentlearn", *words, *([] if usual else ["--store", str(store)])])
+    return shlex.join(["agentlearn", *words, *([] if store == default_store() else ["--store", str(store)])])
 
 
 def python_words(text: str, settings: type[Value]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from agentlearn.errors import ConfigError
-from agentlearn.secret_values import know_secret
+from agentlearn.text.secret_values import know_secret
 
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 

@@ -8,24 +8,26 @@ line reads these variables; functions of the library take their settings as argu
 
 import os
 from pathlib import Path
+from typing import Self
 
 PREFIX = "AGENTLEARN_"
-BUILT_IN_STORE = Path(".agentlearn")
+DEFAULT_STORE = Path(".agentlearn")
 """The store where neither an argument nor the environment names one, in the working directory."""
 
 
-class EnvironmentText(str):
-    """The value of an environment variable. Errors about it name the variable."""
+class GivenText(str):
+    """A value that a person gave as text. Errors about it name where it was given."""
 
-    __slots__ = ("variable",)
-    variable: str
+    __slots__ = ("where",)
+    where: str
+    """The environment variable or the option."""
 
     @classmethod
-    def read(cls, variable: str) -> "EnvironmentText | None":
-        """The value of a variable; None when it is not set or empty."""
-        text = cls(os.environ.get(variable, ""))
-        text.variable = variable
-        return text or None
+    def of(cls, text: str, where: str) -> Self:
+        """Return the text with the place where it was given."""
+        given = cls(text)
+        given.where = where
+        return given
 
 
 def variable_of(option: str) -> str:
@@ -35,4 +37,4 @@ def variable_of(option: str) -> str:
 
 def default_store() -> Path:
     """The store that is used unless another is given: `AGENTLEARN_STORE`, else `.agentlearn`."""
-    return Path(os.environ.get(variable_of("store")) or BUILT_IN_STORE)
+    return Path(os.environ.get(variable_of("store")) or DEFAULT_STORE)

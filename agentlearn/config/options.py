@@ -5,17 +5,23 @@ the group that it needs and is handed the settings unchanged: `LearnSettings` is
 and so on. Command-line options are generated from these fields; a field's docstring is its help text.
 """
 
+import ast
+import inspect
+import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     SecretStr,
@@ -26,21 +32,26 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
 
 from agentlearn.config.endpoint_address import endpoint_name, has_login, one_model
-from agentlearn.config.environment import BUILT_IN_STORE, default_store
+from agentlearn.config.environment import default_store
 from agentlearn.config.names import SIMULATED_MODEL
 from agentlearn.errors import ConfigError
 from agentlearn.types.author import TrustedAuthor
-from agentlearn.types.experience import ASKED_LESSON_WORDS, MAX_LESSON_WORDS
-from agentlearn.types.ranking import Retrieval
+from agentlearn.types.rendering import ASKED_LESSON_WORDS, MAX_LESSON_WORDS
 from agentlearn.types.value import Value
 
-DEFAULT_STORE = BUILT_IN_STORE
 ONLINE = ("hf:", "gym:")
 """Prefixes of task sources that are not files."""
 TASK_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 """Endings of task files. All but Parquet may also be packed."""
 PACKED = ".gz"
 """Ending of a packed file."""
+
+
+def is_source(name: str) -> bool:
+    """Whether a name is a source of tasks (a file, a folder with a `/`, `hf:...` or `gym:...`) and not a domain."""
+    if name.startswith(ONLINE) or name.lower().removesuffix(PACKED).endswith(TASK_FILES):
+        return True
+    return ("/" in name or os.sep in name) and Path(name).is_dir()
 
 
 TaskSource = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
@@ -69,6 +80,7 @@ _TopP = Annotated[Annotated[float, Field(gt=0, le=1)] | None, OrNone()]
 
 
 if TYPE_CHECKING:
+    from agentlearn.types.ranking import Retrieval
 
     class FolderPath:
         """A folder: a program may give its path as text, and reads a `Path`."""
@@ -81,9 +93,31 @@ else:
 
 
 class OptionGroup(Value):
-    """Base of all option groups: the docstring of a field becomes its description and its help text."""
+    """Base of all option groups: the docstring of a field is its help text."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    help_group: ClassVar[str] = "Learning"
+    """Heading under which `--help` lists the options of this class."""
+    common: ClassVar[tuple[str, ...]] = ()
+    """Settings whose options `--help` lists; `--help-all` lists the others too."""
+
+
+def help_text(kind: type[BaseModel], name: str) -> str:
+    """The docstring of a field, on one line. A field that only changes the default has the docstring of its base."""
+    classes = ((one.__module__, one.__name__) for one in kind.__mro__ if name in vars(one).get("__annotations__", ()))
+    return next((words for module, known in classes if (words := _docstrings(module).get((known, name)))), "")
+
+
+@cache
+def _docstrings(module: str) -> dict[tuple[str, str], str]:
+    """The docstrings of the fields of a module's classes, by class and field. Read when help is asked for."""
+    classes = [one for one in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(one, ast.ClassDef)]
+    return {
+        (kind.name, field.target.id): " ".join(words.value.value.split())
+        for kind in classes
+        for field, words in pairwise(kind.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(words, ast.Expr) and isinstance(words.value, ast.Constant) and isinstance(words.value.value, str)
+    }
 
 
 def as_tuple(given: object) -> object:
@@ -94,6 +128,9 @@ def as_tuple(given: object) -> object:
 class StoreOptions(OptionGroup):
     """Where results are kept, and whether traces are sent."""
 
+    help_group = "Output"
+    common = ("store",)
+
     store: FolderPath = Field(default_factory=cast("Callable[[], FolderPath]", default_store))
     """Directory of the trajectory store, the libraries and the reports; with --tenant NAME, that tenant's own in it."""
     otel: bool = False
@@ -103,12 +140,17 @@ class StoreOptions(OptionGroup):
 class SeedOptions(OptionGroup):
     """The seed of a run."""
 
+    common = ("seed",)
+
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
     """Seed of every random choice."""
 
 
 class CustomTaskOptions(OptionGroup):
     """How tasks from a file are answered and judged, for tasks without a domain package."""
+
+    help_group = "Tasks and reward"
+    common = ("reward", "tools")
 
     reward: str | None = None
     """How an answer is judged: exact, number, choice, contains, judge, gym, or module:function."""
@@ -123,6 +165,8 @@ class CustomTaskOptions(OptionGroup):
 class OwnAgentOptions(CustomTaskOptions):
     """An agent of one's own, which a command names in place of a domain, or how tasks from a file are answered."""
 
+    common = ("deps",)
+
     agent: str | None = None
     """Your own agent or function, as module:name."""
     deps: str | None = None
@@ -131,6 +175,9 @@ class OwnAgentOptions(CustomTaskOptions):
 
 class TaskFileOptions(OptionGroup):
     """How task files are read."""
+
+    help_group = "Tasks and reward"
+    common = ("columns",)
 
     columns: str | None = None
     """Columns of the task files, such as 'problem=Body+Question answer=Answer choices=options family=Type'."""
@@ -141,10 +188,13 @@ class TaskFileOptions(OptionGroup):
 class TaskOptions(CustomTaskOptions, TaskFileOptions):
     """Which tasks a run learns from and which are held out."""
 
+    common = ("data", "test_data", "limit")
+
     domain: str
     """Name of an installed domain; with `reward`, a name for tasks from a file."""
     data: TaskSource | None = None
-    """Tasks to learn from: a file, hf:NAME or gym:TASK. Without it, the domain's own tasks."""
+    """Tasks to learn from: a file, hf:NAME, gym:TASK, or MODULE:NAME for an agent of your own. Without it, the domain's
+    own tasks."""
     test_data: Annotated[tuple[TaskSource, ...], BeforeValidator(as_tuple)] = ()
     """Held-out tasks: one or more sources. Without it, a share of `data`, or the domain's own test tasks."""
     test_share: float = Field(default=0.3, ge=0, lt=1)
@@ -155,6 +205,9 @@ class TaskOptions(CustomTaskOptions, TaskFileOptions):
 
 class CallOptions(OptionGroup):
     """How a model service is called."""
+
+    help_group = "Model"
+    common = ("concurrency",)
 
     api_key: SecretStr | None = None
     """API key for http(s)://…#model endpoints."""
@@ -199,6 +252,8 @@ class CallOptions(OptionGroup):
 class RequestOptions(OptionGroup):
     """What is sent with each request to a model service, and what is left out."""
 
+    help_group = "Model"
+
     no_seed: bool = False
     """Send no seed to the model service. The seed of the run still decides everything else."""
     top_p: _TopP = None
@@ -215,12 +270,16 @@ class RequestOptions(OptionGroup):
 class UserOptions(OptionGroup):
     """Who plays the users of tasks in which the agent talks with one."""
 
+    help_group = "Model"
+
     user_model: ModelName | None = None
     """Model that plays the users of tasks. Default: the model that judges or writes lessons."""
 
 
 class ModelOptions(CallOptions):
     """The model that solves the tasks."""
+
+    common = ("model",)
 
     model: ModelName = SIMULATED_MODEL
     """Model that solves the tasks; repeated for several addresses of one model. Default: the domain's lab model if it
@@ -287,14 +346,10 @@ def _proxy_address(given: str) -> str:
     if has_login(given):
         raise ConfigError(
             "the address of the proxy has a user name or a password, which the store would keep (it is not shown"
-            " here); put user:password into an environment variable and name it in site_proxy_login",
-            code="secret_in_proxy",
+            " here); put user:password into an environment variable and name it in site_proxy_login"
         )
     if not _is_web_address(given) or urlsplit(given).path not in {"", "/"}:
-        raise ConfigError(
-            f"{given!r} is not the address of a proxy; give one such as http://proxy.example.org:3128",
-            code="bad_proxy",
-        )
+        raise ConfigError(f"{given!r} is not the address of a proxy; give one such as http://proxy.example.org:3128")
     return given
 
 
@@ -302,8 +357,7 @@ def _variable_name(given: str) -> str:
     if not _VARIABLE.fullmatch(given):
         raise ConfigError(
             "site_proxy_login is not the name of an environment variable (its text is not shown here, because it may be"
-            " the login itself); put user:password into a variable and give its name",
-            code="bad_variable",
+            " the login itself); put user:password into a variable and give its name"
         )
     return given
 
@@ -318,6 +372,8 @@ def _is_web_address(text: str) -> bool:
 
 class SiteOptions(OptionGroup):
     """How tools that visit sites reach them."""
+
+    help_group = "Sites"
 
     allow_host: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
     """A host that may be visited, as HOST or HOST:PORT, also at a private address; may be repeated. Only these hosts
@@ -344,6 +400,8 @@ class SiteOptions(OptionGroup):
 class RolloutOptions(SiteOptions):
     """Limits of one rollout, where the model's code runs, and which sites its tools reach."""
 
+    help_group = "Rollouts"
+
     rollout_deadline_s: float = Field(default=600.0, gt=0)
     """Seconds before one rollout is ended as failed."""
     max_turns: int = Field(default=16, ge=1, le=1000)
@@ -360,6 +418,8 @@ class RolloutOptions(SiteOptions):
 class SamplingOptions(OptionGroup):
     """How rollouts to learn from are sampled."""
 
+    common = ("group_size", "temperature")
+
     group_size: int = Field(default=5, ge=1, le=256)
     """Rollouts per task (G)."""
     temperature: Temperature = 0.7
@@ -368,6 +428,8 @@ class SamplingOptions(OptionGroup):
 
 class LoopOptions(OptionGroup):
     """How the tasks are divided into updates."""
+
+    common = ("epochs", "batch_size")
 
     epochs: int = Field(default=3, ge=1, le=100)
     """Passes over the tasks."""
@@ -406,12 +468,17 @@ class SelectionOptions(OptionGroup):
 class EvidenceOptions(OptionGroup):
     """How the effect of single lessons is measured while a run learns."""
 
+    help_group = "Measuring"
+
     hidden_rollouts: int = Field(default=0, ge=0, le=255)
     """Rollouts of each group that a lesson is hidden from, to measure its effect; 0: hide none."""
 
 
 class WorkerOptions(RolloutOptions):
     """Where rollouts are made."""
+
+    help_group = "Machines"
+    common = ("workers", "ray")
 
     workers: int = Field(default=0, ge=0, le=1024)
     """Processes that make the rollouts, so that agents, sandboxes and browsers use several cores. 0: this process."""
@@ -422,6 +489,8 @@ class WorkerOptions(RolloutOptions):
 
 class StoredRolloutOptions(OptionGroup):
     """Learning from rollouts that the store already holds."""
+
+    common = ("from_store",)
 
     from_store: bool = False
     """Learn from stored rollouts instead of making new ones."""
@@ -437,6 +506,9 @@ class StoredRolloutOptions(OptionGroup):
 class EvalOptions(OptionGroup):
     """How the result is measured on held-out tasks."""
 
+    help_group = "Measuring"
+    common = ("evaluate", "eval_rollouts")
+
     evaluate: bool = True
     """Measure on held-out tasks before and after learning."""
     eval_rollouts: int = Field(default=4, ge=1, le=1024)
@@ -450,6 +522,9 @@ class EvalOptions(OptionGroup):
 class BudgetOptions(OptionGroup):
     """What a run may spend. A run that reaches a limit stops with status 3 and can be resumed."""
 
+    help_group = "Limits"
+    common = ("max_cost_usd", "max_tokens", "max_minutes")
+
     max_cost_usd: float | None = Field(default=None, gt=0)
     """Stop at this cost in US dollars."""
     max_tokens: int | None = Field(default=None, gt=0)
@@ -458,8 +533,26 @@ class BudgetOptions(OptionGroup):
     """Stop after this many minutes."""
 
 
-class LessonOptions(OptionGroup):
+class TrustOptions(OptionGroup):
+    """Whose text may shape lessons that are published without asking, and whose lessons a run may change."""
+
+    help_group = "Trust"
+    common = ("trust",)
+    trust: Annotated[tuple[TrustedAuthor, ...], BeforeValidator(as_tuple)] = ()
+    """Publish lessons that text of these authors could have shaped without asking: function, instructions, pages,
+    reasons, tasks, tools or traffic, or one of a kind such as tools:search; may be repeated. Without it, such a version
+    waits for a person."""
+    min_acceptance: float = Field(default=0.2, ge=0, le=1)
+    """Share of a source's lessons that persons must have approved for it to be asked as often as others. Below it,
+    groups with its text are used at the rate share / `min_acceptance`, at least 1 in 10. 0: always ask."""
+    change_written: bool = False
+    """Also change, merge and delete lessons that a person wrote with `library add` and `library edit`."""
+
+
+class LessonOptions(TrustOptions):
     """Limits on proposals and on the library."""
+
+    help_group = "Lessons"
 
     max_proposals: int = Field(default=3, ge=1, le=20)
     """Largest number of proposals taken from one group."""
@@ -471,18 +564,12 @@ class LessonOptions(OptionGroup):
     """Largest number of lessons in the library."""
     max_library_tokens: int = Field(default=4_000, ge=32)
     """Largest size of the library in tokens."""
-    trust: Annotated[tuple[TrustedAuthor, ...], BeforeValidator(as_tuple)] = ()
-    """Publish lessons that text of these authors could have shaped without asking: pages, reasons, tasks, tools or
-    traffic, or one of a kind such as tools:search; may be repeated. Without it, such a version waits for a person."""
-    min_acceptance: float = Field(default=0.2, ge=0, le=1)
-    """Share of a source's lessons that persons must have approved for it to be asked as often as others. Below it,
-    groups with its text are used at the rate share / `min_acceptance`, at least 1 in 10. 0: always ask."""
-    change_written: bool = False
-    """Also change, merge and delete lessons that a person wrote with `library add` and `library edit`."""
 
 
 class RetrievalOptions(OptionGroup):
     """Which lessons of a library an agent is shown, where they may be too many to show all."""
+
+    help_group = "Lessons"
 
     max_shown_tokens: int = Field(default=4_000, ge=1)
     """Show all lessons while they have at most this many tokens (estimated); above that, those that fit the task."""
@@ -496,8 +583,10 @@ class RetrievalOptions(OptionGroup):
     """Show only lessons that have the name of this domain among their tags; may be repeated."""
 
     @property
-    def retrieval(self) -> Retrieval:
+    def retrieval(self) -> "Retrieval":
         """The settings of retrieval."""
+        from agentlearn.types.ranking import Retrieval  # here: help needs no ranking
+
         return Retrieval(
             max_shown_tokens=self.max_shown_tokens,
             shown_lessons=self.shown_lessons,

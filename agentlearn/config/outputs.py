@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agentlearn.errors import ConfigError
-from agentlearn.files import own, sha256_of, write_whole
+from agentlearn.text.files import own, sha256_of, write_whole
 
 _RECORD = "outputs.txt"
 ANY_RUN = "*"

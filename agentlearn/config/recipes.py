@@ -1,4 +1,4 @@
-"""Recipes: settings in YAML files, and the recipes that installed domains ship.
+"""Settings that a user gives on the command line or in a recipe, a YAML file; installed domains ship recipes too.
 
 `${NAME}` is replaced by an environment variable in secret fields only. So a recipe can be shared, and a variable cannot
 get into a prompt or a report.
@@ -6,6 +6,8 @@ get into a prompt or a report.
 
 import os
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -13,9 +15,9 @@ from typing import Any
 
 from agentlearn.config.options import LOGIN, ONLINE, SITE_FILES
 from agentlearn.errors import ConfigError
-from agentlearn.files import readable
 from agentlearn.plugins import announced, guarded
 from agentlearn.text import nearest_name
+from agentlearn.text.files import readable
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRETS = frozenset({"api_key"})
@@ -23,6 +25,31 @@ _DEEPEST = 32
 _LONGEST_NUMBER = 100
 _NUMBER = re.compile(r"[-+]?(?:0x[\da-fA-F_]+|[\d._:]+(?:[eE][-+]?\d+)?)")
 _PATHS = ("data", "test_data", *SITE_FILES)
+
+
+LEARN_OPTION_NAMES = {"library": "--from", "evaluate": "--eval"}
+"""Options of `learn` that are not called like their setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSettings:
+    """Settings that the user gave, not yet validated."""
+
+    options: Mapping[str, Any]
+    """Settings given as options on the command line."""
+    environment: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings given as environment variables."""
+
+    def over(self, recipe: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """All fields, in order of precedence: options, then `recipe`, then environment variables."""
+        return {**self.environment, **(recipe or {}), **self.options}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.options or name in self.environment
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value from the command line, or from the environment, or the default."""
+        return self.options.get(name, self.environment.get(name, default))
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
@@ -70,8 +97,9 @@ def _read_yaml(path: Path, kind: str, code: str) -> object:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the {kind} {str(path)!r} cannot be read: {error}", code=code) from error
     except yaml.YAMLError as error:
-        cause = " ".join(str(error).split())
-        raise ConfigError(f"the {kind} {str(path)!r} is not YAML: {cause}", code=code) from error
+        mark, cause = getattr(error, "problem_mark", None), getattr(error, "problem", None) or error
+        where = "" if mark is None else f" line {mark.line + 1} column {mark.column + 1}"
+        raise ConfigError(f"the {kind} {str(path)!r}{where} is not YAML: {cause}; correct it", code=code) from error
     except ValueError as error:  # a date that does not exist
         raise ConfigError(
             f"the {kind} {str(path)!r} has a value that cannot be read: {error}; put texts between quotes", code=code

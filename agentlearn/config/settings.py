@@ -1,12 +1,13 @@
 """Settings of `learn`, `train` and `solve` as frozen models. They are stored with each run."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from agentlearn.config.endpoint_address import credentials_of, has_login
-from agentlearn.config.environment import EnvironmentText
+from agentlearn.config.environment import GivenText
 from agentlearn.config.names import SIMULATED_MODEL, default_model, default_reflector, name_of_result
 from agentlearn.config.options import (
     AllocationOptions,
@@ -54,7 +55,9 @@ class RunSettings(
 ):
     """Settings that `learn` and `train` share."""
 
-    name: str | None = None
+    help_group = "Output"
+    common = ("name",)
+    name: str | None = Field(default=None, min_length=1)
     """Name of the result. Default: the domain's name."""
     private_addresses: tuple[str, ...] = ()
     """Names of the endpoints whose addresses had credentials. They are not stored, so a resumed run asks for them."""
@@ -107,6 +110,8 @@ class LearnSettings(
 ):
     """Settings of `learn`."""
 
+    help_group = "Lessons"
+    common = ("library", "reflector")
     library: str | None = None
     """Library to start from: none, NAME, NAME@VERSION, or a file. Default: the one of the result's name, if there is
     one. Lessons that a person wrote stay in any case."""
@@ -145,8 +150,7 @@ def _without_login(start: str) -> str:
     if has_login(start):
         raise ConfigError(
             "the address to start at has a user name or a password, which the model would see and the store would"
-            " keep (it is not shown here); leave them out",
-            code="secret_in_start",
+            " keep (it is not shown here); leave them out"
         )
     return start
 
@@ -171,10 +175,11 @@ def learn_settings(fields: Mapping[str, Any]) -> LearnSettings:
     return given_settings(LearnSettings, fields)
 
 
-def given_settings(kind: type[S], fields: Mapping[str, Any]) -> S:
+def given_settings(kind: type[S], fields: Mapping[str, Any], *, group: str = "") -> S:
     """Settings of any command from options, a recipe and environment variables.
 
-    Raises ConfigError with the value and what is allowed.
+    group: what stands before each name in an error message, such as `loss_settings.`. Raises ConfigError with the value
+    and what is allowed.
     """
     try:
         return kind.model_validate(dict(fields))
@@ -183,12 +188,13 @@ def given_settings(kind: type[S], fields: Mapping[str, Any]) -> S:
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         if first["type"] == "extra_forbidden":
             hint = meant_or_known(name, kind.model_fields)
-            raise ConfigError(f"there is no setting {name!r}; {hint}", code="unknown_setting") from error
+            raise ConfigError(f"there is no setting {f'{group}{name}'!r}; {hint}") from error
+        if first["type"] == "missing":
+            raise ConfigError(f"{group}{name} is needed, and is not given; give it") from error
         if name == "api_key":
             raise ConfigError("api_key is not a text; put it into quotes", code="out_of_range") from None
-        words = first["msg"]
-        shown = first["input"].variable if isinstance(first["input"], EnvironmentText) else name
-        raise ConfigError(
-            f"{shown} is {first['input']!r}, but {words[:1].lower()}{words[1:]}; give a value in that range",
-            code="out_of_range",
-        ) from error
+        shown = first["input"].where if isinstance(first["input"], GivenText) else f"{group}{name}"
+        if first["type"] == "value_error":  # a sentence of ours
+            raise ConfigError(f"{shown}: {first.get('ctx', {}).get('error')}", code="out_of_range") from error
+        words = re.sub("^(?:Input|String) should ", "", first["msg"]).partition(", unable to parse")[0]
+        raise ConfigError(f"{shown} is {first['input']!r}, but should {words}", code="out_of_range") from error

@@ -7,7 +7,8 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentlearn.data.row import NumberText, is_empty, json_or_none
+from agentlearn.answers.answer_text import end_of_braces
+from agentlearn.data.row import NumberText, is_empty, is_spreadsheet_error, json_or_none
 
 REQUEST = "Answer with the letter of the right choice."
 """Last line of a problem with choices."""
@@ -153,7 +154,7 @@ class TaskChoices:
 def _text(value: object) -> str:
     """Return a choice as text; empty when it is empty or not one value."""
     is_value = isinstance(value, str | int | float) and not isinstance(value, bool) and not is_empty(value)
-    return str(value).strip() if is_value else ""
+    return str(value).strip() if is_value and not is_spreadsheet_error(value) else ""
 
 
 def _choices_in(text: str) -> object:
@@ -230,24 +231,9 @@ def _boxes(text: str) -> Iterator[tuple[int, int, str | None]]:
                 yield found.start(), end, plain[0].rstrip(".,;")
             at = max(end, found.end())
             continue
-        close = _closing(text, found.end())
+        close = end_of_braces(text, found.end() + 1)
         if close is None:
             yield found.start(), len(text), None
             return
         yield found.start(), close + 1, text[found.end() + 1 : close]
         at = close + 1
-
-
-def _closing(text: str, opening: int) -> int | None:
-    r"""Return where the brace at `opening` closes; `\{` and `\}` are not braces. None when it does not."""
-    depth, at = 0, opening
-    while at < len(text):
-        letter = text[at]
-        if letter == "\\":
-            at += 2
-            continue
-        depth += (letter == "{") - (letter == "}")
-        if depth == 0:
-            return at
-        at += 1
-    return None

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentlearn.data.overlap import hold_out, near_copies
-from agentlearn.data.reading import ParsedRow, RowReader, StartAndPath, no_start, passed_over, rows, unclear_count
-from agentlearn.data.row import Columns, SourceRow, is_empty
+from agentlearn.data.reading import ParsedRow, RowReader, passed_over, rows, unclear_count
+from agentlearn.data.row import SourceRow, is_empty
 from agentlearn.errors import DataError
-from agentlearn.stats.clustered import quantile
+from agentlearn.measure.clustered import quantile
 from agentlearn.types.task import Task
 from agentlearn.types.value import Value
 
@@ -79,8 +79,7 @@ def readable_tasks(
     if len(against) > most * len(tasks) or len(against) == len(tasks):
         raise DataError(
             f"{words}, more than the share {most:g} of --max-unreadable ({shown}{more}); correct them"
-            + (f" ({check} lists them)" if check else ""),
-            code="unreadable_answers",
+            + (f" ({check} lists them)" if check else "")
         )
     kept = tuple(task for task in tasks if task.id not in against)
     return ReadableTasks(kept, f"{words}, and these tasks are left out ({shown}{more})")
@@ -99,20 +98,16 @@ ASSUMPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRules:
-    """How a domain reads and accepts answers."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRules(RowReader):
+    """How a domain reads rows and accepts answers."""
 
     domain: str
     accepts: Callable[[Task], str]
     """Return "" when the task's expected answer is accepted as an answer to it, else the reason."""
     unreadable: Callable[[Task], str | None] = lambda _: None
     """Return why the verifier cannot read the task's expected answer; None when it can."""
-    gold: Callable[[str], str] = str.strip
     key: Callable[[str], Hashable] = str
-    columns: Columns = field(default_factory=Columns)
-    answer_required: bool = True
-    start_and_path: Callable[[SourceRow], StartAndPath] = no_start
 
 
 class DataReport(Value):
@@ -170,13 +165,7 @@ def check_source(
     source: str | Path, judged: AnswerRules, *, test_share: float = 0.3, limit: int | None = None
 ) -> DataReport:
     """Return a report on the first `limit` rows. Raises DataError only when nothing can be read."""
-    reader = RowReader.of(
-        source,
-        judged.columns,
-        judged.gold,
-        answer_required=judged.answer_required,
-        start_and_path=judged.start_and_path,
-    )
+    reader = judged.of(source)
     sieve = _Sieve(judged.key)
     for row in sieve.readable(rows(source, limit=limit)):
         try:

@@ -12,7 +12,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import StringIO, TextIOWrapper
 from itertools import chain, zip_longest
@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from agentlearn.data.row import Columns, SourceRow, StrictDecoder
 from agentlearn.errors import DataError
-from agentlearn.files import readable
+from agentlearn.text.files import readable
 
 WITHOUT_HEADER = ("question", "A", "B", "C", "D", "answer")
 """Columns of a file in the layout of MMLU: six fields per row, the last one a letter from A to D."""
@@ -60,8 +60,7 @@ def _csv_rows(text: str, name: str, delimiter: str = ",") -> Iterator[SourceRow]
         if folded and folded in seen:
             raise DataError(
                 f"{name} line {start} names the columns {seen[folded]!r} and {column!r}, which are the same name; give"
-                " each column a name of its own",
-                code="repeated_column",
+                " each column a name of its own"
             )
         seen[folded] = column
     for number, fields in lines:
@@ -121,8 +120,8 @@ def _is_packed(path: PurePath) -> bool:
     return path.suffix.lower() == PACKED
 
 
-def read_text(path: Path, name: str) -> str:
-    """Return the text of a file. name: what messages call it. Raises DataError."""
+def read_text(path: Path, name: str, *, keep_nul: bool = False) -> str:
+    """Return the text of a file. name: what messages call it. keep_nul: NUL is no fault. Raises DataError."""
     body = _unpacked(path, name) if _is_packed(path) else read_bytes(path)
     wide = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
@@ -130,7 +129,7 @@ def read_text(path: Path, name: str) -> str:
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
         raise DataError(f"{name} line {line} is not {'UTF-16' if wide else 'UTF-8'}; save the file as UTF-8") from error
-    if "\0" in text:
+    if "\0" in text and not keep_nul:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise _not_plain(name, line)
     return text
@@ -191,24 +190,35 @@ def _unpacked(path: Path, name: str) -> bytes:
     return body
 
 
+_OVER_LINES = re.compile(r"\s*(?:\[|\{(?:[^\n]*[^\n}\s])?[ \t\r]*\n)")
+"""A JSON text that begins with an array, or with an object which its first line does not end."""
 _PER_LINE = "write one JSON object per line"
 _ARRAY = "write one array of JSON objects"
 
 
 def line_rows(lines: Iterable[str], name: str) -> Iterator[SourceRow]:
-    """Yield one row per line that is not empty. The lines can come from a file one at a time."""
+    """Yield one row per object, of which a line may hold several. The lines can come from a file one at a time."""
     decoder = StrictDecoder()
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, text in enumerate(lines, start=1):
+        rows, at = list[SourceRow](), _skip_space(text, 0)
         try:
-            with _json_words(name, number, _PER_LINE):
-                value = decoder.decode(line)
+            while at < len(text):
+                with _json_words(name, number, _PER_LINE):
+                    value, at = decoder.decode_at(text, at)
+                rows.append(_row(value, decoder, name, number, "per line"))
+                at = _skip_space(text, at)
         except DataError as error:
             decoder.take_faults()
-            yield SourceRow(f"{name}:{number}", {}, fault=error.message)
-        else:
-            yield _row(value, decoder, name, number, "per line")
+            rows = [SourceRow(f"{name}:{number}", {}, fault=error.message)]
+        yield from rows
+
+
+def _jsonl_rows(text: str, name: str) -> Iterator[SourceRow]:
+    """Yield one row per line; of a text whose objects go on over lines, as programs print them, one per object."""
+    if _OVER_LINES.match(text) or "\n{\n" in text:
+        with suppress(DataError):
+            return iter(list(_json_rows(text, name)))
+    return line_rows(text.split("\n"), name)  # not splitlines(): JSON text may contain Unicode line separators
 
 
 def _json_rows(text: str, name: str) -> Iterator[SourceRow]:
@@ -308,7 +318,9 @@ def _rows(path: Path, name: str) -> Iterator[SourceRow]:
     if (read := _TEXT_READERS.get(ending(path))) is not None:
         return read(read_text(path, name), name)
     what = f"{ending(path)}{PACKED}" if _is_packed(path) else path.suffix
-    raise DataError(f"{name} has the ending {what!r}; give a file that ends in {_endings()}, also packed as '.gz'")
+    objects = "; tasks in Python, MODULE:NAME, go with an agent or a function of your own" if ":" in name else ""
+    words = f"{name} has the ending {what!r}; give a file that ends in {_endings()}, also packed as '.gz'"
+    raise DataError(f"{words}{objects}")
 
 
 def _endings() -> str:
@@ -318,8 +330,7 @@ def _endings() -> str:
 
 _TABLE = ".parquet"
 _TEXT_READERS: dict[str, Callable[[str, str], Iterator[SourceRow]]] = {
-    # Not splitlines(): JSON text may contain Unicode line separators.
-    ".jsonl": lambda text, name: line_rows(text.split("\n"), name),
+    ".jsonl": _jsonl_rows,
     ".json": _json_rows,
     ".csv": _csv_rows,
     ".tsv": partial(_csv_rows, delimiter="\t"),

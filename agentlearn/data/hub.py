@@ -27,7 +27,7 @@ import yaml
 from agentlearn.data.files import ending, file_rows
 from agentlearn.data.row import SourceRow, cell
 from agentlearn.errors import DataError, MissingExtra
-from agentlearn.files import write_whole
+from agentlearn.text.files import write_whole
 
 HUB = "hf:"
 CONNECT_S = 3.0
@@ -286,7 +286,7 @@ def _split_files(source: str, wanted: _Published) -> Iterator[Path]:
     unreachable = _why_unreachable()
 
     def refused(why: str) -> DataError:
-        return DataError(f"{source!r} cannot be read: {why}", code="hub")
+        return DataError(f"{source!r} cannot be read: {why}")
 
     def attempt(ask: Callable[[], T]) -> T:
         try:

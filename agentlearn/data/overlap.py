@@ -7,11 +7,12 @@ are equal too.
 
 import math
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
+from agentlearn.text import plain
 from agentlearn.types.ids import content_hash
+from agentlearn.types.ranking import lower_case_words, normalised
 from agentlearn.types.task import Task
 
 ALIKE = 0.5
@@ -23,13 +24,10 @@ _LISTED = 64
 _COMPARED = 12
 """Largest number of groups that a text is compared with: those that share most of its rare words."""
 
-_UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-
 
 def same_text(text: str) -> str:
     """The text without differences in case, compatible characters (NFKC) and white space."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return normalised(text).casefold()
 
 
 def nearest_groups(
@@ -46,7 +44,7 @@ def nearest_groups(
     kinds: texts of different kinds are never grouped. rewards: of the groups that a text is near enough to, it joins
     one in which rewards then differ, if there is any, and of these the nearest. The order of the texts decides ties.
     """
-    words = [frozenset(_TOKEN.findall(same_text(text))) for text in texts]
+    words = [frozenset(lower_case_words(text)) for text in texts]
     held_by = Counter(word for one in words for word in one)
     weight = {word: math.log1p(len(texts) / n) for word, n in held_by.items()}
     total = [sum(weight[word] for word in sorted(one)) for one in words]
@@ -93,7 +91,7 @@ def nearest_groups(
 
 def most_central(texts: Sequence[str]) -> int:
     """Return the place of the text that shares most words with the others; of equal ones the first."""
-    words = [frozenset(_TOKEN.findall(same_text(text))) for text in texts]
+    words = [frozenset(lower_case_words(text)) for text in texts]
 
     def overlap(place: int) -> float:
         return sum(len(words[place] & one) / max(len(words[place] | one), 1) for one in words)
@@ -105,7 +103,6 @@ SHINGLE_WORDS = 8
 SIMILAR = 0.6
 """Jaccard index of two texts' shingles from which they are near-copies: about one word in forty changed."""
 
-_WORD = re.compile(r"\w+")
 _GIVEN = re.compile(r"\d+|\b[A-Z]{2,}\b")
 _SPACE = re.compile(r"\s+|\$|\\[,;:! ]")
 
@@ -191,7 +188,7 @@ class _Layout:
 
 def _plain_text(problem: str) -> str:
     """Return the text without case, white space, `$`, LaTeX spacing and compatibility forms."""
-    return _SPACE.sub("", unicodedata.normalize("NFKC", problem)).casefold()
+    return _SPACE.sub("", plain(problem)).casefold()
 
 
 class _Marks:
@@ -200,7 +197,7 @@ class _Marks:
     __slots__ = ("answer", "given", "shingles")
 
     def __init__(self, task: Task, key: Callable[[str], Hashable]) -> None:
-        words = _WORD.findall(task.whole_text.casefold())
+        words = lower_case_words(task.whole_text)
         starts = range(max(1, len(words) - SHINGLE_WORDS + 1))
         self.shingles = frozenset(" ".join(words[at : at + SHINGLE_WORDS]) for at in starts)
         self.given = " ".join(sorted(_GIVEN.findall(task.whole_text)))

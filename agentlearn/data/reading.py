@@ -13,7 +13,7 @@ from agentlearn.data.gym import GYM, gym_rows, parse_gym
 from agentlearn.data.hub import HUB, hub_rows, published
 from agentlearn.data.row import Columns, RowLayout, SourceRow, both_places, cell
 from agentlearn.errors import DataError
-from agentlearn.log import get_log
+from agentlearn.text.log import get_log
 from agentlearn.types.task import Split, Task, User
 
 
@@ -50,7 +50,7 @@ def passed_over(source: str | Path) -> tuple[str, ...]:
 def _not_empty(source: str | Path) -> str:
     """Return the source as text. Raises DataError for the empty text, which a path would take for this folder."""
     if not (text := str(source)).strip():
-        raise DataError(f"the source {text!r} is empty; give a file, a folder, hf:NAME or gym:TASK", code="no_source")
+        raise DataError(f"the source {text!r} is empty; give a file, a folder, hf:NAME or gym:TASK")
     return text
 
 
@@ -143,7 +143,7 @@ def read_tasks(
     different answers raises DataError in a file; in a published source it is left out with a warning. Raises DataError
     with file, line and next step.
     """
-    reader = RowReader.of(source, columns, gold, answer_required=answer_required, start_and_path=start_and_path)
+    reader = RowReader(columns, gold, answer_required, start_and_path).of(source)
     kept: dict[tuple[str, str], ParsedRow] = {}
     disputed: set[tuple[str, str]] = set()
     for found in map(reader.read, rows(source)):
@@ -155,7 +155,7 @@ def read_tasks(
         if limit is not None and len(kept) - len(disputed) >= limit:
             break
     if why := unclear_count(kept.values()):
-        raise DataError(why, code="unclear_choice")
+        raise DataError(why)
     tasks = [found.task(domain, split) for identity, found in kept.items() if identity not in disputed]
     if not tasks:
         name = source if str(source).startswith(PUBLISHED) else Path(source).name
@@ -169,28 +169,19 @@ def read_tasks(
 class RowReader:
     """Reads single rows."""
 
-    columns: Columns
-    gold: Callable[[str], str]
-    answer_required: bool
+    columns: Columns = field(default_factory=Columns)
+    gold: Callable[[str], str] = str.strip
+    answer_required: bool = True
     start_and_path: Callable[[SourceRow], StartAndPath] = no_start
 
-    @classmethod
-    def of(
-        cls,
-        source: str | Path,
-        columns: Columns,
-        gold: Callable[[str], str],
-        *,
-        answer_required: bool = True,
-        start_and_path: Callable[[SourceRow], StartAndPath] = no_start,
-    ) -> Self:
+    def of(self, source: str | Path) -> Self:
         """The reader of a source.
 
         Chosen columns do not count where they are known: for a dataset with a short name, and for reasoning-gym.
         """
         text = str(source)
         fixed = text.startswith(GYM) or (text.startswith(HUB) and published(text)[1].columns is not None)
-        return cls(replace(columns, chosen=None) if fixed else columns, gold, answer_required, start_and_path)
+        return replace(self, columns=replace(self.columns, chosen=None)) if fixed else self
 
     def read(self, row: SourceRow) -> ParsedRow:
         """Return the content of the row. Raises DataError with place, cause and next step."""
@@ -208,7 +199,7 @@ class RowReader:
         try:
             start, path = self.start_and_path(row)
         except ValueError as error:
-            raise DataError(f"{row.place} {error}", code="bad_start") from error
+            raise DataError(f"{row.place} {error}") from error
         chosen = self.columns.chosen
         names = (chosen.family,) if chosen is not None and chosen.family else self.columns.family
         named = next(((name, text) for name in names if (text := row.text(name))), None)
@@ -222,7 +213,7 @@ class RowReader:
         try:
             user = User.read({name.strip().casefold(): value for name, value in row.fields.items()})
         except ValueError as error:
-            raise DataError(f"{row.place} {error}", code="bad_user") from error
+            raise DataError(f"{row.place} {error}") from error
         columns = _columns_read(row, layout, family_column)
         return ParsedRow(row, whole, answer, family, start, path, columns, counted=counted, user=user)
 
@@ -231,10 +222,7 @@ class RowReader:
         if not texts:
             names = layout.problem or self.columns.problem
             wanted = " or ".join(map(repr, names))
-            raise DataError(
-                f"{row.place} has no problem; put its text into the column {wanted}{_seen(row, names)}",
-                code="no_problem",
-            )
+            raise DataError(f"{row.place} has no problem; put its text into the column {wanted}{_seen(row, names)}")
         words = [_same_words(text) for text in texts]
         # some files hold the whole problem as well: a part that a later one repeats is left out
         parts = [text for at, text in enumerate(texts) if not any(words[at] in later for later in words[at + 1 :])]
@@ -251,13 +239,12 @@ class RowReader:
                 written = final(written)
             answer = self.gold(written) if written else ""
         except ValueError as error:
-            raise DataError(f"{row.place} {error}", code="bad_answer") from error
+            raise DataError(f"{row.place} {error}") from error
         if not answer and self.answer_required:
             names = (layout.answer,) if layout.answer else self.columns.answer
             wanted = " or ".join(map(repr, names))
             raise DataError(
-                f"{row.place} has no answer; fill its column {wanted} or take the line out{_seen(row, names)}",
-                code="no_answer",
+                f"{row.place} has no answer; fill its column {wanted} or take the line out{_seen(row, names)}"
             )
         return answer or None
 
@@ -273,8 +260,7 @@ def _choices(row: SourceRow, layout: RowLayout) -> TaskChoices | None:
         alone = f"problem={'+'.join(layout.problem)}" + (f" answer={layout.answer}" if layout.answer else "")
         raise DataError(
             f"{row.place} has choices in {which!r} that cannot be read; write a list of at least 2 different texts, or"
-            f" add --columns {alone!r} to leave them out",
-            code="bad_choices",
+            f" add --columns {alone!r} to leave them out"
         )
     return found
 
@@ -286,8 +272,7 @@ def _demand_distinct(row: SourceRow) -> None:
         first = seen.setdefault(name.strip().casefold(), name)
         if name.strip() and first != name and row.fields[first] != value:
             raise DataError(
-                f"{row.place} has the columns {first!r} and {name!r}, which are the same name; keep one of them",
-                code="repeated_column",
+                f"{row.place} has the columns {first!r} and {name!r}, which are the same name; keep one of them"
             )
 
 

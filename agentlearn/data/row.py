@@ -48,7 +48,7 @@ def parse_columns(text: str) -> ColumnChoice:
 
 
 def _refused(text: str, why: str) -> ConfigError:
-    return ConfigError(f"--columns {text!r} {why}; write it as in --columns '{_EXAMPLE}'", code="bad_columns")
+    return ConfigError(f"--columns {text!r} {why}; write it as in --columns '{_EXAMPLE}'")
 
 
 class NumberText(str):
@@ -143,6 +143,9 @@ class SourceRow:
         DataError for anything else.
         """
         value = cell(self.fields, column)
+        if is_spreadsheet_error(value):
+            why = "is an error of a spreadsheet; write the value, or take the row out"
+            raise DataError(f"{self.place} has {str(value).strip()!r} in {column!r}, which {why}")
         if isinstance(value, Sequence) and not isinstance(value, str) and value and isinstance(value[-1], Mapping):
             value = value[-1].get("content")
         if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -160,7 +163,7 @@ class SourceRow:
                 what = f"a list of {len(value)}, which is neither text nor a number,"
             case _:
                 what = "neither text nor a number"
-        raise DataError(f"{self.place} has {what} in {column!r}; write it as text", code="bad_cell")
+        raise DataError(f"{self.place} has {what} in {column!r}; write it as text")
 
     def missed(self, layout: "RowLayout", left: Sequence[str]) -> str:
         """Return the sentence about columns that would be passed over, with the two choices that the user has."""
@@ -204,6 +207,15 @@ def is_empty(value: object) -> bool:
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, Sequence | Mapping) and len(value) == 0)
+
+
+_SPREADSHEET_ERROR = re.compile(r"#(?:[¡¿]?[^\W\d_][\w/]+[!?]|(?i:n/[adv]|nv|na|н/д|getting_data))|(?i:err):\d{3}")
+
+
+def is_spreadsheet_error(value: object) -> bool:
+    """Whether a cell holds what a spreadsheet shows in place of a value, in any language: `#N/A`, `#REF!`, `#NAME?`."""
+    found = _SPREADSHEET_ERROR.fullmatch(value.strip()) if isinstance(value, str) else None
+    return found is not None and (found[0][-1] not in "!?" or found[0] == found[0].upper())
 
 
 def both_places(first: str, second: str) -> str:
@@ -285,9 +297,7 @@ class RowLayout:
             for name in names:
                 if not exists(name):
                     known = ", ".join(map(repr, row.fields)) or "none"
-                    raise DataError(
-                        f"{row.place} has no column {name!r}; choose from {known} in --columns", code="no_column"
-                    )
+                    raise DataError(f"{row.place} has no column {name!r}; choose from {known} in --columns")
             return names
 
         answer = chosen.answer or usual
@@ -317,14 +327,14 @@ class RowLayout:
         texts = {name: text for name in named if (text := row.text(name))}
         if len(set(texts.values())) > 1:
             which = " and a ".join(map(repr, texts))
-            raise DataError(f"{row.place} has a {which} that differ; keep one of them", code="two_problems")
+            raise DataError(f"{row.place} has a {which} that differ; keep one of them")
         problem = tuple(texts)[:1]
         names = () if not problem else (*_STORY, *_PASSAGE) if choices and answer else _STORY
         before = tuple(filled[name] for name in names if name in filled)
         found = cls((*before, *problem), answer, choices, boxed=boxed)
         left = [name for name in _parts_left(row.fields, found) if not (choices and _folded(name) == _CONCEPT)]
         if problem and left:
-            raise DataError(row.missed(found, left), code="part_of_problem")
+            raise DataError(row.missed(found, left))
         return found
 
 

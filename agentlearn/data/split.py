@@ -34,14 +34,12 @@ def parse_parts(text: str) -> dict[str, float]:
         if not _PART.fullmatch(name) or not 0 < number <= 1 or name in parts:
             raise ConfigError(
                 f"--into {text!r} has {one!r}; give each part once, as NAME=SHARE with a share above 0, such as"
-                " train=0.7,test=0.3",
-                code="bad_parts",
+                " train=0.7,test=0.3"
             )
         parts[name] = number
     if abs(math.fsum(parts.values()) - 1) > 1e-6:
         raise ConfigError(
-            f"the shares of --into {text!r} add up to {math.fsum(parts.values()):g}; change them to add up to 1",
-            code="bad_parts",
+            f"the shares of --into {text!r} add up to {math.fsum(parts.values()):g}; change them to add up to 1"
         )
     return parts
 
@@ -73,7 +71,7 @@ def split_source(
     empty, and ConfigError for a file that is there already; nothing is written then.
     """
     found = list(rows(source))
-    reader = RowReader.of(source, columns, str.strip, answer_required=False)
+    reader = RowReader(columns, answer_required=False).of(source)
     tasks = [reader.read(row).task("split", "train") for row in found]
     if len({task.family for task in tasks}) == 1:  # a family that all rows have tells nothing about them
         tasks = [task.model_copy(update={"family": ""}) for task in tasks]
@@ -92,8 +90,7 @@ def split_source(
     if empty := [name for name, count in given.items() if not count]:
         raise DataError(
             f"the part {empty[0]!r} would be empty: {source} has {len(found):,} rows in {len(sizes):,} groups of"
-            " questions that stay together; give fewer parts or more rows",
-            code="empty_part",
+            " questions that stay together; give fewer parts or more rows"
         )
     online = not Path(source).exists()
     folder = out or (Path() if online else Path(source).parent)
@@ -119,8 +116,7 @@ def _write(texts: Mapping[Path, str]) -> None:
             except FileExistsError as error:
                 raise ConfigError(
                     f"the file {str(file)!r} is there already and is not replaced; move it, or choose another folder"
-                    " with --out",
-                    code="file_exists",
+                    " with --out"
                 ) from error
             except OSError as error:
                 raise ConfigError(f"{str(file)!r} cannot be written: {error.strerror}", code="not_written") from error

@@ -6,7 +6,6 @@ the prefix in a name such as `bfcl:multiple` to a `Domain`.
 """
 
 import inspect
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -18,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from pydantic import ConfigDict
 
-from agentlearn.config import ONLINE, PACKED, TASK_FILES, SiteOptions
+from agentlearn.config import SiteOptions, is_source
 from agentlearn.errors import ConfigError, StopSignal, UnknownDomain
 from agentlearn.plugins import Plugin, announced, cause_words, load, place_in
 from agentlearn.sandbox.protocol import CodeSandbox
 from agentlearn.text import nearest_name
 from agentlearn.types.author import Author, AuthorKind
+from agentlearn.types.reward import OptionalReward
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 from agentlearn.types.value import Value
@@ -67,6 +67,7 @@ _SETTINGS: dict[str, type] = {
     "worker_memory_mib": int,
     "explains": bool,
     "reasons_by": str,
+    "question_by": str,
 }
 """Members that are plain values, and their types."""
 _NEEDED_FOR = {"runs_itself": "work", "runs_code": "with_sandbox", "uses_judge": "with_judge", "rewards": "with_reward"}
@@ -287,8 +288,8 @@ class Recording(Value):
     task: Task
     messages: Sequence[Any]
     """pydantic-ai messages."""
-    reward: float | None
-    """None when the program gave none."""
+    reward: OptionalReward
+    """From 0 to 1; None when the program gave none."""
     model: str = ""
     """Name of the model; empty when the record does not say it."""
     failed: str = ""
@@ -393,8 +394,7 @@ class Domain(ABC):
         given = sorted(sites.model_dump(exclude_defaults=True))
         raise ConfigError(
             f"domain {self.name!r} visits no sites and cannot use {', '.join(given)}; leave"
-            f" {'it' if len(given) == 1 else 'them'} out",
-            code="no_sites",
+            f" {'it' if len(given) == 1 else 'them'} out"
         )
 
     def running(self) -> AbstractAsyncContextManager["Domain"]:
@@ -415,8 +415,7 @@ class Domain(ABC):
         Raises ConfigError when the domain knows no such records.
         """
         raise ConfigError(
-            f"domain {self.name!r} reads no records of other programs; give rows, see docs/other_programs_logs.md",
-            code="no_recordings",
+            f"domain {self.name!r} reads no records of other programs; give rows, see docs/other_programs_logs.md"
         )
 
     explains: bool = True
@@ -426,6 +425,9 @@ class Domain(ABC):
     reasons_by: AuthorKind = "reasons"
     """Who writes the reasons of verdicts. A reward may quote anybody, so they are strangers' text unless the domain
     says otherwise: `person` for fixed words of its own code, `model` for a model's."""
+
+    question_by: AuthorKind = "instructions"
+    """Who writes what `question` adds to the problem: `person` for fixed words of the domain's own code."""
 
     replayable: bool = True
     """Whether tool calls can be repeated. If so, an interrupted rollout resumes by replaying them; else it restarts."""
@@ -471,10 +473,7 @@ class Domain(ABC):
 
     def with_columns(self, columns: "ColumnChoice") -> "Domain":
         """Return the same domain, which reads these columns of files. Raises ConfigError when it cannot choose."""
-        raise ConfigError(
-            f"domain {self.name!r} reads its own columns and cannot use '{columns}'; leave out --columns",
-            code="fixed_columns",
-        )
+        raise ConfigError(f"domain {self.name!r} reads its own columns and cannot use '{columns}'; leave out --columns")
 
     def unreadable_gold(self, task: Task) -> str | None:
         """Return why `verify` cannot read the task's expected answer, as a sentence without a place; None when it can.
@@ -519,13 +518,6 @@ def _adapter(name: str) -> Plugin | None:
     return announced(GROUP_OF_ADAPTERS).get(prefix) if colon else None
 
 
-def is_source(name: str) -> bool:
-    """Whether a name is a source of tasks (a file, a folder with a `/`, `hf:...` or `gym:...`) and not a domain."""
-    if name.startswith(ONLINE) or name.lower().removesuffix(PACKED).endswith(TASK_FILES):
-        return True
-    return ("/" in name or os.sep in name) and Path(name).is_dir()
-
-
 def load_domain(name: str) -> Domain:
     """Return the installed domain of that name, or the one that an adapter makes of `PREFIX:NAME`.
 
@@ -544,7 +536,9 @@ def load_domain(name: str) -> Domain:
         )
     if ":" in name:
         found += "".join(f", {prefix + ':NAME'!r}" for prefix in sorted(announced(GROUP_OF_ADAPTERS).usable))
-    meant = nearest_name(name, installed_domains())
+    from agentlearn.data.hub import HUB, PUBLISHED  # here: few runs read a dataset of the hub
+
+    meant = nearest_name(name, installed_domains()) or (HUB + name if name.casefold() in PUBLISHED else None)
     hint = f"did you mean {meant!r}?" if meant else "run `agentlearn doctor`"
     if (Path(name) / "pyproject.toml").is_file():
         hint = f"the folder {name!r} is here: pip install -e {name}"

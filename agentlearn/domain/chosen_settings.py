@@ -1,41 +1,16 @@
-"""The settings that a user gave on the command line, what a recipe or a source adds, and reading the source's tasks."""
+"""What a recipe or a source adds to the settings that a user gave, and reading the source's tasks."""
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentlearn.config import TaskFileOptions, default_recipe, packaged_recipe, read_recipe
+from agentlearn.config import GivenSettings, TaskFileOptions, default_recipe, is_source, packaged_recipe, read_recipe
 from agentlearn.data import ReadableTasks, parse_columns, readable_tasks
-from agentlearn.domain.base import Domain, is_source
+from agentlearn.domain.base import Domain
 from agentlearn.domain.custom import CustomTasks
+from agentlearn.domain.custom.reward import names_object
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Split
-
-LEARN_OPTION_NAMES = {"library": "--from", "evaluate": "--eval"}
-"""Options of `learn` that are not called like their setting."""
-
-
-@dataclass(frozen=True, slots=True)
-class GivenSettings:
-    """Settings that the user gave, not yet validated."""
-
-    options: Mapping[str, Any]
-    """Settings given as options on the command line."""
-    environment: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Settings given as environment variables."""
-
-    def over(self, recipe: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """All fields, in order of precedence: options, then `recipe`, then environment variables."""
-        return {**self.environment, **(recipe or {}), **self.options}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.options or name in self.environment
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The value from the command line, or from the environment, or the default."""
-        return self.options.get(name, self.environment.get(name, default))
 
 
 def learn_fields(what: str, given: GivenSettings) -> dict[str, Any]:
@@ -108,7 +83,9 @@ def read_source(
 
 
 def _check_command(domain: Domain, source: str, options: TaskFileOptions) -> str:
-    """Return the command that lists what is wrong with the source."""
+    """Return the command that lists what is wrong with the source; empty where no command can."""
+    if names_object(source):
+        return ""
     own = isinstance(domain, CustomTasks)
     judge = ["--reward", domain.reward.name] if own else ["--domain", domain.name]
     columns = [] if options.columns is None else ["--columns", options.columns]

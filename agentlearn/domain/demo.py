@@ -69,8 +69,7 @@ def demo_of(domain: str) -> Demo:
     if (demo := find_demo(domain)) is None:
         raise ConfigError(
             f"the domain {domain!r} has no generated tasks here, because the package agentlearn_demo is not installed;"
-            " give tasks of your own with --data",
-            code="no_demo",
+            " give tasks of your own with --data"
         )
     return demo
 

@@ -6,8 +6,8 @@ import inspect
 import json
 from abc import ABC
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, aclosing, asynccontextmanager
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from functools import partial
 from inspect import isawaitable, isroutine, signature
 from pathlib import Path
@@ -22,7 +22,7 @@ from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, Work, Worked
 from agentlearn.domain.custom import CustomTasks, Reward, find_reward
 from agentlearn.domain.custom.judge import JudgeReward
-from agentlearn.domain.custom.reward import FunctionReward, function_reward
+from agentlearn.domain.custom.reward import FunctionReward, call_object, function_reward, load_object
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.sandbox.protocol import CodeSandbox
 from agentlearn.text import short_repr
@@ -239,50 +239,81 @@ async def tasks_from(
 
     Raises DataError with the number of the bad task (from 0) and what to do.
     """
-    kept: dict[str, Task] = {}
-    first: dict[tuple[str, str, str], int] = {}
-    at = 0
-    async with aclosing(_each(given)) as each:
-        async for one in each:
-            task = _task(one, at, judged, split)
-            same = (" ".join(task.problem.split()), task.start, task.extra)
-            if (before := first.setdefault(same, at)) != at and task.id not in kept:
-                raise DataError(
-                    f"tasks[{before}] and tasks[{at}] have the same problem with different answers; keep the right one",
-                    code="disputed_task",
-                )
-            kept.setdefault(task.id, task)
-            at += 1
-            if limit is not None and len(kept) >= limit:
+    kept = _Kept(judged, split, limit)
+    if not isinstance(given, AsyncIterable):
+        return kept.of(given)
+    async for one in given:
+        if not kept.add(one):
+            break
+    return tuple(kept.tasks.values())
+
+
+def named_tasks(
+    reference: str, judged: CustomTasks, *, split: Split = "train", limit: int | None = None
+) -> tuple[Task, ...]:
+    """Return the tasks at `module:name`, a list or a function without arguments that returns one, as `tasks_from`."""
+    found: Any = load_object(reference, what="tasks")
+    if callable(found):
+        found = call_object(found, reference, what="tasks")
+    if isinstance(found, AsyncIterable) or inspect.iscoroutine(found):
+        if inspect.iscoroutine(found):
+            found.close()
+        raise ConfigError(f"the tasks {reference!r} are asynchronous; name a list, or a function that returns one")
+    return _Kept(judged, split, limit).of(found)
+
+
+@dataclass
+class _Kept:
+    """Tasks that were read from objects, each once."""
+
+    judged: CustomTasks
+    split: Split
+    limit: int | None
+    tasks: dict[str, Task] = field(default_factory=dict[str, Task])
+    _first: dict[tuple[str, str, str], int] = field(default_factory=dict[tuple[str, str, str], int])
+    _at: int = 0
+
+    def add(self, given: Any) -> bool:
+        """Read one task. Return whether more are wanted."""
+        at, self._at = self._at, self._at + 1
+        task = _task(given, at, self.judged, self.split)
+        same = (" ".join(task.problem.split()), task.start, task.extra)
+        if (before := self._first.setdefault(same, at)) != at and task.id not in self.tasks:
+            raise DataError(
+                f"tasks[{before}] and tasks[{at}] have the same problem with different answers; keep the right one"
+            )
+        self.tasks.setdefault(task.id, task)
+        return self.limit is None or len(self.tasks) < self.limit
+
+    def of(self, given: Any) -> tuple[Task, ...]:
+        """Read the tasks of an iterable or a data frame."""
+        for one in _rows(given):
+            if not self.add(one):
                 break
-    return tuple(kept.values())
-
-
-async def _each(given: Any) -> AsyncGenerator[Any]:
-    if isinstance(given, AsyncIterable):
-        async for one in given:
-            yield one
-        return
-    for one in _rows(given):
-        yield one
+        return tuple(self.tasks.values())
 
 
 def _rows(given: Any) -> Iterator[Any]:
     """Yield the tasks of an iterable, or the rows of a data frame. Raises ConfigError for anything else."""
     if isinstance(given, str | bytes | Mapping | BaseModel):
-        raise ConfigError(f"{short_repr(given)} is one task and not several; put it into a list", code="bad_tasks")
+        raise ConfigError(f"{short_repr(given)} is one task and not several; put it into a list")
     if hasattr(given, "columns"):
         for method, arguments in (("to_dicts", ()), ("to_pylist", ()), ("to_dict", ("records",))):
             rows: Any = getattr(given, method, None)
             if callable(rows):
                 return iter(cast("Iterable[Any]", rows(*arguments)))
     if not isinstance(given, Iterable):
-        raise ConfigError(f"{short_repr(given)} holds no tasks; give a list, each entry {_FORMS}", code="bad_tasks")
+        raise ConfigError(f"{short_repr(given)} holds no tasks; give a list, each entry {_FORMS}")
     return iter(given)
 
 
 def _task(given: Any, at: int, judged: CustomTasks, split: Split) -> Task:
     if isinstance(given, Task):
+        from agentlearn.data.row import is_spreadsheet_error
+
+        if is_spreadsheet_error(given.answer):
+            why = "is an error of a spreadsheet; give the value, or leave the task out"
+            raise DataError(f"tasks[{at}] has the answer {given.answer!r}, which {why}", code="bad_task")
         if given.domain == judged.name and given.split == split:
             return given
         kept = {name: getattr(given, name) for name in ("family", "source", "start", "path", "fields")}
@@ -340,9 +371,7 @@ def _json_value(value: Any, at: int, name: str) -> Any:
         json.dumps(plain, allow_nan=False)
     except (PydanticSerializationError, TypeError, ValueError) as error:
         raise DataError(
-            f"tasks[{at}] has {short_repr(value)} in {name!r}, which is not JSON; leave it out, or give text or"
-            " numbers",
-            code="bad_field",
+            f"tasks[{at}] has {short_repr(value)} in {name!r}, which is not JSON; leave it out, or give text or numbers"
         ) from error
     return plain
 
@@ -449,8 +478,7 @@ def _refuse_bad_deps(agent: "AbstractAgent[Any, Any]", deps: Any) -> None:
     if deps is None and not _takes_none(wanted):
         raise ConfigError(
             f"the agent {name!r} needs deps of type {getattr(wanted, '__name__', wanted)}, and none are given; add"
-            " --deps DEPS, a value or a function from a task to one",
-            code="no_deps",
+            " --deps DEPS, a value or a function from a task to one"
         )
     if not _makes(deps) or not callable(deps):
         return
@@ -463,8 +491,7 @@ def _refuse_bad_deps(agent: "AbstractAgent[Any, Any]", deps: Any) -> None:
     except TypeError as error:
         raise ConfigError(
             f"deps of the agent {name!r} is a function that takes {parameters}; it is called with one argument, the"
-            " task: def deps(task): ...",
-            code="bad_deps",
+            " task: def deps(task): ..."
         ) from error
 
 
@@ -523,7 +550,7 @@ class _ProgramTasks(OutputTasks):
 
     def agent(self) -> Any:
         """Raise ConfigError, because a function has no agent."""
-        raise ConfigError(f"{self.name!r} is a function and has no agent", code="no_agent")
+        raise ConfigError(f"{self.name!r} is a function and has no agent")
 
     def prompts(self) -> tuple[PromptRef, ...]:
         """Return a reference to the function: its name, and the hash of its source, where it has one."""
@@ -553,7 +580,4 @@ def _sees_work(program: Program) -> bool:
         except TypeError:
             continue
         return count == 3
-    raise ConfigError(
-        f"the program {getattr(program, '__name__', program)!r} takes {signature}; write {_SIGNATURE}",
-        code="bad_program",
-    )
+    raise ConfigError(f"the program {getattr(program, '__name__', program)!r} takes {signature}; write {_SIGNATURE}")

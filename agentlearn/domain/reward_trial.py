@@ -165,8 +165,7 @@ class _RewardTrial:
             return
         raise ConfigError(
             f"{_BEFORE} {error.message}; its first two parameters are the wrong way round: it is called with (task,"
-            " answer)",
-            code="swapped_parameters",
+            " answer)"
         ) from error
 
     def _refuse_nothing_but_errors(self, tried: Sequence[_Tried]) -> None:
@@ -199,8 +198,7 @@ class _RewardTrial:
             return (f"{len(missed)} of {len(golds)} expected answers that were tried do not count as right: {words}",)
         raise ConfigError(
             f"{words}, and so do all {len(golds)} that were tried; correct the function or the answers, or set"
-            f" {reward.own_name}.gold_is_answer = False if the expected answers are no answers themselves",
-            code="gold_refused",
+            f" {reward.own_name}.gold_is_answer = False if the expected answers are no answers themselves"
         )
 
 
@@ -230,8 +228,7 @@ async def _verifier_notes(domain: Domain, tasks: Sequence[Task], *, until: float
             if not isinstance(verdict, Verdict):
                 raise ConfigError(
                     f"{_BEFORE} verify of the domain {domain.name!r} gave {short_repr(verdict)}; return a Verdict, such"
-                    " as Verdict(status='correct', reward=1.0)",
-                    code="bad_verdict",
+                    " as Verdict(status='correct', reward=1.0)"
                 )
     return ()
 

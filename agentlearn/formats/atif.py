@@ -13,12 +13,12 @@ from typing import Any
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ThinkingPart, ToolReturnPart
 
 from agentlearn.errors import DataError
-from agentlearn.files import write_whole
 from agentlearn.formats.openai_chat import assistant_message, request_message
 from agentlearn.formats.session_files import OWN_AGENT, UNPARSED
-from agentlearn.installed import version
+from agentlearn.plugins.installed import version
 from agentlearn.store import Selection, StoreReader
 from agentlearn.store.queries import SelectedText
+from agentlearn.text.files import write_whole
 from agentlearn.types.trajectory import STATUS
 
 _ATIF_VERSION = "ATIF-v1.7"
@@ -59,7 +59,7 @@ def to_atif(rollout: SelectedText) -> dict[str, Any]:
                 result["extra"] = {"is_error": True}
             step.setdefault("observation", {"results": []})["results"].append(result)
     if not steps:
-        raise DataError(f"rollout {rollout.id}: no messages of it are stored", code="nothing_to_export")
+        raise DataError(f"rollout {rollout.id}: no messages of it are stored")
     return {
         "schema_version": _ATIF_VERSION,
         "session_id": rollout.id,
@@ -142,8 +142,7 @@ def export_atif(reader: StoreReader, selection: Selection, out: Path) -> int:
             if not count:
                 raise DataError(
                     f"{texts.count} rollouts were selected, but none has messages, so there is nothing to write as"
-                    " atif; select others",
-                    code="nothing_to_export",
+                    " atif; select others"
                 )
     except OSError as error:
         raise DataError(f"{str(out)!r} cannot be written: {error}; give another --out", code="bad_out") from error

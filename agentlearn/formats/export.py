@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentlearn.errors import DataError
-from agentlearn.files import put
 from agentlearn.formats.openai_chat import Chat, to_chat
 from agentlearn.store import Selection, StoreReader
 from agentlearn.store.queries import SelectedText
+from agentlearn.text.files import put
 from agentlearn.types.ids import content_hash
 
 LineFormat = Literal["openai-jsonl", "trl-jsonl", "trl-grpo", "trl-sft", "trl-dpo"]
@@ -48,8 +48,7 @@ def export_lines(reader: StoreReader, selection: Selection, out: Path, form: Lin
                     why = "no group among them has two rewards"
                 raise DataError(
                     f"{texts.count} rollouts were selected, but {why}, so there is nothing to write as {form}; select"
-                    " others",
-                    code="nothing_to_export",
+                    " others"
                 )
         put(draft, out)
     except OSError as error:

@@ -13,26 +13,29 @@ from dataclasses import dataclass
 from datetime import datetime
 from io import BufferedReader
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.data.files import line_rows, read_bytes, text_lines
-from agentlearn.data.row import SourceRow
+from agentlearn.data.row import NumberText, SourceRow
 from agentlearn.domain.base import Domain, Recording, is_domain, load_domain, optional_members
-from agentlearn.errors import DataError
-from agentlearn.formats.openai_chat import ChatMessage, from_chat
+from agentlearn.errors import ConfigError, DataError
+from agentlearn.formats.openai_chat import model_messages
+from agentlearn.models.reply import Said, read_messages, shown_text
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.store import Store, open_store
 from agentlearn.text import storable
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, TaskId, new_run_id, rollout_id
+from agentlearn.types.reward import OptionalReward
 from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import IMPORTED, Failure, Trajectory, Treatment, Verdict
-from agentlearn.types.value import Value
+from agentlearn.types.value import Value, first_fault
 
 FOREIGN = "foreign"
 """Model of a rollout whose log names none."""
@@ -56,25 +59,24 @@ class Imported(Value):
     """Number of rollouts with a reward; the others are undecided."""
 
 
+def _number(given: object) -> object:
+    return float(given) if isinstance(given, NumberText) else given
+
+
 class _Line(Value):
     """One line of a log."""
 
     model_config = ConfigDict(extra="ignore")
 
-    messages: tuple[ChatMessage, ...] = Field(min_length=1)
-    reward: FiniteFloat | None = None
+    messages: list[Any] = Field(min_length=1)
+    """Messages of any dialect, or items of Responses."""
+    reward: Annotated[OptionalReward, BeforeValidator(_number)] = None
     answer: str | int | float | None = None
     """The expected answer."""
     task: str | None = None
     question: str | None = None
     problem: str | None = None
     model: str | None = None
-
-    @property
-    def asked(self) -> str:
-        """The task's problem: the field of that name, or the first user message."""
-        named = self.task or self.question or self.problem
-        return storable(named) if named else next((one.text for one in self.messages if one.role == "user"), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,7 @@ class _Read:
             failure = Failure(code="recorded_error", message=storable(one.failed), boundary="endpoint")
         verdict = Verdict(status="undecided", reason="imported without a reward")
         if reward is not None:
-            status = "correct" if reward >= 1 else "incorrect" if reward <= 0 else "partial"
-            verdict = Verdict(status=status, reward=reward)
+            verdict = Verdict.of(reward)
         trajectory = Trajectory(
             id=rollout_id(run, IMPORTED, one.task.id, self.g, 0),
             run=run,
@@ -163,8 +164,7 @@ def _imported(
             await _save_batch(opened, event, batch)
             if sha256() != begun:
                 raise DataError(
-                    f"{name} changed while it was read; the run {event.run!r} does not hold all of it; import it again",
-                    code="file_changed",
+                    f"{name} changed while it was read; the run {event.run!r} does not hold all of it; import it again"
                 )
 
     asyncio.run(save())
@@ -181,34 +181,40 @@ async def _save_batch(store: Store, event: RunEvent, batch: list[_Read]) -> None
 def _of_lines(log: BufferedReader, name: str, domain: str) -> Iterator[Recording]:
     """Yield the rollouts of a log from its start. Raises DataError with the line."""
     log.seek(0)
-    for row, line, messages in _lines(log, name):
+    for row, line, asked, messages in _lines(log, name):
         answer = None if line.answer is None else storable(str(line.answer))
-        task = Task.of(domain, line.asked, answer, source=row.where)
+        task = Task.of(domain, asked, answer, source=row.where)
         yield Recording(task=task, messages=messages, reward=line.reward, model=line.model or "")
 
 
-def _lines(log: BufferedReader, name: str) -> Iterator[tuple[SourceRow, _Line, list[ModelMessage]]]:
+def _lines(log: BufferedReader, name: str) -> Iterator[tuple[SourceRow, _Line, str, list[ModelMessage]]]:
+    """Yield each line with the problem of its task, which is the first message of the user if it names none."""
     for row in line_rows(text_lines(log, name), name):
         if row.fault:
-            raise DataError(f"{row.fault}; {_FORM}. Nothing was imported", code="bad_rollout")
+            raise DataError(f"{row.fault}; {_FORM}. Nothing was imported")
         try:
             line = _Line.model_validate(row.fields)
-            messages = from_chat(line.messages)
+            dialogue = read_messages(line.messages)
+            messages = model_messages(dialogue)
+        except ConfigError as error:
+            raise _unusable(row, error.message) from error
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise _unusable(row, f"{where}: {first['msg']}") from error
+            raise _unusable(row, first_fault(error)) from error
         except ValueError as error:
             raise _unusable(row, str(error)) from error
-        if not line.asked.strip():
+        said = (
+            shown_text(part for part in one.parts if isinstance(part, Said)) for one in dialogue if one.role == "user"
+        )
+        asked = storable(line.task or line.question or line.problem or next(said, ""))
+        if not asked.strip():
             raise _unusable(row, "it has no task and no user message")
-        if all(one.role != "assistant" for one in line.messages):
+        if all(one.role != "assistant" for one in dialogue):
             raise _unusable(row, "it has no assistant message")
-        yield row, line, messages
+        yield row, line, asked, messages
 
 
 def _unusable(row: SourceRow, why: str) -> DataError:
-    return DataError(f"{row.place} is not a rollout ({why}); {_FORM}. Nothing was imported", code="bad_rollout")
+    return DataError(f"{row.place} is not a rollout ({why}); {_FORM}. Nothing was imported")
 
 
 def _sha256(log: BufferedReader) -> str:

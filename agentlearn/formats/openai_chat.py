@@ -1,11 +1,9 @@
 """Conversion between pydantic-ai's messages and the OpenAI chat format, in both directions."""
 
 import base64
-import json
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from pydantic import ConfigDict
 from pydantic_ai.messages import (
     BinaryContent,
     ImageUrl,
@@ -14,6 +12,7 @@ from pydantic_ai.messages import (
     ModelRequest,
     ModelRequestPart,
     ModelResponse,
+    ModelResponsePart,
     RetryFeedbackPart,
     SystemPromptPart,
     TextContent,
@@ -26,61 +25,20 @@ from pydantic_ai.messages import (
 )
 
 from agentlearn.errors import DataError
+from agentlearn.models.reply import (
+    Attachment,
+    CallResult,
+    DialogueMessage,
+    Part,
+    Thought,
+    distinct_id,
+    read_messages,
+    shown_text,
+)
 from agentlearn.text import storable
-from agentlearn.types.value import Value
 
 Chat = list[dict[str, Any]]
 """Messages in the OpenAI chat format, as JSON values."""
-
-
-class _Foreign(Value):
-    """Base of what other programs write; unknown fields are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class _ChatImage(_Foreign):
-    """An image of a message."""
-
-    url: str
-
-
-class _ChatPart(_Foreign):
-    """A part of a message."""
-
-    type: Literal["text", "image_url"]
-    text: str = ""
-    image_url: _ChatImage | None = None
-
-
-class _ChatFunction(_Foreign):
-    """The function and the arguments of a tool call."""
-
-    name: str
-    arguments: str | dict[str, Any] = ""
-
-
-class _ChatCall(_Foreign):
-    """A tool call."""
-
-    id: str
-    function: _ChatFunction
-
-
-class ChatMessage(_Foreign):
-    """One message of the chat format."""
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | tuple[_ChatPart, ...] | None = None
-    tool_calls: tuple[_ChatCall, ...] | None = None
-    tool_call_id: str = ""
-
-    @property
-    def text(self) -> str:
-        """Text of the message."""
-        if isinstance(self.content, tuple):
-            return storable("\n".join(part.text for part in self.content if part.type == "text"))
-        return storable(self.content or "")
 
 
 def to_chat(messages: bytes) -> Chat:
@@ -151,22 +109,45 @@ def assistant_message(response: ModelResponse) -> dict[str, Any]:
 
 def _not_chat(kind: str) -> DataError:
     return DataError(
-        f"a message has a part of kind {kind!r}, which the chat format cannot express; export with --format parquet",
-        code="not_chat",
+        f"a message has a part of kind {kind!r}, which the chat format cannot express; export with --format parquet"
     )
 
 
-def from_chat(chat: Sequence[ChatMessage]) -> list[ModelMessage]:
-    """Return chat as pydantic-ai's messages. Raises ValueError for a tool message without a matching tool call."""
+def from_chat(chat: Iterable[object]) -> list[ModelMessage]:
+    """Return messages of any dialect as pydantic-ai's messages. Raises ValueError, which names the message."""
+    return model_messages(read_messages(chat))
+
+
+def model_messages(dialogue: Iterable[DialogueMessage], *, cut: bool = False) -> list[ModelMessage]:
+    """Return a conversation as pydantic-ai's messages. Every call has an id of its own.
+
+    cut: whether the calls that results answer may be missing, as in a conversation whose begin was cut off; attachments
+    are only named then. Raises ValueError for the result of a call that does not exist.
+    """
     messages: list[ModelMessage] = []
-    tools: dict[str, str] = {}
-    for message in chat:
+    known: dict[str, ToolCallPart] = {}
+    waiting: list[tuple[str, ToolCallPart]] = []
+    taken = set[str]()
+    for place, message in enumerate(dialogue):
         if message.role == "assistant":
-            response = ModelResponse(parts=list(_response_parts(message)))
-            tools |= {one.tool_call_id: one.tool_name for one in response.parts if isinstance(one, ToolCallPart)}
-            messages.append(response)
+            calls = [
+                (one.id, ToolCallPart(one.name, storable(one.arguments), distinct_id(one.id, taken, place, index)))
+                for index, one in enumerate(message.calls)
+            ]
+            waiting = calls or waiting
+            known |= dict(calls)
+            thoughts = "".join(one.text for one in message.parts if isinstance(one, Thought))
+            said: list[ModelResponsePart] = [ThinkingPart(storable(thoughts))] if thoughts else []
+            said += [TextPart(storable(message.text))] if message.text else []
+            messages.append(ModelResponse(parts=[*said, *(part for _, part in calls)]))
             continue
-        part = _request_part(message, tools)
+        if message.role == "tool":
+            part, missing = _tool_return(message.parts, waiting, known, cut=cut)
+            messages += [ModelResponse(parts=[missing])] if missing else []
+        elif message.role == "system":
+            part = SystemPromptPart(content=storable(message.text))
+        else:
+            part = UserPromptPart(content=storable(message.text) if cut else _user_content(message.parts))
         last = messages[-1] if messages else None
         if isinstance(last, ModelRequest):
             messages[-1] = ModelRequest(parts=[*last.parts, part])
@@ -175,30 +156,38 @@ def from_chat(chat: Sequence[ChatMessage]) -> list[ModelMessage]:
     return messages
 
 
-def _response_parts(message: ChatMessage) -> Iterator[TextPart | ToolCallPart]:
-    if message.text:
-        yield TextPart(content=message.text)
-    for call in message.tool_calls or ():
-        arguments = call.function.arguments
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        yield ToolCallPart(tool_name=call.function.name, args=storable(text), tool_call_id=call.id)
+def _tool_return(
+    parts: Sequence[Part], waiting: list[tuple[str, ToolCallPart]], known: dict[str, ToolCallPart], *, cut: bool
+) -> tuple[ToolReturnPart, ToolCallPart | None]:
+    """The result of a call, and the call itself where it is missing.
+
+    waiting: calls without a result, in order; the one that is answered is taken out. A result without an id answers the
+    first call of its tool, and one with an id that no call has the first call without an id.
+    """
+    (result,) = parts
+    assert isinstance(result, CallResult)
+    if result.call:
+        fits = [one for one in waiting if one[0] == result.call] or [
+            one for one in waiting if not one[0] and result.call not in known
+        ]
+    else:
+        fits = [one for one in waiting if one[1].tool_name == result.name] or waiting
+    call, missing = known.get(result.call), None
+    if fits:
+        waiting.remove(one := fits[0])
+        call = one[1]
+    if call is None:
+        if not cut:
+            raise ValueError(f"a tool message answers the tool call {result.call!r}, which does not exist")
+        call = missing = ToolCallPart(result.name or "unknown", "{}", result.call or "unknown")
+        known[result.call] = call
+    return ToolReturnPart(call.tool_name, storable(result.text), call.tool_call_id), missing
 
 
-def _request_part(message: ChatMessage, tools: dict[str, str]) -> ModelRequestPart:
-    match message.role:
-        case "system" | "developer":
-            return SystemPromptPart(content=message.text)
-        case "tool":
-            if message.tool_call_id not in tools:
-                raise ValueError(f"a tool message answers the tool call {message.tool_call_id!r}, which does not exist")
-            return ToolReturnPart(
-                tool_name=tools[message.tool_call_id], content=message.text, tool_call_id=message.tool_call_id
-            )
-        case _:
-            if not isinstance(message.content, tuple):
-                return UserPromptPart(content=message.text)
-            pieces = [
-                ImageUrl(url=one.image_url.url) if one.image_url is not None else storable(one.text)
-                for one in message.content
-            ]
-            return UserPromptPart(content=pieces)
+def _user_content(parts: Sequence[Part]) -> str | list[UserContent]:
+    if not any(isinstance(one, Attachment) for one in parts):
+        return storable(shown_text(parts))
+    return [
+        ImageUrl(url=one.url) if isinstance(one, Attachment) and one.url else storable(shown_text([one]))
+        for one in parts
+    ]

@@ -49,16 +49,14 @@ class Allocation:
         if settings.from_store and hidden:
             raise ConfigError(
                 f"hidden_rollouts is {hidden!r}, but a run over stored rollouts makes none; leave out one of"
-                " hidden_rollouts and from_store",
-                code="bad_hidden_rollouts",
+                " hidden_rollouts and from_store"
             )
         if settings.from_store:
             return cls.of_all(settings.group_size)
         if hidden >= settings.group_size:
             raise ConfigError(
                 f"hidden_rollouts is {hidden!r}, but a group has {settings.group_size!r} rollouts; hide lessons from"
-                " fewer rollouts than a group has",
-                code="bad_hidden_rollouts",
+                " fewer rollouts than a group has"
             )
         return cls(
             group_size=settings.group_size,

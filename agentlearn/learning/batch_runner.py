@@ -171,8 +171,7 @@ def by_majority(group: Group, domain: Domain, voters: Collection[RolloutId] | No
         elif one.answer is None:
             verdict = Verdict(status="no_answer", reward=0.0, reason=reason)
         else:
-            right = keys[one.id] == winner
-            verdict = Verdict(status="correct" if right else "incorrect", reward=float(right), reason=reason)
+            verdict = Verdict.of(float(keys[one.id] == winner), reason)
         return one.model_copy(update={"verdict": verdict})
 
     return Group(task=group.task, trajectories=tuple(map(judged, group.trajectories)), others=group.others)

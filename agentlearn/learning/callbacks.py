@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.printing import is_seen_on_stderr
+from agentlearn.text.printing import is_seen_on_stderr
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, GroupKind
 from agentlearn.types.ids import LibraryVersion

@@ -16,6 +16,10 @@ often would show their own mean as surely as one likes. Its unit is the task, or
 Undecided rollouts could be right or wrong. The evidence must hold if they are right equally often with and without the
 lesson, whatever that share is; and the bounds that hold whatever each of them is must leave the label, beyond chance.
 
+Users of an application may answer late, or never, and who answers depends on how it went. So the blocks of live traffic
+are made once, of all episodes, and looked at in a fixed order. Evidence on them must hold twice: with the silent users
+all unhappy, and with all of them happy.
+
 A person can see each decision before it is made, and undo it: parked lessons stay in the library, and are not shown.
 Lessons that a person wrote are reported and never parked here.
 """
@@ -25,16 +29,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import accumulate, groupby
 from statistics import fmean, pvariance, variance
-from typing import Literal
+from typing import Literal, NamedTuple, TypeAlias
 
 from pydantic import Field
 
 from agentlearn.library.store import LibraryStore
-from agentlearn.stats import EProcess, anytime, benjamini_hochberg, e_bh, log_threshold, mean_test, typical_size
-from agentlearn.stats.clustered import cdf
-from agentlearn.store import ExposedRow, StoreReader
+from agentlearn.measure.clustered import cdf
+from agentlearn.measure.difference import benjamini_hochberg, mean_test, typical_size
+from agentlearn.measure.sequential import EProcess, anytime, e_bh, log_threshold
+from agentlearn.store import ExposedRow, ServedEpisode, StoreReader
 from agentlearn.types.experience import Experience, Library, estimated_tokens
 from agentlearn.types.ids import ExperienceId, TaskId
 from agentlearn.types.trajectory import LIVE, measures
@@ -46,6 +52,35 @@ _DAY = "day "
 _NOBODY: frozenset[TaskId] = frozenset()
 _HALF = 0.5
 """What an undecided rollout counts in an estimate."""
+_WEEK_US, _ENOUGH = 7 * _DAY_US, 100
+"""How long feedback is waited for where fewer rewards than these say how late it comes."""
+MOST_OUTSIDE = 0.05
+"""Share of rewards outside 0 to 1, as old stores may hold them, above which nothing is decided."""
+_Shown: TypeAlias = tuple[frozenset[ExperienceId], frozenset[ExperienceId]]
+"""The lessons that were hidden, and those that would have been shown otherwise."""
+
+
+class FeedbackWait(NamedTuple):
+    """How long an episode without feedback is waited for."""
+
+    days: float
+    now: int
+    """Microseconds since 1970."""
+
+    @classmethod
+    def of(
+        cls, rows: Iterable[ExposedRow | ServedEpisode], declared: float | None = None, now: datetime | None = None
+    ) -> "FeedbackWait":
+        """Return the days that are declared, or else the time in which 99 of 100 rewards came, in whole days.
+
+        rows: live traffic. Only what began a week ago or earlier shows how late feedback comes; where too few of these
+        have a reward, a week is waited. now: default: the time of the clock.
+        """
+        at = int((now or datetime.now(UTC)).timestamp() * 1_000_000)
+        old = [row for row in rows if row.reward is not None and at - row.at >= _WEEK_US]
+        delays = sorted((row.said or row.at) - row.at for row in old)
+        late = _WEEK_US if len(old) < _ENOUGH else max(_DAY_US, delays[-1 - len(old) // 100])
+        return cls(math.ceil(late / _DAY_US) if declared is None else declared, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +110,27 @@ class LessonBlock:
     """Its task, or the day of its episodes; empty: nothing else was compared on that task."""
     family: str = ""
     """Family of the task; empty without one."""
+    outside: int = 0
+    """Number of its rollouts with a reward outside 0 to 1. They are among the undecided ones."""
+    until: int = 0
+    """When the last of its episodes began: microseconds since 1970; 0 for a block of tasks. The undecided ones of live
+    traffic are episodes whose users said nothing in time."""
+    ready: bool = True
+    """Whether none of its episodes waits for feedback."""
+
+    @property
+    def size(self) -> int:
+        """Number of its rollouts."""
+        return self.shown + self.lost_shown + self.hidden + self.lost_hidden
+
+    @property
+    def answered(self) -> float:
+        """Share of its episodes with feedback, as the mean of both sides; 1 for a block of tasks."""
+        return 1 - (self._lost_of_shown + self._lost_of_hidden) / 2 if self.until else 1.0
 
     def bounds(self) -> tuple[float, float]:
-        """Return the lowest and the highest effect that the undecided rollouts leave possible."""
-        lost = (self._lost_of_shown + self._lost_of_hidden) / 2
+        """Return the lowest and the highest effect that undecided rollouts leave possible; see `alike` for silence."""
+        lost = 0.0 if self.until else (self._lost_of_shown + self._lost_of_hidden) / 2
         return self.effect - lost, self.effect + lost
 
     def alike(self) -> tuple[float, float]:
@@ -87,7 +139,7 @@ class LessonBlock:
         Together they hold whatever share of the undecided rollouts is right, if it is the same on both sides.
         """
         more = (self._lost_of_shown - self._lost_of_hidden) / 2
-        return self.effect - more, self.effect + more
+        return max(-1.0, self.effect - more), min(1.0, self.effect + more)
 
     @property
     def _lost_of_shown(self) -> float:
@@ -105,26 +157,43 @@ class Trial:
     masked: frozenset[ExperienceId]
     offered: frozenset[ExperienceId]
     reward: float | None
-    """None when it is undecided."""
+    """None when it is undecided, or has no feedback in time."""
     at: int
-    family: str
+    outside: bool
+    """Whether its reward is outside 0 to 1."""
+    ready: bool
+    """Whether no feedback is waited for."""
 
     @classmethod
-    def of(cls, row: ExposedRow) -> "Trial":
-        """Return a rollout as a trial."""
-        offered = frozenset(row.experiences) if row.offered is None else frozenset(row.offered) & {*row.experiences}
-        return cls(frozenset(row.masked), offered, row.reward, row.at, row.family)
+    def of(cls, row: ExposedRow | ServedEpisode, shown: _Shown, wait: FeedbackWait | None = None) -> "Trial":
+        """Return a rollout or an episode. This is the only place that says which rewards count.
+
+        A reward outside 0 to 1 says nothing, and neither does one that came after the wait, or after a day where the
+        wait is shorter. wait: None for rollouts of a run.
+        """
+        late = wait is not None and (row.said or 0) - row.at > max(wait.days, 1) * _DAY_US
+        reward = None if late else row.reward
+        outside = reward is not None and not 0 <= reward <= 1
+        ready = reward is not None or wait is None or wait.now - row.at >= wait.days * _DAY_US
+        return cls(*shown, None if outside else reward, row.at, outside, ready)
+
+
+def _shown(row: ExposedRow) -> _Shown:
+    offered = frozenset(row.experiences)
+    return frozenset(row.masked), offered if row.offered is None else offered & {*row.offered}
 
 
 def blocks_of(
-    rows: Iterable[ExposedRow], learned_from: Mapping[ExperienceId, AbstractSet[TaskId]] | None = None
+    rows: Iterable[ExposedRow],
+    learned_from: Mapping[ExperienceId, AbstractSet[TaskId]] | None = None,
+    wait: FeedbackWait | None = None,
 ) -> list[LessonBlock]:
     """The blocks of these rollouts, in the order in which they began.
 
     A rollout counts for a lesson only where the lesson would have been shown, because retrieval chose it. The latest
     attempt at a rollout counts. A rollout that was repeated with the same seed, lessons and model counts once. Rollouts
-    that only measure are left out, and so are recorded ones without feedback, and rewards outside 0..1.
-    learned_from: the tasks that each lesson was learned from.
+    that only measure are left out. learned_from: the tasks that each lesson was learned from. wait: how long feedback
+    on live traffic is waited for; None: measured on these rollouts.
     """
     from_tasks, live = defaultdict[tuple[str, ...], list[ExposedRow]](list), list[ExposedRow]()
     for row in _once(rows):
@@ -135,11 +204,12 @@ def blocks_of(
             from_tasks[key].append(row)
     found = list[LessonBlock]()
     for members in from_tasks.values():
-        trials, task = [Trial.of(row) for row in members], members[0].task
+        trials, first = [Trial.of(row, _shown(row)) for row in members], members[0]
         for lesson in sorted({lesson for trial in trials for lesson in trial.masked}):
-            own = task in (learned_from or {}).get(lesson, _NOBODY)
-            found += _compared(lesson, members[0].model, trials, task, own_task=own)
-    return sorted([*found, *_of_live(live)], key=lambda one: (one.at, one.lesson, one.model))
+            own = first.task in (learned_from or {}).get(lesson, _NOBODY)
+            found += _compared(lesson, first.model, trials, first.task, first.family, own_task=own)
+    found += _of_live(live, wait or FeedbackWait.of(live))
+    return sorted(found, key=lambda one: (one.at, one.lesson, one.model))
 
 
 def _once(rows: Iterable[ExposedRow]) -> Iterator[ExposedRow]:
@@ -157,7 +227,7 @@ def _once(rows: Iterable[ExposedRow]) -> Iterator[ExposedRow]:
             yield row
 
 
-def _of_live(rows: Iterable[ExposedRow]) -> Iterator[LessonBlock]:
+def _of_live(rows: Iterable[ExposedRow], wait: FeedbackWait) -> Iterator[LessonBlock]:
     """Blocks of live traffic: neighbouring episodes of one day that had the same library version and model.
 
     An episode counts that was shown the same lessons throughout, with its mean reward.
@@ -169,15 +239,15 @@ def _of_live(rows: Iterable[ExposedRow]) -> Iterator[LessonBlock]:
     for (_, model, _, day), members in groupby(sorted(rows, key=lambda row: (*stratum(row), row.at, row.id)), stratum):
         by_episode = defaultdict[str, list[ExposedRow]](list)
         for row in members:
-            if row.reward is not None:
-                by_episode[row.episode or row.id].append(row)
+            by_episode[row.episode or row.id].append(row)
         episodes = list[Trial]()
         for parts in by_episode.values():
-            trials = [Trial.of(row) for row in parts]
-            if len({(one.masked, one.offered) for one in trials}) == 1:
-                reward, at = fmean(row.reward or 0.0 for row in parts), min(row.at for row in parts)
-                episodes.append(replace(trials[0], reward=reward, at=at))
-        episodes.sort(key=lambda one: one.at)
+            given = [row for row in parts if row.reward is not None]
+            rewards = sorted((row.reward or 0.0 for row in given), key=lambda one: 0 <= one <= 1)
+            mean = fmean(rewards) if rewards and 0 <= rewards[0] <= 1 else next(iter(rewards), None)
+            whole = replace(parts[0], reward=mean, said=max((row.said or row.at for row in given), default=None))
+            if len({_shown(row) for row in parts}) == 1:
+                episodes.append(Trial.of(whole, _shown(whole), wait))
         for lesson in sorted({lesson for one in episodes for lesson in one.masked}):
             yield from neighbours(lesson, model, episodes, f"{_DAY}{day}")
 
@@ -191,35 +261,74 @@ def neighbours(lesson: ExperienceId, model: str, episodes: Iterable[Trial], task
     for one in (one for one in episodes if lesson in one.offered):
         waiting.append(one)
         if len({lesson in one.masked for one in waiting}) == 2:
-            yield from _compared(lesson, model, waiting, task)
+            yield from _compared(lesson, model, waiting, task, live=True)
             waiting = []
 
 
 def _compared(
-    lesson: ExperienceId, model: str, trials: Iterable[Trial], task: str, *, own_task: bool = False
-) -> Iterator[LessonBlock]:
+    lesson: ExperienceId, model: str, trials: Iterable[Trial], task: str, family: str = "", *, own_task: bool = False,
+    live: bool = False,
+) -> Iterator[LessonBlock]:  # fmt: skip
     offered = [one for one in trials if lesson in one.offered]
-    shown = [one.reward for one in offered if lesson not in one.masked]
-    hidden = [one.reward for one in offered if lesson in one.masked]
-    known = [[reward for reward in side if reward is not None] for side in (shown, hidden)]
-    if not (shown and hidden and any(known)) or not all(0 <= reward <= 1 for side in known for reward in side):
+    sides = [[one.reward for one in offered if (lesson in one.masked) == hidden] for hidden in (False, True)]
+    shown, hidden = ([reward for reward in side if reward is not None] for side in sides)
+    outside = sum(one.outside for one in offered)
+    if not all(sides) or not (live or shown or hidden or outside):
         return
-    means = [fmean(_HALF if reward is None else reward for reward in side) for side in (shown, hidden)]
-    families = {one.family for one in offered}
+    means = [fmean(_HALF if reward is None else reward for reward in side) for side in sides]
+    began = [one.at for one in offered]
     yield LessonBlock(
-        lesson,
-        model,
-        effect=max(-1.0, min(1.0, means[0] - means[1])),
-        shown=len(known[0]),
-        hidden=len(known[1]),
-        at=min(one.at for one in offered),
-        own_task=own_task,
-        lost_shown=len(shown) - len(known[0]),
-        lost_hidden=len(hidden) - len(known[1]),
-        level=means[1],
-        task=task,
-        family=families.pop() if len(families) == 1 else "",
-    )
+        lesson, model, means[0] - means[1], len(shown), len(hidden), min(began), own_task,
+        lost_shown=len(sides[0]) - len(shown), lost_hidden=len(sides[1]) - len(hidden), level=means[1], task=task,
+        family=family, outside=outside, until=max(began) * live, ready=all(one.ready for one in offered),
+    )  # fmt: skip
+
+
+class LookedAt(NamedTuple):
+    """The blocks that may be looked at, in a fixed order.
+
+    Blocks of live traffic come in the order in which the last of their episodes began, up to the first one that waits
+    for feedback, so that a later look never puts a block before one that was seen. Those in which nobody answered say
+    nothing.
+    """
+
+    blocks: list[LessonBlock]
+    waiting: int
+    """Number of episodes in the blocks that cannot be looked at yet."""
+    outside: int
+    """Number of their rewards outside 0 to 1."""
+    withheld: str
+    """Why nothing may be decided; empty where something may."""
+
+    @classmethod
+    def of(cls, blocks: Iterable[LessonBlock]) -> "LookedAt":
+        """Return what may be looked at of blocks in any order."""
+        ordered = sorted(blocks, key=lambda one: one.until or one.at)
+        first = next((one.until for one in ordered if not one.ready), math.inf)
+        seen = [one for one in ordered if one.until < first]
+        outside, told = sum(one.outside for one in seen), sum(one.shown + one.hidden for one in seen)
+        waiting = sum(one.size for one in ordered) - sum(one.size for one in seen)
+        why = f"{outside:,} of {outside + told:,} rewards are outside 0 to 1, too many to leave out"
+        return cls(
+            [one for one in seen if one.shown + one.hidden], waiting, outside,
+            why if outside > MOST_OUTSIDE * (outside + told) else "",
+        )  # fmt: skip
+
+
+def in_points(blocks: Sequence[LessonBlock], alpha: float = 0.05) -> tuple[float, float, float]:
+    """Return the mean effect of blocks and its interval, which may be read at any time, in points.
+
+    Where some users were silent, it is the effect on those who answered, and the interval holds whether the silent ones
+    were happy or unhappy.
+    """
+    if not blocks:
+        return 0.0, -100.0, 100.0
+    scale = 100 / fmean(one.answered for one in blocks)
+    sides = zip(*(one.alike() if one.until else (one.effect, one.effect) for one in blocks), strict=True)
+    found = [anytime(side, alpha=alpha) for side in {*sides}]
+    points = fmean(one.effect for one in blocks), min(one.low for one in found), max(one.high for one in found)
+    mean, low, high = (max(-100.0, min(100.0, scale * one)) for one in points)
+    return mean, low, high
 
 
 EvidenceLabel = Literal["proven", "unknown", "harmful"]
@@ -268,9 +377,13 @@ class LessonEvidence(Value):
     hidden: int
     """Rollouts of these comparisons with a reward from which it was hidden."""
     undecided_shown: int = 0
-    """Undecided rollouts of these comparisons that were shown the lesson."""
+    """Undecided rollouts of these comparisons that were shown the lesson, and episodes without feedback."""
     undecided_hidden: int = 0
-    """Undecided rollouts of these comparisons from which it was hidden."""
+    """The same of those from which it was hidden."""
+    outside: int = 0
+    """Rollouts with a reward outside 0 to 1. They count as undecided ones."""
+    waiting: int = 0
+    """Episodes that are not compared yet, because they, or those before them, wait for feedback."""
     holds_for: _Scope = ""
     """What the label holds for: the tasks of these comparisons, or also tasks like these."""
     units: int = 0
@@ -305,7 +418,8 @@ class LessonEvidence(Value):
         exposures = f"{self.shown} rollouts with it and {self.hidden} without it"
         where = f" on {self.holds_for_words}" if self.holds_for else ""
         estimate = f"{self.points:+.1f} points [{self.low:+.1f}, {self.high:+.1f}]"
-        return f"{self.label}: {estimate} with {self.model}{where}, {exposures}"
+        outside = f", {self.outside:,} rewards outside 0 to 1 count as undecided" if self.outside else ""
+        return f"{self.label}: {estimate} with {self.model}{where}, {exposures}{outside}"
 
 
 def judge(blocks: Iterable[LessonBlock], rules: EvidenceRules | None = None) -> tuple[LessonEvidence, ...]:
@@ -324,7 +438,9 @@ def judge(blocks: Iterable[LessonBlock], rules: EvidenceRules | None = None) -> 
     for sign in (-1, 1):
         # A lesson whose latest blocks say the opposite, or whose bounds allow the opposite, takes no part in a label:
         # its e-value counts as 0, which is never more than it is, so that the bound on wrong labels stays as it is.
-        sides = [one.sides[sign] if sign * one.known.points > 0 else _NOTHING for one in counted]
+        sides = [
+            one.sides[sign] if sign * one.known.points > 0 and not one.known.withheld else _NOTHING for one in counted
+        ]
         labelled = {*e_bh([side.log_e if side.bounded else -math.inf for side in sides], rules.alpha)}
         shown = sorted(labelled)
         fallen |= {shown[place] for place in e_bh([sides[one].log_e_faded for one in shown], rules.alpha)}
@@ -342,13 +458,14 @@ def judge(blocks: Iterable[LessonBlock], rules: EvidenceRules | None = None) -> 
         index = index_of.get((one.lesson, one.model), -1)
         label: EvidenceLabel = "harmful" if index in chosen[-1] else "proven" if index in chosen[1] else "unknown"
         scope: _Scope = "" if label == "unknown" else "tasks_like_these" if index in like_these else "these_tasks"
-        withheld = ""
+        withheld = one.withheld
         if index in fallen:
             withheld = "it had an effect, and the latest comparisons show less than half of it"
         elif label == "unknown" and index in halves:
+            silent = "have no feedback" if one.unit == "days" else "are undecided"
             withheld = (
                 f"{one.undecided_shown:,} of {one.shown + one.undecided_shown:,} rollouts with it and"
-                f" {one.undecided_hidden:,} of {one.hidden + one.undecided_hidden:,} without it are undecided, and"
+                f" {one.undecided_hidden:,} of {one.hidden + one.undecided_hidden:,} without it {silent}, and"
                 " their true rewards could change the label"
             )
         together = chosen[-1 if one.points < 0 else 1]
@@ -416,32 +533,21 @@ _NOTHING = _Side(-math.inf, -math.inf, -math.inf, bounded=False)
 
 
 def _tested(lesson: ExperienceId, model: str, found: Sequence[LessonBlock], rules: EvidenceRules) -> _Tested:
-    blocks = [one for one in found if not one.own_task]
-    effects = [one.effect for one in blocks]
-    latest = effects[-rules.window :]
-    interval = anytime(latest, alpha=rules.interval_alpha) if latest else None
+    looked = LookedAt.of(one for one in found if not one.own_task)
+    blocks, latest = looked.blocks, looked.blocks[-rules.window :]
+    points, low, high = in_points(latest, rules.interval_alpha)
     units, unit = _units(blocks)
     sides = {sign: _Side.of(blocks, sign, rules) for sign in (-1, 1)}
     known = LessonEvidence(
-        lesson=lesson,
-        model=model,
-        label="unknown",
-        points=100 * fmean(latest) if latest else 0.0,
-        low=100 * interval.low if interval else -100.0,
-        high=100 * interval.high if interval else 100.0,
-        blocks=len(blocks),
-        blocks_counted=len(latest),
-        shown=sum(one.shown for one in blocks),
-        hidden=sum(one.hidden for one in blocks),
-        undecided_shown=sum(one.lost_shown for one in blocks),
-        undecided_hidden=sum(one.lost_hidden for one in blocks),
-        units=len(units),
-        unit=unit,
-        own_task_blocks=len(found) - len(blocks),
-        log_e_harmful=sides[-1].log_e,
-        log_e_proven=sides[1].log_e,
-        rollouts_to_know=_growth_forecast(blocks, latest),
-    )
+        lesson=lesson, model=model, label="unknown", points=points, low=low, high=high,
+        blocks=len(blocks), blocks_counted=len(latest),
+        shown=sum(one.shown for one in blocks), hidden=sum(one.hidden for one in blocks),
+        undecided_shown=sum(one.lost_shown for one in blocks), undecided_hidden=sum(one.lost_hidden for one in blocks),
+        outside=looked.outside, waiting=looked.waiting, withheld=looked.withheld, units=len(units), unit=unit,
+        own_task_blocks=sum(one.own_task for one in found),
+        log_e_harmful=sides[-1].log_e, log_e_proven=sides[1].log_e,
+        rollouts_to_know=_growth_forecast(blocks, [one.effect for one in latest]),
+    )  # fmt: skip
     return _Tested(known, units, sides)
 
 
@@ -488,7 +594,7 @@ def _growth_forecast(blocks: Sequence[LessonBlock], latest: Sequence[float]) -> 
     if len(latest) < 2 or not mean:
         return None
     growth = mean**2 / (2 * max(pvariance(latest) + mean**2, _LEAST_VARIANCE))
-    rollouts = fmean(one.shown + one.lost_shown + one.hidden + one.lost_hidden for one in blocks)
+    rollouts = fmean(one.size for one in blocks)
     return math.ceil(min(rollouts / growth, _MOST_FORECAST))
 
 
@@ -514,18 +620,23 @@ class LibraryEvidence:
     """Of every lesson that was ever tested under this name, with each model."""
 
     @classmethod
-    def of(cls, reader: StoreReader, libraries: LibraryStore, name: str) -> "LibraryEvidence":
+    def of(
+        cls, reader: StoreReader, libraries: LibraryStore, name: str, days: float | None = None,
+        now: datetime | None = None,
+    ) -> "LibraryEvidence":  # fmt: skip
         """The evidence on a library's lessons. Raises LibraryError for an unknown name.
 
+        days: how long an episode without feedback is waited for; None: as `FeedbackWait.of` measures it.
         Nothing is kept between two calls but the rollouts themselves, so the result is the same in every process.
         """
-        versions = {version: libraries.load(f"{name}@{version}") for version in libraries.versions(name)}
+        versions = {one: libraries.load(f"{name}@{one}", stored=True) for one in libraries.versions(name)}
         shown = {lesson for version in versions.values() for lesson in version.by_id}
         ever = tuple(sorted(shown | {one.experience.id for version in versions.values() for one in version.withheld}))
         rows = reader.exposed(ever, {version: list(library.by_id) for version, library in versions.items()})
         hidden = {lesson for row in rows for lesson in row.masked} & {*ever}
         learned_from = {lesson: reader.tasks_behind(lesson) for lesson in sorted(hidden)}
-        blocks = [one for one in blocks_of(rows, learned_from) if one.lesson in hidden]
+        wait = FeedbackWait.of([row for row in rows if row.phase == LIVE], days, now)
+        blocks = [one for one in blocks_of(rows, learned_from, wait) if one.lesson in hidden]
         return cls(name, libraries.load(name), judge(blocks))
 
     @property

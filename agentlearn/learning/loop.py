@@ -184,9 +184,8 @@ class RunLoop(ABC, Generic[S]):
         if known is not None and known != run_inputs:
             raise ConfigError(
                 f"run {run!r} cannot go on: its tasks have changed ({len(known.train)} to learn from and"
-                f" {len(known.test)} held out then, {len(run_inputs.train)} and {len(run_inputs.test)} now);"
-                " restore its task files, or start a new run",
-                code="other_ground",
+                f" {len(known.test)} held out then, {len(run_inputs.train)} and {len(run_inputs.test)} now), or one of"
+                " its lessons was parked; restore its task files, unpark the lesson, or start a new run"
             )
         await self.store.save_tasks([*sets.train, *sets.test])
         await self.store.save_version(start, run=run)

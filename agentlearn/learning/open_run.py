@@ -15,6 +15,7 @@ from agentlearn.domain.chosen_settings import read_source, with_chosen_columns
 from agentlearn.domain.custom import custom_tasks
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.learning.subject import agent_of
+from agentlearn.library.curate.leaks import Leaks
 from agentlearn.models.budget import Budget
 from agentlearn.store import Store
 from agentlearn.types.experience import estimated_tokens
@@ -83,6 +84,14 @@ class TaskSets:
         drawn = Random(derive_seed("pilot", seed)).sample(self.train, min(count, len(self.train)))
         return TaskSets(tuple(drawn), (), notes=self.notes)
 
+    def counted(self, given_away: Leaks) -> "TaskSets":
+        """Return the sets without the held-out tasks that lessons give away, and with a note on them."""
+        if not given_away.lessons:
+            return self
+        tests = tuple((name, given_away.kept(tasks)) for name, tasks in self.test_sets)
+        notes = (*self.notes, f"held-out tasks: {given_away.sentence}")
+        return replace(self, test=given_away.kept(self.test), test_sets=tests, notes=notes)
+
     @property
     def validates_on_train(self) -> bool:
         """Whether versions are compared on the tasks learned from, because there are no others."""
@@ -136,8 +145,7 @@ def task_sets(
     for learned, copy in overlaps(train, test or (), domain.answer_key):
         raise DataError(
             f"the held-out task {copy.source or copy.id!r} is equal or almost equal to a task to learn from"
-            f" ({learned.source or learned.id!r}); remove one of the two",
-            code="overlap",
+            f" ({learned.source or learned.id!r}); remove one of the two"
         )
     kept = tuple(filter(None, notes))
     if not settings.evaluate:
@@ -170,6 +178,25 @@ USUAL_TASKS = 60
 """Usual number of tasks to learn from, and of held-out tasks, of a domain."""
 
 
+class TaskSize(Value):
+    """Mean size of tasks, for estimates."""
+
+    problem: int = 0
+    """Tokens of a problem."""
+    replies: float = 0.0
+    """Messages of the user after the problem: those of a script, or half of the most that a model may write."""
+    played: float = 0.0
+    """How many of these a model writes."""
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task]) -> "TaskSize":
+        """Return the mean size of these tasks."""
+        users, n = [one.user for one in tasks if one.user is not None], max(1, len(tasks))
+        played = sum(one.turns / 2 for one in users if not one.script) / n
+        problem = round(sum(estimated_tokens(one.problem) for one in tasks) / n)
+        return cls(problem=problem, replies=played + sum(len(one.script) for one in users) / n, played=played)
+
+
 class TaskCounts(Value):
     """How many tasks a run has."""
 
@@ -177,8 +204,8 @@ class TaskCounts(Value):
     test: int
     counted: bool
     """Whether the tasks were read and counted. Otherwise the sizes are published or usual ones."""
-    problem_tokens: int = 0
-    """Mean length of a problem; 0 when it is not known."""
+    size: TaskSize = TaskSize()
+    """Mean size of a task; zeros when it is not known."""
 
     @classmethod
     def of(cls, settings: RunSettings, domain: Domain) -> "TaskCounts":
@@ -189,8 +216,7 @@ class TaskCounts(Value):
         sources = [one for one in (settings.data, *settings.test_data) if one is not None]
         if not any(source.startswith(ONLINE) for source in sources):
             sets = task_sets(settings, domain)
-            length = mean_problem_tokens(sets.train)
-            return cls(train=len(sets.train), test=len(sets.test), counted=True, problem_tokens=length)
+            return cls(train=len(sets.train), test=len(sets.test), counted=True, size=TaskSize.of(sets.train))
 
         def size_of(source: str | None) -> int:
             if source is None:
@@ -216,8 +242,3 @@ class TaskCounts(Value):
         held = f"{self.test:,} held out x {eval_rollouts} before and after" if self.test else "none held out"
         size = "" if self.counted else " (not downloaded; published or usual sizes)"
         return f"{self.train:,} to learn from, {held}{size}"
-
-
-def mean_problem_tokens(tasks: Sequence[Task]) -> int:
-    """Return the mean length of the problems in tokens, estimated."""
-    return round(sum(estimated_tokens(one.problem) for one in tasks) / max(1, len(tasks)))

@@ -1,19 +1,24 @@
 """The report of a run that learned lessons; its fields are the JSON output of `learn --json`."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Literal
 
 from pydantic import Field
 
 from agentlearn.errors import ConfigError
-from agentlearn.learning.costs import PilotReport
+from agentlearn.learning.plan import PilotReport
 from agentlearn.library.curate import EndCounts
 from agentlearn.measure.contrast import ContrastVerdict, Pass, Worst
 from agentlearn.models.service_record import ServiceRecord
 from agentlearn.types.experience import Library
-from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
+from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId
+from agentlearn.types.operation import Applied, Ended
 from agentlearn.types.value import Value
+
+FIRST_LESSONS = 5
+"""Lessons that the end of a run and the top of its page show."""
 
 
 class HeldOutScore(Value):
@@ -72,7 +77,7 @@ class Delta(Value):
     caution: str = ""
     """Why the interval may be too narrow."""
     carried: str = ""
-    """Says that two tasks or families outweigh all others together; empty if they do not."""
+    """What the result hangs on; see `Contrast.carried`."""
     sentence: str = ""
     """The result in one sentence."""
     compared: bool = True
@@ -145,6 +150,25 @@ class LessonWorth(Value):
     lesson: ExperienceId
     delta: Delta
     """The version with the lesson minus the same version without it, on the same tasks and seeds."""
+
+
+class LearnedLesson(Value):
+    """A lesson of the selected version, and how much of this run it rests on."""
+
+    id: ExperienceId
+    lesson: str
+    rollouts: int
+    """Number of the run's rollouts that the proposals for it were made from; 0 for a lesson that was there before."""
+
+    @classmethod
+    def of(cls, library: Library, ended: Iterable[Ended]) -> "tuple[LearnedLesson, ...]":
+        """Return the lessons of a library, those that rest on the most rollouts first."""
+        rests_on = defaultdict[ExperienceId, set[RolloutId]](set)
+        for one in ended:
+            if isinstance(one.end, Applied) and one.end.experience is not None:
+                rests_on[one.end.experience].update(one.proposal.evidence)
+        found = (cls(id=one.id, lesson=one.lesson, rollouts=len(rests_on[one.id])) for one in library.experiences)
+        return tuple(sorted(found, key=lambda one: -one.rollouts))
 
 
 class SelectedVersion(Value):
@@ -322,6 +346,8 @@ class LearnReport(Value):
     services: tuple[ServiceRecord, ...] = ()
     """How each model service behaved: outages, cut-off replies, models that answered."""
     epochs: tuple[EpochLine, ...]
+    lessons: tuple[LearnedLesson, ...] = ()
+    """The lessons of the selected version, those that rest on the most rollouts first."""
     allocated: Allocated = Allocated()
     versions: tuple[VersionLine, ...] = ()
     """Every version of the library in this run, in the order in which they were made."""
@@ -352,7 +378,7 @@ class LearnReport(Value):
         return report
 
     def __str__(self) -> str:
-        from agentlearn.views.notebook import report_text
+        from agentlearn.pages.notebook import report_text
 
         return report_text(self)
 
@@ -364,6 +390,6 @@ class LearnReport(Value):
         )
 
     def _repr_html_(self) -> str:
-        from agentlearn.views.notebook import report_html
+        from agentlearn.pages.notebook import report_html
 
-        return report_html(self, vars(self).get("learned"))
+        return report_html(self)

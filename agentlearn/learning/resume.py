@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from agentlearn.config import LearnSettings, learn_settings
+from agentlearn.config import LearnSettings, OptionGroup, learn_settings
 from agentlearn.config.endpoint_address import credentials_of, endpoint_name, same_model
-from agentlearn.errors import AllFailed, ConfigError
+from agentlearn.errors import AllFailed, ConfigError, StoreMissing
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.queries import RunRow
 from agentlearn.types.ids import RunId, TaskId
@@ -27,6 +27,8 @@ ENDPOINTS = frozenset({"model", "reflector", "user_model"})
 """Settings that a resumed run may be given again, with the credentials that are not stored."""
 _RESUMABLE = frozenset({"learn", "train"})
 """Kinds of runs that have a command with `--resume`."""
+_RUNS = 10_000
+"""Number of runs that are searched for one with given settings."""
 NOT_KEPT = {"api_key", "otel", "store", "private_addresses"}
 """Settings that are given at each start and are not taken from the interrupted run."""
 
@@ -55,6 +57,24 @@ class FinishedRollouts:
         """Return the finished rollouts of a batch, whichever attempt succeeded."""
         found = self.store.finished(self.run, phase, batch) if self.resumed else {}
         return {(one.task, one.g): one for one in found.values()}
+
+
+def latest_run(store: Path, kind: RunKind, settings: OptionGroup, *, after: str = "") -> RunRow | None:
+    """Return the latest run of that kind with these settings; None when there is none.
+
+    after: only runs that began after the run with this id. Where results are kept and traced may differ.
+    """
+
+    def known(text: str) -> dict[str, Any]:
+        return {name: value for name, value in json.loads(text).items() if name not in NOT_KEPT}
+
+    wanted = known(settings.model_dump_json())
+    try:
+        with read_store(store) as reader:
+            rows = (row for row in reader.runs(limit=_RUNS) if row.kind == kind and row.run > after)
+            return next((row for row in rows if known(row.settings) == wanted), None)
+    except StoreMissing:
+        return None
 
 
 def settings_of(prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[RunId, LearnSettings]:
@@ -145,9 +165,7 @@ def _unfinished(reader: StoreReader, prefix: str, kind: RunKind) -> RunRow:
         can = f"; resume it with: agentlearn {row.kind} --resume {row.run}" if row.kind in _RESUMABLE else ""
         raise ConfigError(f"run {row.run!r} is a {row.kind} run, not a {kind} run{can}", code="not_resumable")
     if row.state == "done":
-        raise ConfigError(
-            f"run {row.run!r} is done; show it with: agentlearn runs show {row.run}", code="nothing_to_resume"
-        )
+        raise ConfigError(f"run {row.run!r} is done; show it with: agentlearn runs show {row.run}")
     return row
 
 
@@ -159,6 +177,5 @@ def _require_credentials(run: RunId, stored: Mapping[str, Any]) -> None:
         option = "reflector" if stored.get("reflector") == missing[0] else "model"
         raise ConfigError(
             f"run {run!r} was started with credentials in the address of {missing[0]!r}, and credentials are never"
-            f" stored; resume it with the whole address in --{option} or AGENTLEARN_{option.upper()}",
-            code="missing_credentials",
+            f" stored; resume it with the whole address in --{option} or AGENTLEARN_{option.upper()}"
         )

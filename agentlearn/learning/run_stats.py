@@ -12,14 +12,14 @@ from agentlearn.learning.callbacks import Callbacks, Held, RunWarning, Update
 from agentlearn.learning.lessons.stage_agent import FAULTS
 from agentlearn.learning.report import Allocated, EpochLine, StageLine
 from agentlearn.library.curate import EndCounts
-from agentlearn.log import get_log
+from agentlearn.measure.difference import sign_flip_p
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.rollout.executor import lost_workers_note
-from agentlearn.stats import sign_flip_p
 from agentlearn.store import StageTotals
 from agentlearn.text import number_text, visible
+from agentlearn.text.log import get_log
 from agentlearn.types.group import GroupKind
 from agentlearn.types.operation import Ended
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory

@@ -149,8 +149,7 @@ def held_out_tasks(rollouts: Mapping[TaskId, tuple[RolloutId, ...]], reader: Sto
     if not found:
         raise ConfigError(
             "none of the recorded tasks that would be held out has a right answer; leave out --eval, give test tasks"
-            " with --test-data, or record demonstrations with feedback",
-            code="no_test_tasks",
+            " with --test-data, or record demonstrations with feedback"
         )
     return found
 

@@ -8,15 +8,14 @@ from inspect import iscoroutine, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentlearn.config import OwnAgentOptions, default_model
+from agentlearn.config import OwnAgentOptions, default_model, is_source
 from agentlearn.config.environment import default_store
-from agentlearn.domain.base import Domain, installed_domains, is_domain, is_source, load_domain
+from agentlearn.domain.base import Domain, installed_domains, is_domain, load_domain
 from agentlearn.domain.custom import CustomTasks, default_reward, find_reward, judged_tasks, load_object, name_for
-from agentlearn.domain.custom.reward import error_words
+from agentlearn.domain.custom.reward import call_object, names_object
 from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, reward_from, tasks_from
 from agentlearn.errors import ConfigError
 from agentlearn.models.endpoint import model_name
-from agentlearn.printing import stdout_for_results
 from agentlearn.store import Store
 from agentlearn.text import short_repr
 from agentlearn.types.experience import Library
@@ -88,8 +87,7 @@ class Subject:
         if not isinstance(domain, CustomTasks):
             raise ConfigError(
                 f"domain {domain.name!r} reads its tasks itself; give a file or nothing as tasks, or give your own"
-                " agent in place of its name",
-                code="fixed_tasks",
+                " agent in place of its name"
             )
         return domain
 
@@ -153,15 +151,13 @@ def subject_of(
         return Subject(program_tasks(what, judged, text_of=answer_of), source)
     raise ConfigError(
         f"{what!r} is neither an agent, a function, a domain nor a name; give a pydantic-ai Agent, an async function"
-        " (task, lessons), or a name such as 'math'",
-        code="bad_subject",
+        " (task, lessons), or a name such as 'math'"
     )
 
 
 def is_agent(name: str) -> bool:
     """Whether a word of a command is `module:name`, and not a source of tasks or a domain of an adapter."""
-    shaped = ":" in name and "://" not in name and not set(name) & set("=,@")
-    return shaped and not is_source(name) and not is_domain(name)
+    return names_object(name) and not is_domain(name)
 
 
 def named_agent(
@@ -228,14 +224,7 @@ def _made(found: Any, reference: str) -> Any:
         signature(found).bind()
     except (TypeError, ValueError):  # it takes arguments, or is built in
         return found
-    try:
-        with stdout_for_results():
-            made: Any = found()
-    except (Exception, SystemExit) as error:
-        raise ConfigError(
-            f"the agent {reference!r} cannot be made: calling it raised {error_words(error, Path.cwd())}; correct it",
-            code="broken_module",
-        ) from error
+    made: Any = call_object(found, reference, what="agent")
     if iscoroutine(made):
         made.close()
         raise _no_agent("is async and takes no arguments", reference)
@@ -247,8 +236,7 @@ def _made(found: Any, reference: str) -> Any:
 def _no_agent(why: str, reference: str) -> ConfigError:
     return ConfigError(
         f"{reference!r} {why}; name a pydantic-ai Agent, a function without arguments that returns one, or a function"
-        " (task, lessons) that returns an answer",
-        code="bad_subject",
+        " (task, lessons) that returns an answer"
     )
 
 
@@ -263,8 +251,7 @@ def _name_of(reward: Any) -> str:
         return reward
     raise ConfigError(
         "an installed domain judges its own answers, and reward= takes only the name of one of its rewards; give your"
-        " own agent or function in place of the domain's name",
-        code="fixed_reward",
+        " own agent or function in place of the domain's name"
     )
 
 

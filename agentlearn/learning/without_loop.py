@@ -73,9 +73,7 @@ def without_loop(call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
             asyncio.get_running_loop()
         except RuntimeError:
             return run_in_own_loop(call(*args, **kwargs))
-        raise ConfigError(
-            f"an event loop is running here, as in a notebook; write: await {awaited}(...)", code="running_loop"
-        )
+        raise ConfigError(f"an event loop is running here, as in a notebook; write: await {awaited}(...)")
 
     waiting.__name__ = waiting.__qualname__ = f"{awaited}_sync"
     waiting.__module__ = call.__module__

@@ -12,9 +12,11 @@ from agentlearn.library.curate.codes import RejectionCode
 from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.library.curate.library_draft import CheckContext
-from agentlearn.library.curate.similarity import NearIndex, lower_case_words, refusal_key, shingles, words_line
+from agentlearn.library.curate.similarity import NearIndex, refusal_key
+from agentlearn.text.secret_values import key_caution, without_keys
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, Library, word_count
 from agentlearn.types.operation import Rejected
+from agentlearn.types.ranking import lower_case_words
 from agentlearn.types.task import Task
 
 
@@ -23,6 +25,8 @@ class AuditCode(StrEnum):
 
     HOSTILE = "hostile"
     """A screen refuses the lesson: it names an address, holds a command or imitates a part of the prompt."""
+    HOLDS_KEY = "holds_key"
+    """The lesson holds what looks like a key or a password."""
     HOLDS_ANSWER = "holds_answer"
     """The lesson holds the expected answer of a given task."""
     COPIES_TASK = "copies_task"
@@ -47,6 +51,7 @@ class AuditCode(StrEnum):
 
 _MERITS: dict[AuditCode, tuple[int, str]] = {
     AuditCode.HOSTILE: (100, "remove it, or say it in plain words"),
+    AuditCode.HOLDS_KEY: (100, "take it out, and revoke it: older versions keep it"),
     AuditCode.HOLDS_ANSWER: (100, "say how to find such answers"),
     AuditCode.COPIES_TASK: (100, "say what is general, without the words of the task"),
     AuditCode.NEAR_COPY: (60, "say what is general, without the words of the task"),
@@ -99,17 +104,6 @@ class KnownTasks:
     def answers(self) -> frozenset[str]:
         """The expected answers."""
         return self.context.answers
-
-    def holds_answer(self, lesson: str) -> bool:
-        """Whether the lesson holds an expected answer that hardly occurs by chance."""
-        return self.context.answer_search.found(lesson) == "distinctive"
-
-    def copied_words(self, lesson: str) -> str:
-        """Words in a row that a task holds too: eight, or a whole short problem. Empty when there are none."""
-        if copied := shingles(lesson) & self.context.shingles:
-            return " ".join(min(copied))
-        line = words_line(lesson)
-        return next((one.strip() for one in sorted(self.context.short_problems) if one in line), "")
 
     def near_copy(self, lesson: str) -> str:
         """The start of a problem that holds most of the lesson's wording; empty when there is none."""
@@ -184,16 +178,19 @@ class AuditedLesson:
         refused = checked if isinstance(checked, Rejected) and checked.code != RejectionCode.TOO_LONG else None
         if end := refused or screened(text, tasks.answers):
             yield Finding(AuditCode.HOSTILE, f"{end.code}: {end.reason}")
-        if tasks.holds_answer(whole):
+        if caution := key_caution(whole):
+            yield Finding(AuditCode.HOLDS_KEY, caution)
+        if tasks.context.holds_answer(whole):
             yield Finding(AuditCode.HOLDS_ANSWER, "it holds the expected answer of a given task")
-        if copied := tasks.copied_words(whole):
+        if copied := tasks.context.copied_words(whole):
             yield Finding(AuditCode.COPIES_TASK, f"it copies {copied[:_SHOWN]!r} from a given task")
         elif near := tasks.near_copy(whole):
             yield Finding(AuditCode.NEAR_COPY, f"most of its words stand in the given task {near!r}")
 
     def __str__(self) -> str:
         """The start of its name and of its text."""
-        text = self.text if len(self.text) <= _SHOWN else self.text[:_SHOWN] + "…"
+        text = without_keys(self.text)
+        text = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
         return f"{self.name[:12]} {text!r}"
 
 

@@ -2,21 +2,21 @@
 
 import copy
 import secrets
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any, Self
 
 from opentelemetry.trace import Span, get_current_span
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelRequest
+from pydantic_ai.messages import CachePoint, ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
 from agentlearn.errors import LibraryError
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
-from agentlearn.library.shown import Shown, hidden_in_episode, share_of, text_of
+from agentlearn.library.shown import Choose, LessonPlace, Shown, hidden_in_episode, share_of, showing, text_of
 from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing
 from agentlearn.library.tenants import open_tenant_source
 from agentlearn.types.experience import Library, counted_lessons
@@ -43,7 +43,13 @@ class Experiences(AbstractCapability[Any]):
     episode: with `hide` or `canary`, the name of the conversation or job; the same name hides the same lessons and
     reads the same version. Default: each run is an episode of its own.
     retrieval: how many lessons are shown of a library that is too large to show all, and by which embedder they are
-    chosen for the prompt of the run; a `Retriever` to choose them with an embedder of your own.
+    chosen; a `Retriever` to choose them with an embedder of your own.
+    choose: `conversation` chooses lessons for the first message, and the messages that are given back as history keep
+    them and their version, so that a service can cache what it has read; a new version reaches new conversations. What
+    was parked, erased or rolled back is gone at once. `turn` chooses for the prompt of each run, from the newest
+    version. Default: `conversation`.
+    place: `last` puts the lessons behind the newest user message, with a cache point before them where the service has
+    one; they are not kept in the history. Default: `instructions`.
     id: the name of these lessons in a run. Where an agent and a run have the same id, the run's lessons are shown. Give
     an id to show a second library together with the first; its labels then start with the id.
     follow: use a new version as soon as it is published, from the next run on. A run never changes its version.
@@ -52,8 +58,8 @@ class Experiences(AbstractCapability[Any]):
     missing: `empty` shows no lessons where the library does not exist yet, instead of raising an error.
     defer_loading: show only the description, until the model asks for the lessons.
 
-    Without `follow` the library is read once, here, so the agent does not change while an application runs. Raises
-    LibraryError when the library cannot be used.
+    None stands for "not given". Without `follow` the library is read once, here, so the agent does not change while an
+    application runs. Raises LibraryError when the library cannot be used.
     """
 
     id: str | None = DEFAULT_ID
@@ -64,24 +70,29 @@ class Experiences(AbstractCapability[Any]):
         *,
         store: Path | str | None = None,
         tenant: str | None = None,
-        masked: Sequence[ExperienceId] = (),
+        masked: Sequence[ExperienceId] | None = None,
         hide: str | float | None = None,
         episode: str | None = None,
         retrieval: Retrieval | Retriever | None = None,
+        choose: Choose | None = None,
+        place: LessonPlace | None = None,
         id: str | None = None,  # noqa: A002  # the base class's name for it
-        follow: bool = False,
-        canary: bool = False,
-        missing: WhenMissing = "error",
+        follow: bool | None = None,
+        canary: bool | None = None,
+        missing: WhenMissing | None = None,
         description: str | None = None,
-        defer_loading: bool = False,
+        defer_loading: bool | None = None,
     ) -> None:
         if id is not None and not is_block_name(id):
-            raise LibraryError(f"{id!r} cannot be the id of Experiences; use {BLOCK_NAME_RULE}", code="bad_block_name")
+            raise LibraryError(f"{id!r} cannot be the id of Experiences; use {BLOCK_NAME_RULE}")
         self.id = id or DEFAULT_ID
         self.description = description
-        self.defer_loading = defer_loading
+        self.defer_loading = bool(defer_loading)
+        self.choose, self.place = showing(choose, place)
+        if self.defer_loading and self.place == "last":
+            raise LibraryError("place='last' shows the lessons with every question; leave it or defer_loading out")
         self.hide, self.episode = share_of(hide), episode
-        self._withheld = tuple(dict.fromkeys(masked))
+        self._withheld = tuple(dict.fromkeys(masked or ()))
         self._source = open_tenant_source(
             library, tenant=tenant, store=store, follow=follow, missing=missing, canary=canary
         )
@@ -138,11 +149,15 @@ class Experiences(AbstractCapability[Any]):
         """Return these lessons in the version and the episode of now, which do not change any more."""
         return self._fixed(own_episode=True)
 
-    def _fixed(self, *, own_episode: bool = False) -> Self:
+    def _fixed(self, *, own_episode: bool = False, before: Shown | None = None) -> Self:
+        """Return these lessons in one version. before: what the conversation has read, which it keeps where it may."""
         fixed = copy.copy(self)
         if own_episode and self.episode is None and (self.hide or self._source.canary):
             fixed.episode = secrets.token_hex(16)
-        vars(fixed)["_source"] = LibrarySource(fixed.library, self._source.name)
+            if before is not None:  # what a run without an episode hid stays hidden
+                fixed._withheld, fixed.hide = tuple(dict.fromkeys((*self._withheld, *before.masked))), 0.0  # noqa: SLF001
+        library = fixed.library if before is None else self._source.going_on(before.version, self.episode)
+        vars(fixed)["_source"] = LibrarySource(library, self._source.name)
         return fixed
 
     async def for_query(self, query: str, *, without: Collection[ExperienceId] = ()) -> Self:
@@ -166,8 +181,8 @@ class Experiences(AbstractCapability[Any]):
     # What pydantic-ai asks for
 
     def get_instructions(self) -> str | None:
-        """The block of advice; None for an empty library."""
-        return self.rendered.text or None
+        """The block of advice; None for an empty library, and where it stands behind the user's message."""
+        return (self.rendered.text or None) if self.place == "instructions" else None
 
     def get_description(self) -> str:
         """What the model reads about lessons that are not loaded yet."""
@@ -175,10 +190,17 @@ class Experiences(AbstractCapability[Any]):
         return self.description or f"Lessons from earlier work on such tasks{named}."
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
-        """Return the lessons for the prompt of this run, in one version, which holds for the whole run."""
+        """Return the lessons of this conversation or for the prompt of this run, in one version for the whole run."""
         if self._choice is not None:
             return self.bound()
-        return await self.for_query(text_of(ctx.prompt) or _asked_in(ctx.messages))
+        if self.choose == "turn":
+            return await self.for_query(text_of(ctx.prompt) or next(_asked_in(reversed(ctx.messages)), ""))
+        before = Shown.all_in(ctx.messages).get(self.id or DEFAULT_ID)
+        bound = self._fixed(own_episode=True, before=before)
+        if before is not None and before.version == bound.library.version:
+            return bound.with_choice(ChosenLessons(before.offered))
+        first = next(_asked_in(ctx.messages), "") or text_of(ctx.prompt)
+        return bound.with_choice(await self._retriever.choose(bound.library, first))
 
     async def before_run(self, ctx: RunContext[Any]) -> None:
         """Remember the span of the run; there is none where the agent is not instrumented."""
@@ -189,7 +211,9 @@ class Experiences(AbstractCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Record which lessons the model reads, once per run: in the request's metadata and on the run's span."""
+        """Place the lessons, and record once per run which the model reads: in metadata and on the run's span."""
+        if self.place == "last" and self.rendered.text:
+            request_context.messages = _with_last(request_context.messages, self.rendered.text)
         if not self._recorded and self._is_read(request_context):
             self._recorded = True
             shown = self.shown
@@ -206,8 +230,9 @@ class Experiences(AbstractCapability[Any]):
         instructions = request.model_request_parameters.instruction_parts or ()
         if not text or any(text in part.content for part in instructions):
             return True
-        contents = (getattr(part, "content", None) for message in request.messages for part in message.parts)
-        return any(isinstance(content, str) and text in content for content in contents)
+        return any(
+            text in text_of(getattr(part, "content", None)) for message in request.messages for part in message.parts
+        )
 
     @staticmethod
     def _add_to(span: Span, shown: Shown) -> None:
@@ -223,8 +248,7 @@ class Experiences(AbstractCapability[Any]):
         if any(one != capabilities[-1] for one in capabilities):
             listed = " and ".join(map(repr, capabilities))
             raise LibraryError(
-                f"an agent has {listed} under the id {capabilities[-1].id!r}; give one of them another id to show both",
-                code="two_libraries",
+                f"an agent has {listed} under the id {capabilities[-1].id!r}; give one of them another id to show both"
             )
         return capabilities[-1]
 
@@ -240,6 +264,7 @@ class Experiences(AbstractCapability[Any]):
             self._source.canary,
             self._source.identity,
             *hidden,
+            (self.choose, self.place),
             self._retriever.identity,
         )
 
@@ -256,6 +281,8 @@ class Experiences(AbstractCapability[Any]):
         words += [f"{len(self.masked)} masked"] if self.masked else []
         words += [f"hides each in {self.hide:.0%} of episodes"] if self.hide else []
         words += [f"id={self.id!r}"] if self._block_name else []
+        words += ["choose='turn'"] if self.choose == "turn" else []
+        words += ["place='last'"] if self.place == "last" else []
         words += ["follow=True"] if self._source.follows else []
         return words + (["canary=True"] if self._source.canary else [])
 
@@ -266,10 +293,20 @@ class Experiences(AbstractCapability[Any]):
         return f"<p>{escape(repr(self))}</p>{self.library._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
 
 
-def _asked_in(messages: Iterable[Any]) -> str:
-    """The last user prompt in messages of pydantic-ai, for a run that continues without one of its own."""
-    for message in reversed(list(messages)):
-        for part in reversed(getattr(message, "parts", ())):
-            if getattr(part, "part_kind", "") == "user-prompt":
-                return text_of(part.content)
-    return ""
+def _asked_in(messages: Iterable[Any]) -> Iterator[str]:
+    """Yield the texts of the user prompts in messages of pydantic-ai."""
+    parts = (part for message in messages for part in getattr(message, "parts", ()))
+    return filter(None, (text_of(one.content) for one in parts if isinstance(one, UserPromptPart)))
+
+
+def _with_last(messages: Sequence[ModelMessage], text: str) -> list[ModelMessage]:
+    """Return the messages of a request with a text behind the newest user prompt, and a cache point before it."""
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        prompts = [one for one in message.parts if isinstance(one, UserPromptPart)]
+        if isinstance(message, ModelRequest) and prompts:
+            given = prompts[-1].content
+            content = [*([given] if isinstance(given, str) else given), CachePoint(), text]
+            parts = [replace(one, content=content) if one is prompts[-1] else one for one in message.parts]
+            return [*messages[:at], replace(message, parts=parts), *messages[at + 1 :]]
+    return [*messages, ModelRequest(parts=[UserPromptPart([text])])]

@@ -11,7 +11,7 @@ from agentlearn.text import visible_line
 from agentlearn.types.experience import Library, counted_lessons, estimated_tokens
 
 _CARD_LESSONS = 500
-"""Largest number of lessons in the table."""
+"""Largest number of lessons that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,9 @@ class LibraryCard:
         return "\n".join(lines).rstrip("\n") + "\n"
 
     def _origins(self) -> Iterator[str]:
-        kinds = Counter[str](one.origin.kind for one in self.library.experiences)
-        words = {"person": "written by a person", "import": "imported from another program"}
-        for kind, origin in words.items():
-            if count := kinds[kind]:
-                yield f"- {counted_lessons(count)} {origin}"
-        if learned := sum(count for kind, count in kinds.items() if kind not in words):
+        kinds = Counter(one.origin.words for one in self.library.experiences if one.origin.kind in {"person", "import"})
+        yield from (f"- {counted_lessons(number)} {words}" for words, number in sorted(kinds.items(), reverse=True))
+        if learned := len(self.library) - kinds.total():
             unknown = "" if self.runs else "; this store does not hold the run"
             yield f"- {counted_lessons(learned)} learned from rollouts{unknown}"
         for run in self.runs:
@@ -106,7 +103,7 @@ class LibraryCard:
                 f"- {kind} `{_code(run.run)}` of {run.at:%Y-%m-%d}: {run.tasks:,} tasks of {_safe(run.domain)},"
                 f" {run.rollouts:,} rollouts"
             )
-        if not kinds and not self.runs:
+        if not len(self.library) and not self.runs:
             yield "It holds no lesson that agents see."
 
     def _models(self) -> str:
@@ -126,18 +123,10 @@ class LibraryCard:
         if not self.library.experiences:
             yield "None."
             return
-        yield "| id | lesson | tags | origin | tokens | audit |"
-        yield "|---|---|---|---|---|---|"
         for one in self.library.experiences[:_CARD_LESSONS]:
-            cells = [
-                f"`{_code(one.id[:12])}`",
-                _safe(one.lesson),
-                _safe(", ".join(one.tags)),
-                one.origin.kind,
-                str(estimated_tokens(one.lesson)),
-                str(scores.get(one.id, "-")),
-            ]
-            yield f"| {' | '.join(cells)} |"
+            tokens, score = f"{estimated_tokens(one.lesson)} tokens", f"audit {scores.get(one.id, '-')}"
+            known = _safe(", ".join((*one.tags, one.origin.words, tokens, score)))
+            yield f"- `{_code(one.id[:12])}` {_safe(one.lesson)} ({known})"
         if (more := len(self.library) - _CARD_LESSONS) > 0:
             yield ""
             yield f"{more:,} more lessons are not on this page."

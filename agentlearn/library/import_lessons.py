@@ -6,7 +6,6 @@ the library published before keeps its id and its origin; every other one gets a
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, repeat
 from pathlib import Path
@@ -26,6 +25,7 @@ from agentlearn.library.formats.source_files import (
     SourceFiles,
 )
 from agentlearn.library.history.three_way import Ancestry
+from agentlearn.library.shown import NotShown
 from agentlearn.library.store import LibraryStore
 from agentlearn.types.author import Author
 from agentlearn.types.experience import (
@@ -36,6 +36,7 @@ from agentlearn.types.experience import (
     Origin,
     Withheld,
     experience_id,
+    held_lessons,
 )
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Rejected
@@ -150,8 +151,7 @@ def _checked_lessons(
         )
     if len(read.lessons) > limits.max_lessons:
         raise LibraryError(
-            f"{source.path!r} holds {len(read.lessons):,} lessons; at most {limits.max_lessons:,} are read at once",
-            code="too_many_lessons",
+            f"{source.path!r} holds {len(read.lessons):,} lessons; at most {limits.max_lessons:,} are read at once"
         )
     known = _Known.of(read.library, store, name)
     if known.published is not None and into == EMPTY_LIBRARY:
@@ -252,25 +252,23 @@ class _Known:
 
     lessons: dict[ExperienceId, Experience]
     published: Library | None = None
-    parked: dict[ExperienceId, Withheld] | None = None
+    not_shown: NotShown = field(default_factory=NotShown)
+    """What stays parked: here, or in the file as in its own store."""
 
     @classmethod
     def of(cls, library: Library | None, store: LibraryStore | None, name: str) -> "_Known":
         """Look up an unchanged library of ours. The store's own copies count: a file may change tags and origins."""
+        rule = store.not_shown() if store else NotShown()
         if library is None or store is None:
-            return cls({})
-        parked = {one.experience.id: one for one in library.withheld if one.status == "parked"}
-        asked = {*library.by_id, *(one.experience.id for one in library.withheld)}
-        found: dict[ExperienceId, Experience] = {}
-        same: Library | None = None
-        names = [known for known in store.names() if name in {"", known}]
-        for reference in (f"{known}@{version}" for known in names for version in store.versions(known)):
-            with suppress(LibraryError):  # a damaged version knows no lessons
-                one = store.load(reference)
-                held = (*one.experiences, *(waiting.experience for waiting in one.withheld))
-                found.update((experience.id, experience) for experience in held if experience.id in asked)
+            return cls({}, not_shown=rule)
+        asked, found, same = held_lessons(library), dict[ExperienceId, Experience](), None
+        histories = (store.history(known) for known in store.names() if name in {"", known})
+        for _, one in (each for history in histories for each in history.load_each(history.versions())):
+            if isinstance(one, Library):  # a damaged version knows no lessons
+                found.update((key, held) for key, (held, _) in held_lessons(one).items() if key in asked)
                 same = one if one.version == library.version else same
-        return cls(found, same, {key: one for key, one in parked.items() if key in found})
+        parked = {one.experience.id: one.reason for one in library.withheld if one.status == "parked"}
+        return cls(found, same, NotShown({one: parked[one] for one in parked if one in found} | dict(rule.reasons)))
 
 
 class _Check:
@@ -301,9 +299,10 @@ class _Check:
         self._remember(text)
         made = self._known_copy(own, text) or self._new(text, tags)
         self._ids.add(made.id)
-        parked = (self._known.parked or {}).get(made.id)
         note = "".join(f"; {one}" for one in (lesson.note, near) if one)
-        self._taken.append(parked or Withheld(experience=made, status="pending", reason=f"{self._from}{note}"))
+        why = self._known.not_shown.reason(made)
+        status, reason = ("pending", f"{self._from}{note}") if why is None else ("parked", why)
+        self._taken.append(Withheld(experience=made, status=status, reason=reason))
         if lesson.withheld:
             self._waiting.add(made.id)
 

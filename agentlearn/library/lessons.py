@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 
 from agentlearn.errors import ConfigError, LibraryError, MissingExtra
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
-from agentlearn.library.shown import Shown, hidden_in_episode, share_of, text_of
+from agentlearn.library.shown import Choose, LessonPlace, Shown, hidden_in_episode, share_of, showing, text_of
 from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing
 from agentlearn.library.tenants import open_tenant_source
 from agentlearn.types.experience import Library, counted_lessons
@@ -269,17 +269,20 @@ class _Message:
         """Whether it is a system or developer message that holds a block of advice already."""
         return self.instructs and any(_FENCE in text for text in self.texts)
 
-    def with_text(self, text: str) -> Any:
-        """The message with a text at its end."""
+    @property
+    def asks(self) -> bool:
+        """Whether it is a user message with a text: results of tools are none."""
+        return self.part("role") == "user" and bool(text_of(self.part("content")))
+
+    def with_text(self, text: str, kind: str = "text") -> Any:
+        """The message with a text at its end. kind: of a part that is a text."""
         content = self.part("content")
         if content is None or isinstance(content, str):
             longer: Any = f"{content}\n\n{text}" if content else text
         elif isinstance(content, list | tuple):
-            longer = [*cast("list[Any]", content), {"type": "text", "text": text}]
+            longer = [*cast("list[Any]", content), {"type": kind, "text": text}]
         else:
-            raise LibraryError(
-                f"lessons cannot be added to the system message {self.message!r:.80}; its content is no text"
-            )
+            raise LibraryError(f"lessons cannot be added to the message {self.message!r:.80}; its content is no text")
         if isinstance(self.message, Mapping):
             return {**cast("Mapping[str, Any]", self.message), "content": longer}
         return {"role": self.part("role"), "content": longer}
@@ -289,9 +292,10 @@ def _listed(messages: Any) -> list[_Message]:
     return [_Message(one) for one in cast("Sequence[Any]", messages)] if isinstance(messages, list | tuple) else []
 
 
-def _asked(messages: Sequence[_Message]) -> str:
-    """The text of the last user message."""
-    return next((text_of(one.part("content")) for one in reversed(messages) if one.part("role") == "user"), "")
+def _asked(messages: Sequence[_Message], choose: Choose) -> str:
+    """The text of the first user message, or of the last one where lessons are chosen for each turn."""
+    ordered = reversed(messages) if choose == "turn" else messages
+    return next((text_of(one.part("content")) for one in ordered if one.asks), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,9 +370,11 @@ def _innermost() -> _Block | None:
 
 
 def _add(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The body of a request with the lessons of the innermost block, chosen for its last user message."""
+    """The body of a request with the lessons of the innermost block."""
     block = _innermost()
-    return body if block is None else with_advice(path, body, block.advice_for)
+    if block is None:
+        return body
+    return with_advice(path, body, block.advice_for, choose=block.owner.choose, place=block.owner.place)
 
 
 def takes_advice(path: str) -> bool:
@@ -376,11 +382,19 @@ def takes_advice(path: str) -> bool:
     return _path(path) in _FIELDS
 
 
-def with_advice(path: str, body: Mapping[str, Any], choose: Callable[[str], Advice]) -> Mapping[str, Any]:
+def with_advice(
+    path: str,
+    body: Mapping[str, Any],
+    advice_for: Callable[[str], Advice],
+    *,
+    choose: Choose = "conversation",
+    place: LessonPlace = "instructions",
+) -> Mapping[str, Any]:
     """Return the body of a request with a block of advice, in the place that its dialect has for instructions.
 
-    path: that of the request; one that `takes_advice`. choose: returns the lessons for the last user message, a text.
-    Returns the same object where nothing is added: there are no lessons, or the request holds a block already. Raises
+    path: that of the request; one that `takes_advice`. advice_for: returns the lessons for a user message, a text.
+    choose: whether that is the first or the last one. place: `last`: behind the newest user message. Returns the same
+    object where nothing is added: there are no lessons, or the request holds a block already. Raises
     LibraryError for a system message whose content is neither a text nor a list.
     """
     path = _path(path)
@@ -389,7 +403,10 @@ def with_advice(path: str, body: Mapping[str, Any], choose: Callable[[str], Advi
         listed = _listed(sent)
         if any(one.advised for one in listed) or _FENCE in str(given):
             return body
-        advice = choose(sent if isinstance(sent, str) else _asked(listed))
+        advice = advice_for(sent if isinstance(sent, str) else _asked(listed, choose))
+        if place == "last":
+            said = f"{sent}\n\n{advice.text}" if isinstance(sent, str) else _with_last(listed, advice, "input_text")
+            return {**body, "input": said} if advice.text else body
         given = given if isinstance(given, str) else None
         instructions = advice.instructions(given)
         return body if instructions == given else {**body, "instructions": instructions}
@@ -397,7 +414,9 @@ def with_advice(path: str, body: Mapping[str, Any], choose: Callable[[str], Advi
     listed = _listed(messages)
     if any(one.advised for one in listed) or any(_FENCE in text for text in _Message({"content": system}).texts):
         return body
-    advice = choose(_asked(listed))
+    advice = advice_for(_asked(listed, choose))
+    if place == "last" and any(one.asks for one in listed):
+        return {**body, "messages": _with_last(listed, advice, "text")} if advice.text else body
     if path == _CHAT:
         return {**body, "messages": advice.messages(messages)} if advice.text else body
     if isinstance(system, list | tuple):  # the instructions of a call of Anthropic are a text or a list of parts
@@ -406,6 +425,13 @@ def with_advice(path: str, body: Mapping[str, Any], choose: Callable[[str], Advi
     given = system if isinstance(system, str) else None
     instructions = advice.instructions(given)
     return body if instructions == given else {**body, "system": instructions}
+
+
+def _with_last(messages: Sequence[_Message], advice: Advice, kind: str) -> list[Any]:
+    """The messages with the advice behind the newest text of the user; they are a new list."""
+    newest = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].asks), -1)
+    added = [one.with_text(advice.text, kind) if at == newest else one.message for at, one in enumerate(messages)]
+    return added if newest >= 0 else [*added, {"role": "user", "content": advice.text}]
 
 
 _calls = _ClientCalls(_add)
@@ -421,7 +447,7 @@ class Lessons:
     Tasks that are started in the block count as inside until the block ends; other tasks and threads are outside. Of
     blocks inside each other the inner one counts. One object may be used for several blocks, also at the same time;
     each block has the version of its start. Of a library that is too large to show all, each call gets the lessons
-    whose words fit its last user message.
+    whose words fit its first user message, or with `choose="turn"` its last one.
     """
 
     source: LibrarySource
@@ -432,6 +458,8 @@ class Lessons:
     episode: str = ""
     """The episode that decides which lessons `hide` leaves out, and whether the canary is read."""
     retriever: Retriever = field(default_factory=Retriever, repr=False)
+    choose: Choose = "conversation"
+    place: LessonPlace = "instructions"
     _blocks: list[_Block] = field(default_factory=list[_Block], repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -454,6 +482,16 @@ class Lessons:
         """Return the lessons for a task as `for_query` does, and also by embeddings where an embedder is configured."""
         library = self.library
         return self._advice(library, await self.retriever.choose(library, query))
+
+    def for_conversation(self, first: str, before: Shown | None = None) -> Advice:
+        """Return the lessons of a conversation. first: its first user message. before: what it has read, if it has.
+
+        It keeps what it has read, unless a person took that back: then it reads the version of now.
+        """
+        library = self.library if before is None else self.source.going_on(before.version, self.episode)
+        if before is not None and before.version == library.version:
+            return self._advice(library, ChosenLessons(before.offered))
+        return self.chosen(library, first)
 
     def chosen(self, library: Library, query: str) -> Advice:
         """Return the lessons of a version for a task, chosen by their words."""
@@ -524,7 +562,7 @@ class Lessons:
         _calls.close()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Lessons, (self.source, self.masked, self.hide, self.episode, self.retriever))
+        return (Lessons, (self.source, self.masked, self.hide, self.episode, self.retriever, self.choose, self.place))
 
     def __str__(self) -> str:
         return self.text
@@ -543,20 +581,23 @@ def lessons(
     *,
     store: Path | str | None = None,
     tenant: str | None = None,
-    masked: Sequence[ExperienceId] = (),
+    masked: Sequence[ExperienceId] | None = None,
     hide: str | float | None = None,
-    episode: str = "",
+    episode: str | None = None,
     retrieval: Retrieval | Retriever | None = None,
-    follow: bool = False,
-    canary: bool = False,
-    missing: WhenMissing = "error",
+    choose: Choose | None = None,
+    place: LessonPlace | None = None,
+    follow: bool | None = None,
+    canary: bool | None = None,
+    missing: WhenMissing | None = None,
 ) -> Lessons:
     """Return the lessons of a library, for any program: `lessons("math").text`, or `with lessons("math"): …`.
 
-    library, store, tenant, masked, hide, episode, retrieval, follow, canary and missing mean what they mean for
-    `Experiences`, but `hide` and `canary` need an episode. A task is not known here: `lessons("math").for_query("…")`
-    chooses from a library that is too large to show all. Raises LibraryError when the library cannot be used,
-    ConfigError for `hide` or `canary` without an episode.
+    library, store, tenant, masked, hide, episode, retrieval, choose, place, follow, canary and missing mean what they
+    mean for `Experiences`, but `hide` and `canary` need an episode, and a version is kept only within a `with` block. A
+    task is not known here: `lessons("math").for_query("…")` chooses from a library that is too large to show all. None
+    is "not given". Raises LibraryError when the library cannot be used, ConfigError for `hide` or `canary` without an
+    episode.
     """
     share = share_of(hide)
     if (share or canary) and not episode:
@@ -567,4 +608,5 @@ def lessons(
         )
     source = open_tenant_source(library, tenant=tenant, store=store, follow=follow, missing=missing, canary=canary)
     retriever = retrieval if isinstance(retrieval, Retriever) else Retriever(retrieval or Retrieval())
-    return Lessons(source, tuple(dict.fromkeys(masked)), share, episode, retriever)
+    how = showing(choose, place)
+    return Lessons(source, tuple(dict.fromkeys(masked or ())), share, episode or "", retriever, *how)

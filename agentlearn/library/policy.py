@@ -9,9 +9,8 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from agentlearn.errors import LibraryError
-from agentlearn.files import own
-from agentlearn.library.formats import reason_of
-from agentlearn.types.value import Value
+from agentlearn.text.files import own
+from agentlearn.types.value import Value, first_fault
 
 SHARING = "sharing"
 """The folder in a library's folder that holds what sharing needs."""
@@ -67,4 +66,4 @@ class Policy(Value):
         except FileNotFoundError:
             return cls(space=library.name)
         except ValidationError as error:
-            raise LibraryError(f"{str(file)!r} holds no policy: {reason_of(error)}", code="bad_policy") from error
+            raise LibraryError(f"{str(file)!r} holds no policy: {first_fault(error)}") from error

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from agentlearn.errors import LibraryError
-from agentlearn.files import own
+from agentlearn.text.files import own
 from agentlearn.types.experience import DEFAULT_RETRIEVAL, Library
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.ranking import ChosenLessons, LessonIndex, Retrieval, capped_query, lesson_index
@@ -201,8 +201,7 @@ class TextEmbedder:
         if isinstance(given, str) and not all(given.partition(":")):
             raise LibraryError(
                 f"{given!r} cannot be the embedder; give PROVIDER:MODEL, such as"
-                " 'openai:text-embedding-3-small' or 'sentence-transformers:all-MiniLM-L6-v2'",
-                code="bad_embedder",
+                " 'openai:text-embedding-3-small' or 'sentence-transformers:all-MiniLM-L6-v2'"
             )
         if isinstance(given, str):
             from pydantic_ai.embeddings import Embedder  # imported here: most programs configure no embedder

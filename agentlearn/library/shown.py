@@ -1,21 +1,98 @@
-"""Which lessons an agent read: written into the metadata of its messages, and read back from there.
+"""Which lessons an agent may be shown, and which it read.
 
-The metadata of messages is never sent to a model. It stays in `all_messages()` and in its JSON.
+`NotShown` is the one answer to the first question, and everything that opens a library for an agent asks it. A lesson
+that is parked on `main`, or rests on erased records, is shown by no version of its library: no branch, canary
+or older version, and none that a rollback or an import makes the current one. `library unpark` on `main` takes
+that back. What is parked on another branch is kept back there only.
+
+What an agent read is written into the metadata of its messages, and read back from there. The metadata of messages is
+never sent to a model. It stays in `all_messages()` and in its JSON.
 
 The choice is a function of its arguments alone. It is the same after a restart, in another process and on another
 machine, and nothing that happens in a rollout can change it.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol, cast, runtime_checkable
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self, cast, get_args, runtime_checkable
 
 from pydantic import Field, ValidationError
 
 from agentlearn.errors import ConfigError
+from agentlearn.text.files import own
+from agentlearn.types.experience import Experience, Library, held_lessons, withhold
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
+from agentlearn.types.ranking import lower_case_words
 from agentlearn.types.value import Value
+
+ERASED_FILE = "erased"
+"""File in the folder of all libraries with the ids of the lessons that rest on erased records."""
+RESTS_ON_ERASED = "it rests on erased records"
+_LISTED = 4
+_log = logging.getLogger("agentlearn")
+
+
+@dataclass(frozen=True, slots=True)
+class NotShown:
+    """The lessons that may not be shown."""
+
+    reasons: Mapping[object, str] = field(default_factory=dict[object, str])
+    """Why, which may be empty, by the id of the lesson, and by its words for lessons that come with other ids."""
+
+    @classmethod
+    def of(cls, libraries: Path, parked: Mapping[ExperienceId, str | None], main: object = None) -> Self:
+        """Return the answer for a library.
+
+        libraries: the folder of all libraries. parked: by its log, see `LibraryState.parked`. main: its main version;
+        anything else where that cannot be read.
+        """
+        reasons = dict[object, str | None]()
+        with suppress(OSError, UnicodeDecodeError):
+            erased = own(libraries / ERASED_FILE, libraries).read_text(encoding="ascii").split()
+            reasons |= dict.fromkeys(erased, RESTS_ON_ERASED)
+        reasons |= dict(parked)
+        if isinstance(main, Library):
+            reasons |= {one.experience.id: one.reason for one in main.withheld if one.status == "parked"}
+        return cls({one: why for one, why in reasons.items() if why is not None})
+
+    def reason(self, one: Experience) -> str | None:
+        """Why a lesson may not be shown; None where it may."""
+        return self.reasons.get(one.id, self.reasons.get(lower_case_words(one.lesson))) if self.reasons else None
+
+    def left_out(self, library: Library) -> dict[ExperienceId, str]:
+        """The lessons that a version shows, or that wait in it, and that may not be shown, with the reasons."""
+        held = ((one, self.reason(made)) for one, (made, how) in held_lessons(library).items() if how != "parked")
+        return {one: why for one, why in held if why is not None}
+
+    def applied(self, library: Library, reference: str = "") -> Library:
+        """Return the version as agents may see it: without these lessons, which it keeps parked.
+
+        reference: warn, under this name, about what is left out.
+        """
+        left_out = self.left_out(library)
+        if left_out and reference:
+            listed = ", ".join(f"{one[:12]} ({why or 'parked'})" for one, why in sorted(left_out.items())[:_LISTED])
+            _log.warning("%s is used without lessons that no version may show: %s", reference, listed)
+        return withhold(library, left_out)
+
+
+Choose = Literal["conversation", "turn"]
+"""When lessons are chosen: for the first message of a conversation, which keeps them, or for each user message."""
+LessonPlace = Literal["instructions", "last"]
+"""Where lessons stand: in the instructions, or behind the newest user message, so that all before it can be cached."""
+
+
+def showing(choose: str | None, place: str | None) -> tuple[Choose, LessonPlace]:
+    """Return when lessons are chosen and where they stand; None: the default. Raises ConfigError for another word."""
+    for name, given, words in (("choose", choose, get_args(Choose)), ("place", place, get_args(LessonPlace))):
+        if given is not None and given not in words:
+            raise ConfigError(f"{name} is {given!r}; use {' or '.join(map(repr, words))}")
+    return cast("Choose", choose or "conversation"), cast("LessonPlace", place or "instructions")
+
 
 METADATA_KEY = "agentlearn.experiences"
 """The key of a message's metadata under which lessons are listed, by the id of the capability that showed them."""
@@ -112,8 +189,7 @@ def masks(
     """
     if not 1 <= hidden < rollouts:
         raise ConfigError(
-            f"hiding each lesson in {hidden!r} of {rollouts!r} rollouts measures nothing; use 1 to {rollouts - 1}",
-            code="bad_hidden_rollouts",
+            f"hiding each lesson in {hidden!r} of {rollouts!r} rollouts measures nothing; use 1 to {rollouts - 1}"
         )
     found = [list[ExperienceId]() for _ in range(rollouts)]
     for lesson in sorted(set(lessons)):
@@ -156,7 +232,7 @@ def share_of(given: str | float | None, option: str = "hide", of: str = "each le
         share = -1.0
     if not 0 <= share <= _MOST_HIDDEN:
         raise ConfigError(
-            f"{option.lstrip('-')} is {given!r}; give the share of episodes that {of}, from 0 to 1/2, such as '1/5'",
+            f"{option} is {given!r}; give the share of episodes that {of}, from 0 to 1/2, such as '1/5'",
             code=f"bad_{option.lstrip('-')}",
         )
     return share

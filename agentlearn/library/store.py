@@ -5,7 +5,6 @@ DIR/NAME/history.jsonl   one line per change, only appended to (`library.history
 DIR/NAME/HEAD            one line per version that the name came to mean, `VERSION TIME`; the last is current
 """
 
-import json
 import logging
 import threading
 import time
@@ -19,27 +18,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentlearn.errors import LibraryError
-from agentlearn.files import own, own_folder, readable, write_whole
 from agentlearn.library.formats import parse_library, write_form
 from agentlearn.library.formats.source_files import Form
 from agentlearn.library.history import History
 from agentlearn.library.history.change_log import (
     HEAD_FILE,
     LOG_FILE,
+    MAIN,
     NO_LIBRARY,
-    Change,
     ChangeKind,
     ChangeLog,
     VersionFiles,
     checked_name,
     is_library_name,
     locked,
+    names_file,
 )
-from agentlearn.library.shown import in_canary
+from agentlearn.library.shown import ERASED_FILE, NotShown, in_canary
 from agentlearn.text import nearest_name
+from agentlearn.text.files import own, own_folder, readable, write_whole
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+from agentlearn.types.ranking import lower_case_words
 
 if TYPE_CHECKING:  # applications that use lessons do not ask where they come from
     from agentlearn.library.history.three_way import Ancestry, HeldLesson
@@ -92,14 +93,11 @@ def things_waiting(libraries: Path) -> int:
         found = int(own(libraries / WAITING_FILE, libraries).read_bytes()[:20])
     for log in libraries.glob("*/history.jsonl"):
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, LibraryError):
-            changes = map(json.loads, reversed(own(log, libraries).read_bytes().splitlines()))
-            moved = (one for one in changes if one["branch"] == "main" and one["kind"] not in {"pin", "unpin", "tag"})
-            if (last := next(moved, None)) is None:
-                continue
-            text = own(log.parent / f"{last['version']}.json", libraries).read_bytes()
+            version = ChangeLog(own(log, libraries).parent).read().state.branches[MAIN]
+            text = own(log.parent / f"{version}.json", libraries).read_bytes()
             builds_on = b'"base":{' in text and b'"withheld":[]' not in text
             if b"pending" in text or builds_on:
-                library = VersionFiles(libraries, log.parent.name).load(last["version"])
+                library = VersionFiles(libraries, log.parent.name).load(version)
                 shown = {one.lesson.casefold() for one in library.experiences}
                 pending = [one.experience for one in library.withheld if one.status == "pending"]
                 found += sum(one.lesson.casefold() not in shown for one in pending)
@@ -145,7 +143,7 @@ class LibraryStore:
     ) -> Path:
         """Make the library the current version of `main` under that name and return its file. Raises LibraryError.
 
-        kind: what made it. base: the version that a run started from. A pinned name goes on meaning the pinned version.
+        kind: what made it. base: the version that a run started from.
         """
         try:
             self.history(name).publish(library, kind=kind, base=base, run=run, who=who, note=note)
@@ -156,20 +154,32 @@ class LibraryStore:
             raise LibraryError(f"library {name!r} could not be published: {reason}", code=error.code) from reason
         return self._folder(name) / f"{library.version}.json"
 
-    def load(self, reference: str) -> Library:
+    def load(self, reference: str, *, stored: bool = False) -> Library:
         """Return the library of a reference: `NAME`, `NAME@X`, a JSON file, or `none`. Raises LibraryError.
 
-        X is a branch, a tag, or any prefix of exactly one version. A reference that ends in `.json` or holds a `/` is a
-        file.
+        X is a branch, or any prefix of exactly one version. A reference that ends in `.json` or holds a `/` is a
+        file. Lessons that may not be shown, see `NotShown`, are withheld in it, and a warning says so. stored: return a
+        version as it was published, for what looks back.
         """
         if reference == NO_LIBRARY:
             return EMPTY_LIBRARY
-        if reference.endswith(".json") or "/" in reference:
+        if names_file(reference):
             return self.read_file(Path(reference))
         name, at, wanted = reference.partition("@")
         self._refuse_unknown(name)
-        history = self.history(name)
-        return history.load(wanted if at else None)
+        history, label = self.history(name), wanted if at else None
+        return history.stored(label) if stored else history.load(label)
+
+    def still_read(self, name: str, version: LibraryVersion) -> Library | None:
+        """Return a version that a conversation began with, as it may be shown now; None for one that it has to leave.
+
+        It leaves what a person took back, see `History.still_read`, and what this store cannot read.
+        """
+        try:
+            history = self.history(name)
+            return history.load(version) if history.still_read(version) else None
+        except LibraryError:
+            return None
 
     def served(self, name: str) -> ServedVersions:
         """Return the current version of a library and its canary. Raises LibraryError for the current version only.
@@ -182,20 +192,24 @@ class LibraryStore:
         if canary is None:
             return ServedVersions(current)
         try:
-            return ServedVersions(current, history.load(canary.version), canary.share)
+            tried = history.load(canary.version)
         except LibraryError as error:
             _log.warning("canary.left_out name=%r code=%s reason=%s", name, error.code, error.message)
             return ServedVersions(current)
+        ended = tried.version != canary.version  # it holds lessons that may not be shown
+        return ServedVersions(current, None if ended else tried, canary.share)
 
     def read_file(self, file: Path) -> Library:
         """Return the library in a file. Raises LibraryError.
 
         Lessons that no library of the store has shown are a stranger's, whatever the file says about who wrote them.
+        Those that may not be shown, by their ids or their words, are withheld.
         """
         try:
             text = readable(file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise LibraryError(f"library file {str(file)!r} cannot be read: {error}") from error
+            why = getattr(error, "strerror", None) or error
+            raise LibraryError(f"library file {str(file)!r} cannot be read: {why}; check the path") from error
         beside = VersionFiles(file.parent.parent, file.parent.name)  # versions that a version of a store builds on
         library, shown = parse_library(text, str(file), beside.load_unchanged), self.shown_lessons()
         stranger = Origin(kind="import", strangers=(Author(kind="library", name=file.name),))
@@ -213,12 +227,30 @@ class LibraryStore:
             return own
 
         held = tuple(one.model_copy(update={"experience": known(one.experience)}) for one in library.withheld)
-        return library.model_copy(update={"experiences": tuple(map(known, library.experiences)), "withheld": held})
+        library = library.model_copy(update={"experiences": tuple(map(known, library.experiences)), "withheld": held})
+        return self.not_shown().applied(library, file.name)
+
+    def not_shown(self) -> NotShown:
+        """Return what may not be shown of a file, or of a version that a run holds.
+
+        That is what rests on erased records, or what a library of the store shows in no version while none shows it.
+        """
+        rules, shown = [NotShown.of(self.directory, {})], set[ExperienceId]()
+        for history in map(self.history, self.names()):
+            with suppress(LibraryError):  # a damaged library says nothing
+                rules.append(history.not_shown())
+                for _, head in history.load_each(history.state.branches.values()):
+                    shown |= rules[-1].applied(head).by_id.keys() if isinstance(head, Library) else set()
+        reasons = {one: why for rule in rules for one, why in rule.reasons.items() if one not in shown}
+        known = self.ancestry().experiences if reasons else {}
+        said = {one: lower_case_words(made.lesson) for one, made in known.items() if one in shown or one in reasons}
+        words = {key: reasons[one] for one, key in said.items() if one in reasons}
+        return NotShown(reasons | {key: why for key, why in words.items() if key not in map(said.get, shown)})
 
     def shown_lessons(self) -> dict[ExperienceId, Experience]:
         """Return the lessons that any library of the store has shown: those that a person or a run published.
 
-        Versions that only a branch, a tag or a rollback names are left out, and so are damaged ones.
+        Versions that only a branch or a rollback names are left out, and so are damaged ones.
         """
         found: dict[ExperienceId, Experience] = {}
         for name in self.names():
@@ -237,17 +269,12 @@ class LibraryStore:
     def watched(self, reference: str) -> Path | None:
         """Return the file that changes when a reference gets another meaning; None for one that never does."""
         name, at, label = reference.partition("@")
-        if not at:
-            return self.head(name)
-        moves = self._known(name) and label in self.history(name).state.branches
-        return self._folder(name) / LOG_FILE if moves else None
+        moves = not at or (self._known(name) and label in self.history(name).state.branches)
+        return self.head(name) if moves else None
 
     def is_label(self, name: str, label: str) -> bool:
-        """Whether a library has a branch or a tag of that name."""
-        if not is_library_name(name) or not self._known(name):
-            return False
-        state = self.history(name).state
-        return label in state.branches or label in state.tags
+        """Whether a library has a branch of that name."""
+        return is_library_name(name) and self._known(name) and label in self.history(name).state.branches
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all libraries, sorted."""
@@ -306,13 +333,7 @@ class LibraryStore:
         """Return what all libraries know of where their versions and lessons come from. What is damaged is left out."""
         from agentlearn.library.history.three_way import Ancestry
 
-        libraries, changes = list[Library](), list[Change]()
-        for name in self.names():
-            history = self.history(name)
-            with suppress(LibraryError):
-                changes += history.changes
-            libraries += [one for _, one in history.load_each(history.versions()) if isinstance(one, Library)]
-        return Ancestry(libraries, changes)
+        return Ancestry.in_store(self.directory)
 
     def export(self, reference: str, out: Path, format: Form = "agentlearn") -> None:  # noqa: A002 - the name of the option
         """Write a library to a file. Raises LibraryError, also where another file or a changed one is there."""
@@ -365,16 +386,26 @@ class LibraryStore:
     def _known(self, name: str) -> bool:
         return ChangeLog(self._folder(name)).exists()
 
+    def unknown_words(self, name: str) -> str:
+        """A sentence for the name of a library that does not exist; empty for one that does."""
+        found = ", ".join(map(repr, self.names())) or "none"
+        return "" if self._known(name) else f"there is no library {name!r} yet (found: {found})"
+
+    def unknown(self, name: str) -> LibraryError:
+        """The error about the name of a library that does not exist, with what to do."""
+        found = ", ".join(map(repr, self.names())) or "none"
+        meant, waiting = nearest_name(name, self.names()), things_waiting(self.directory)
+        learned = f"decide with `agentlearn review` on what waits for you ({waiting})" if waiting else "learn one"
+        begun = f"{learned}, begin it with `agentlearn library add {name} LESSON`, or name a file"
+        return LibraryError(
+            f"library {name!r} is not in the library store {str(self.directory)!r} (found: {found});"
+            f" {f'did you mean {meant!r}?' if meant else begun}",
+            code="unknown_library",
+        )
+
     def _refuse_unknown(self, name: str) -> None:
         if not self._known(name):
-            found = ", ".join(repr(one) for one in self.names()) or "none"
-            meant, waiting = nearest_name(name, self.names()), things_waiting(self.directory)
-            learned = f"decide with `agentlearn review` on what waits for you ({waiting})" if waiting else "learn one"
-            raise LibraryError(
-                f"library {name!r} is not in the library store {str(self.directory)!r} (found: {found});"
-                f" {f'did you mean {meant!r}?' if meant else f'{learned}, or pass a file'}",
-                code="unknown_library",
-            )
+            raise self.unknown(name)
 
 
 GivenLibrary = Library | str | Path | Sequence[str]
@@ -389,6 +420,9 @@ RETRY_S = 1.0
 _log = logging.getLogger("agentlearn")
 
 
+EarlierVersions = Callable[[LibraryVersion], Library | None]
+
+
 class LibrarySource:
     """A library by its origin. This one never changes."""
 
@@ -397,11 +431,21 @@ class LibrarySource:
     canary = False
     """Whether a share of episodes reads the canary of the library, while it has one."""
 
-    def __init__(self, served: Library | ServedVersions, name: str | None = None, *, canary: bool = False) -> None:
+    def __init__(
+        self,
+        served: Library | ServedVersions,
+        name: str | None = None,
+        *,
+        canary: bool = False,
+        earlier: EarlierVersions | None = None,
+    ) -> None:
+        """earlier: returns an earlier version for the conversations that began with it."""
         self._served = ServedVersions(served) if isinstance(served, Library) else served
         self.name = name
         """The reference that was given; None for a `Library` or lessons in words."""
         self.canary = canary
+        self._earlier = earlier
+        self._known = dict[LibraryVersion, Library]()
 
     @property
     def identity(self) -> object:
@@ -412,9 +456,23 @@ class LibrarySource:
         """The library to use now, in an episode."""
         return self._served.of(self.name, episode)
 
+    def going_on(self, version: LibraryVersion, episode: str | None = None) -> Library:
+        """The library for a conversation that has read this version: that version, or the current one if it is gone.
+
+        A publication reaches new conversations only, so that what was sent stays the start of what is sent next.
+        """
+        current = self.current(episode)
+        if version == current.version or self._earlier is None:
+            return current
+        known = self._known.get(version) or self._earlier(version)
+        if known is None:
+            return current
+        self._known |= {version: known, known.version: known}  # without a lesson that was parked it is another one
+        return known
+
 
 _Mark = tuple[int, ...] | None
-"""Times, size and inode of a file, which change when it is replaced; None where the file does not exist."""
+"""Times, size and inode of files, which change when they are replaced; None where the watched one does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,19 +490,28 @@ class _Held:
 class _FollowedLibrary(LibrarySource):
     """A library that is read again when a new version is published. Works from threads and several event loops.
 
-    name: what was given. watched: the file that a publication replaces. load: reads the library; raises LibraryError.
+    name: what was given. watched: the file that a publication replaces. logs: those that say what may not be shown,
+    below the folder of all libraries. load: reads the library; raises LibraryError.
     """
 
     follows = True
 
     def __init__(
-        self, name: str, watched: Path, load: Callable[[], ServedVersions], *, missing: WhenMissing, canary: bool
+        self,
+        name: str,
+        watched: Path,
+        logs: tuple[Path, str],
+        load: Callable[[], ServedVersions],
+        *,
+        missing: WhenMissing,
+        canary: bool,
+        earlier: EarlierVersions | None,
     ) -> None:
-        self.name, self.canary = name, canary
-        self.watched = watched
+        self.name, self.canary, self._earlier, self._known = name, canary, earlier, {}
+        self.watched, self._logs = watched, logs
         self._load = load
         self._lock = threading.Lock()
-        mark = self._mark_of(watched)
+        mark = self._mark()
         try:
             self._held = _Held(load(), mark)
         except LibraryError as error:
@@ -462,28 +529,31 @@ class _FollowedLibrary(LibrarySource):
     def current(self, episode: str | None = None) -> Library:
         """The newest published version that can be read, or the canary where the episode reads that."""
         held = self._held
-        if self._mark_of(self.watched) == held.mark:
+        if self._mark() == held.mark:
             return held.served.of(self.name, episode)
         with self._lock:
             return self._read().of(self.name, episode)
 
     def _read(self) -> ServedVersions:
-        mark, held = self._mark_of(self.watched), self._held
+        mark, held = self._mark(), self._held
         if mark == held.mark or (mark == held.refused and time.monotonic() < held.retry_at):
             return held.served
+        self._known = {}
         try:
             self._held = _Held(self._load(), mark)
         except LibraryError as error:
             self._refuse(mark, error)
         return self._held.served
 
-    @staticmethod
-    def _mark_of(file: Path) -> _Mark:
-        try:
-            found = file.stat()
-        except OSError:
+    def _mark(self) -> _Mark:
+        if not self.watched.exists():
             return None
-        return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        found, (libraries, logs) = list[int](), self._logs  # a canary, and what is parked, may change the log alone
+        for one in (self.watched, libraries / ERASED_FILE, *libraries.glob(logs)):
+            with suppress(OSError):
+                state = one.stat()
+                found += (state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino)
+        return tuple(found)
 
     def _refuse(self, mark: _Mark, error: LibraryError) -> None:
         """Keep the library that is held, and warn once about each state of the file that cannot be read."""
@@ -529,7 +599,7 @@ def open_source(
     if canary and not (isinstance(given, str) and is_library_name(given)):
         raise LibraryError(f"canary=True needs the name of a library, not {given!r:.80}", code="bad_canary")
     if missing not in get_args(WhenMissing):
-        raise LibraryError(f"missing is {missing!r}; use 'error' or 'empty'", code="bad_missing")
+        raise LibraryError(f"missing is {missing!r}; use 'error' or 'empty'")
     match given:
         case Library():
             library, because = given, "a Library object never changes"
@@ -553,7 +623,7 @@ def _stored(
     given: str | PathLike[str], libraries: LibraryStore, *, follow: bool, missing: WhenMissing, canary: bool
 ) -> LibrarySource:
     """The source of a library in a file, or in a store by its reference."""
-    is_file = not isinstance(given, str) or given.endswith(".json") or "/" in given
+    is_file = not isinstance(given, str) or names_file(given)
     if is_file:
         watched = Path(given).absolute()
         name, load = given if isinstance(given, str) else str(watched), partial(libraries.read_file, watched)
@@ -563,11 +633,11 @@ def _stored(
         name, load = str(given), partial(libraries.load, str(given))
         moves = name != NO_LIBRARY and (follow or "@" not in name)
         watched = libraries.watched(name) if moves else None
-        if canary and watched is not None:
-            watched = watched.with_name(LOG_FILE)  # a canary changes no HEAD
     served = partial(libraries.served, name) if canary else partial(_alone, load)
+    earlier = partial(libraries.still_read, name) if is_library_name(name) else None
     if follow and watched is not None:
-        return _FollowedLibrary(name, watched, served, missing=missing, canary=canary)
+        logs = libraries.directory, f"{'*' if is_file else name.partition('@')[0]}/{LOG_FILE}"
+        return _FollowedLibrary(name, watched, logs, served, missing=missing, canary=canary, earlier=earlier)
     try:
         library = served()
     except LibraryError as error:
@@ -575,7 +645,8 @@ def _stored(
         if missing == "error" or not absent:
             raise
         library = ServedVersions(EMPTY_LIBRARY)
-    return _fixed(library, name, f"{given!r} always means the same lessons", follow=follow, canary=canary)
+    because = f"{given!r} always means the same lessons"
+    return _fixed(library, name, because, follow=follow, canary=canary, earlier=earlier)
 
 
 def _alone(load: Callable[[], Library]) -> ServedVersions:
@@ -583,15 +654,20 @@ def _alone(load: Callable[[], Library]) -> ServedVersions:
 
 
 def _fixed(
-    library: Library | ServedVersions, name: str | None, because: str, *, follow: bool, canary: bool = False
+    library: Library | ServedVersions,
+    name: str | None,
+    because: str,
+    *,
+    follow: bool,
+    canary: bool = False,
+    earlier: EarlierVersions | None = None,
 ) -> LibrarySource:
     if follow:
         raise LibraryError(
             f"follow=True needs a library that is published under a name, and {because}; give the name, or leave"
-            " follow out",
-            code="cannot_follow",
+            " follow out"
         )
-    return LibrarySource(library, name, canary=canary)
+    return LibrarySource(library, name, canary=canary, earlier=earlier)
 
 
 def library_from(given: GivenLibrary | None, libraries: LibraryStore) -> Library:

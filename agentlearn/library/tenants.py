@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 
 from agentlearn.errors import ConfigError, LibraryError
-from agentlearn.files import own
 from agentlearn.library.history.change_log import is_library_name
 from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
+from agentlearn.text.files import own
 from agentlearn.types.experience import Library
+from agentlearn.types.ids import LibraryVersion
 
 _FOLDER = "tenants"
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
@@ -50,6 +51,7 @@ class _TenantSource(LibrarySource):
         super().__init__(of_tenant.current(), of_tenant.name)
         self.shared, self.of_tenant, self.follows = shared, of_tenant, of_tenant.follows
         self._made: tuple[Library, Library, Library] | None = None
+        self._parts = dict[LibraryVersion, tuple[LibraryVersion, LibraryVersion]]()
 
     @property
     def identity(self) -> object:
@@ -59,7 +61,14 @@ class _TenantSource(LibrarySource):
         shared, added, made = self.shared.current(), self.of_tenant.current(), self._made
         if made is None or made[0] is not shared or made[1] is not added:
             self._made = made = (shared, added, _joined(shared, added))
+            self._parts[made[2].version] = (shared.version, added.version)
         return made[2]
+
+    def going_on(self, version: LibraryVersion, episode: str | None = None) -> Library:
+        current, parts = self.current(), self._parts.get(version)
+        if version == current.version or parts is None:  # this process never showed it
+            return current
+        return _joined(self.shared.going_on(parts[0]), self.of_tenant.going_on(parts[1]))
 
 
 def _joined(shared: Library, added: Library) -> Library:
@@ -79,14 +88,15 @@ def open_tenant_source(
     *,
     tenant: str | None,
     store: Path | str | None,
-    follow: bool,
-    missing: WhenMissing,
-    canary: bool,
+    follow: bool | None,
+    missing: WhenMissing | None,
+    canary: bool | None,
 ) -> LibrarySource:
     """Return the source of what an application gave, for a tenant. Raises LibraryError and ConfigError.
 
     tenant: None: as `open_source`. Both libraries may be missing, and it is an error, by `missing`, if both are.
     """
+    follow, missing, canary = bool(follow), missing or "error", False if canary is None else canary
     if tenant is None:
         return open_source(given, store=store, follow=follow, missing=missing, canary=canary)
     if not isinstance(given, str) or not is_library_name(given):

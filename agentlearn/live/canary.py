@@ -1,33 +1,45 @@
 """Canaries: a share of episodes reads another version, and a rule says when it is promoted or rolled back.
 
-Episodes that were drawn at the same time are compared by the feedback that they got, in the blocks of `evidence`. Two
-e-processes bet on the blocks: that the canary is worse, and that it is not worse by more than its margin. The decision
-may be asked for at any time. One budget serves the whole life of a library: of the canaries that the rule rolls back,
-at most a share `alpha` is not worse, on average; of those that it promotes, at most `alpha` are worse by the margin.
+Episodes that were drawn at the same time are compared by the feedback that they got, in the blocks of `evidence`, which
+are made once and looked at in a fixed order when feedback is no longer waited for. E-processes bet on them: that the
+canary is worse, and that it is not worse by more than its margin. The decision may be asked for at any time. One budget
+serves the whole life of a library: of the canaries that the rule rolls back, at most a share `alpha` is not worse, on
+average; of those that it promotes, at most `alpha` are worse by the margin.
 The t-th canary of a library has 1 / t (t + 1) of the budget, times one more than the decisions of its kind before.
 Source: Xu and Ramdas, arXiv:2311.06412 (e-LOND).
 
-Feedback may come late. Episodes without any are left out, as in `evidence`; if a canary changes how often feedback is
-given, it is not promoted by rule.
+Who answers may depend on how it went, and on the canary. So each bet is made twice, with the silent users all unhappy
+and all happy, and both must win. That keeps the promise if of the happy users, or of the unhappy ones, as many answer
+with the canary as without it, and the silence of the others is not what the margin hides in: it shrinks with the share
+of users who answer.
 """
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
 from agentlearn.errors import LibraryError, StoreMissing
-from agentlearn.learning.evidence import LessonBlock, LessonEvidence, LibraryEvidence, Trial, neighbours
+from agentlearn.learning.evidence import (
+    FeedbackWait,
+    LessonBlock,
+    LessonEvidence,
+    LibraryEvidence,
+    LookedAt,
+    Trial,
+    in_points,
+    neighbours,
+)
 from agentlearn.library import LibraryStore
 from agentlearn.library.history.canary import Canary, canaries
 from agentlearn.library.history.change_log import Change
 from agentlearn.library.shown import in_canary
 from agentlearn.live.drift import LabelChange, label_changes
-from agentlearn.stats import EProcess, anytime, log_threshold
+from agentlearn.measure.sequential import EProcess, log_threshold
 from agentlearn.store import ServedEpisode, StoreReader, read_store
 from agentlearn.types.ids import ExperienceId, derive_seed
 from agentlearn.types.value import Value
@@ -37,6 +49,7 @@ ALPHA = 0.1
 _WINDOW = 200
 """Latest blocks whose mean must agree with a decision, so that old evidence does not hide a change."""
 _ID = 12
+_HISTORY = timedelta(days=30)
 
 CanaryOutcome = Literal["none", "collect", "promote", "roll_back"]
 """none: no canary runs. collect: nothing is decided yet. promote, roll_back: decided and done."""
@@ -50,10 +63,16 @@ class CanaryFigures(Value):
     episodes_baseline: int = 0
     """Episodes with feedback that read the baseline meanwhile."""
     without_feedback: int = 0
-    """Episodes without feedback that read the canary."""
+    """Episodes without feedback in time that read the canary."""
     without_feedback_baseline: int = 0
+    waiting: int = 0
+    """Episodes that are not compared yet, because they, or those before them, wait for feedback."""
+    feedback_days: float = 0.0
+    """Days that an episode without feedback is waited for."""
+    outside: int = 0
+    """Rewards outside 0 to 1. They count as no feedback."""
     blocks: int = 0
-    """Comparisons of neighbouring episodes."""
+    """Comparisons of neighbouring episodes with feedback."""
     points: float = 0.0
     """Mean reward with the canary minus mean reward with the baseline, in points (hundredths of the reward)."""
     low: float = -100.0
@@ -102,21 +121,22 @@ def step_canary(
     unknown library, StoreError for a store that cannot be read; a store that does not exist has no episodes.
     """
     libraries = libraries if isinstance(libraries, LibraryStore) else LibraryStore(libraries)
-    libraries.load(name)
+    libraries.served(name)  # ends a canary that shows lessons which rest on erased records
     history = libraries.history(name)
     known = canaries(history.changes)
     running = known[-1] if known and known[-1].ended is None else None
     episodes, evidence, alarms = list[ServedEpisode](), tuple[LessonEvidence, ...](), tuple[LabelChange, ...]()
     with suppress(StoreMissing), nullcontext(store) if isinstance(store, StoreReader) else read_store(store) as reader:
-        found = LibraryEvidence.of(reader, libraries, name)
+        days = None if running is None else running.feedback_days
+        found = LibraryEvidence.of(reader, libraries, name, days, at)
         evidence, alarms = found.evidence, label_changes(libraries, found, remember=not dry_run)
-        if running is not None:
-            since = int(running.since.timestamp() * 1_000_000)
+        if running is not None:  # the traffic before it shows how late feedback comes
+            since = int((running.since - _HISTORY).timestamp() * 1_000_000)
             episodes = reader.served_episodes([running.version, running.baseline], since)
     if running is None:
         return CanaryDecision(library=name, outcome="none", sentence=_no_canary(name, known), alarms=alarms)
     new = history.load(running.version).by_id.keys() - history.load(running.baseline).by_id.keys()
-    decision = judge_canary(name, known, episodes, [one for one in evidence if one.lesson in new])
+    decision = judge_canary(name, known, episodes, [one for one in evidence if one.lesson in new], now=at)
     decision = decision.model_copy(update={"alarms": alarms})
     if dry_run or decision.outcome == "collect":
         return decision
@@ -144,44 +164,62 @@ def _no_canary(name: str, known: Sequence[Canary]) -> str:
 
 
 def judge_canary(
-    name: str, known: Sequence[Canary], episodes: Iterable[ServedEpisode], evidence: Iterable[LessonEvidence] = ()
-) -> CanaryDecision:
+    name: str, known: Sequence[Canary], episodes: Sequence[ServedEpisode], evidence: Iterable[LessonEvidence] = (), *,
+    now: datetime | None = None,
+) -> CanaryDecision:  # fmt: skip
     """Decide on the last canary of a library by the rule, without changing anything.
 
-    known: all canaries of the library, the running one last. episodes: with feedback or without, in order of time.
-    evidence: what is known of the lessons that only the canary shows.
+    known: all canaries of the library, the running one last. episodes: with feedback or without, in order of time;
+    those from before the canary only show how late feedback comes. evidence: what is known of the lessons that only the
+    canary shows. now: when it is looked at; default: the time of the clock.
     """
     canary = known[-1]
-    strata = _drawn(name, canary, episodes)
-    blocks = _blocks(canary, strata, lambda one: one.reward)
-    effects = [one.effect for one in blocks]
+    wait = FeedbackWait.of(episodes, canary.feedback_days, now)
+    strata, key = _drawn(name, canary, episodes, wait), ExperienceId(canary.version)
+    made = (neighbours(key, model, trials) for (_, model), trials in strata.items())
+    looked = LookedAt.of(block for each in made for block in each)
+    blocks = looked.blocks
     needed = canary_threshold(known[:-1], "end_canary"), canary_threshold(known[:-1], "promote")
-    outcome, worse, no_worse = canary_outcome(effects, canary.margin, *needed)
+    outcome, worse, no_worse = canary_outcome(blocks, canary.margin, *needed)
+    points, low, high = in_points(blocks)
+    counts = Counter((one.reward is None, key in one.masked) for trials in strata.values() for one in trials)
     figures = CanaryFigures(
-        **_counts(canary, strata), blocks=len(blocks), log_e_worse=worse, log_e_no_worse=no_worse,
-        needed_worse=needed[0], needed_no_worse=needed[1],
+        episodes=counts[False, False], episodes_baseline=counts[False, True], without_feedback=counts[True, False],
+        without_feedback_baseline=counts[True, True], waiting=looked.waiting, feedback_days=wait.days,
+        outside=looked.outside, blocks=len(blocks), points=points, low=low, high=high, log_e_worse=worse,
+        log_e_no_worse=no_worse, needed_worse=needed[0], needed_no_worse=needed[1],
     )  # fmt: skip
-    if effects:
-        interval = anytime(effects)
-        in_points = {"points": interval.mean, "low": interval.low, "high": interval.high}
-        figures = figures.model_copy(update={name: 100 * value for name, value in in_points.items()})
-    estimate = f"{figures.points:+.1f} points [{figures.low:+.1f}, {figures.high:+.1f}]"
-    size = f"{figures.episodes:,} episodes with it and {figures.episodes_baseline:,} without it have feedback"
-    withheld = _feedback_differs(canary, strata, figures) if outcome == "promote" else ""
+    estimate, size, withheld = f"{points:+.1f} points [{low:+.1f}, {high:+.1f}]", _size_words(figures), ""
+    if looked.withheld:
+        outcome, withheld = "collect", looked.withheld
+    elif outcome == "collect" and _log_e_no_worse([one.effect for one in blocks], blocks, canary.margin) >= needed[1]:
+        withheld = "it is within the margin as measured on those who answered, but the others may hide more"
     if harmful := tuple(sorted({one.lesson for one in evidence if one.label == "harmful"})):
         lessons = ", ".join(one[:_ID] for one in harmful)
-        outcome, words = "roll_back", f"roll back: the evidence calls harmful what only it shows: {lessons}"
+        outcome, words = "roll_back", f"roll back: the evidence calls harmful what only it shows: {lessons}; {size}"
     elif outcome == "roll_back":
         words = f"roll back: it is worse, {estimate}; {size}"
-    elif outcome == "promote" and not withheld:
-        better = "it is better" if figures.low > 0 else f"it is not worse by more than {100 * canary.margin:g} points"
+    elif outcome == "promote":
+        better = "it is better" if low > 0 else f"it is not worse by more than {100 * canary.margin:g} points"
         words = f"promote: {better}, {estimate}; {size}"
     else:
-        outcome, why = "collect", withheld or "neither worse nor within the margin is shown"
+        why = withheld or "neither worse nor within the margin is shown"
         words = f"collect: {why}; {estimate}; {size}" if blocks else f"collect: {size}"
     sentence = f"canary {canary.version[:_ID]} of {name}: {words}"
     found = {"canary": canary, "figures": figures, "harmful": harmful, "withheld": withheld}
     return CanaryDecision(library=name, outcome=outcome, sentence=sentence).model_copy(update=found)
+
+
+def _size_words(found: CanaryFigures) -> str:
+    """What a decision rests on, and what is left out of it, in words."""
+    sides = (found.episodes, found.without_feedback), (found.episodes_baseline, found.without_feedback_baseline)
+    shares = " and ".join(f"{has / max(1, has + lacks):.0%}" for has, lacks in sides)
+    silent = f" ({shares} of all)" if found.without_feedback or found.without_feedback_baseline else ""
+    words = f"{found.episodes:,} episodes with it and {found.episodes_baseline:,} without it have feedback{silent}"
+    if found.outside:
+        words += f"; {found.outside:,} rewards are outside 0 to 1 and count as none"
+    days = f"{found.feedback_days:g} day{'s' * (found.feedback_days != 1)}"
+    return words + f"; {found.waiting:,} episodes are younger than {days} and wait for feedback" * bool(found.waiting)
 
 
 def canary_threshold(earlier: Sequence[Canary], kind: str) -> float:
@@ -196,64 +234,44 @@ def canary_threshold(earlier: Sequence[Canary], kind: str) -> float:
 
 
 def canary_outcome(
-    effects: Sequence[float], margin: float, needed_worse: float, needed_no_worse: float
+    blocks: Sequence[LessonBlock], margin: float, needed_worse: float, needed_no_worse: float
 ) -> tuple[CanaryOutcome, float, float]:
     """Decide by the blocks alone, and return the logarithms of the two e-values: worse, and not worse by the margin.
 
-    effects: mean reward with the canary minus mean reward with the baseline, by block, in order of time. needed_worse,
-    needed_no_worse: see `canary_threshold`. The latest blocks must agree with a decision.
+    blocks: `shown` read the canary, `hidden` the baseline; in order. Each e-value is the smaller one of two: the silent
+    users were unhappy, or happy. The margin counts for the share of users who answered, which is at most the share of
+    the happy ones who did, or of the unhappy ones. needed_worse, needed_no_worse: see `canary_threshold`. The latest
+    blocks must agree with a decision.
     """
-    worse = EProcess().after(-one for one in effects).log_e
-    no_worse = EProcess().after((one + margin) / (1 + margin) for one in effects).log_e
-    latest = fmean(effects[-_WINDOW:]) if effects else 0.0
-    if worse >= needed_worse and latest < 0:
+    sides = {*zip(*(one.alike() for one in blocks), strict=True)} or {()}
+    worse = min(EProcess().after(-one for one in side).log_e for side in sides)
+    no_worse = min(_log_e_no_worse(side, blocks, margin) for side in sides)
+    latest = [fmean(side[-_WINDOW:] or (0.0,)) for side in sides]
+    if worse >= needed_worse and max(latest) < 0:
         return "roll_back", worse, no_worse
-    return "promote" if no_worse >= needed_no_worse and latest > -margin else "collect", worse, no_worse
+    within = min(latest) > -margin * fmean([one.answered for one in blocks[-_WINDOW:]] or (1.0,))
+    return "promote" if no_worse >= needed_no_worse and within else "collect", worse, no_worse
 
 
-_Strata = Sequence[Sequence[ServedEpisode]]
-"""Episodes of one recorder and one model each, in order of time."""
+def _log_e_no_worse(effects: Iterable[float], blocks: Iterable[LessonBlock], margin: float) -> float:
+    pairs = zip(effects, blocks, strict=True)
+    return EProcess().after((one + margin * block.answered) / (1 + margin) for one, block in pairs).log_e
 
 
-def _drawn(name: str, canary: Canary, episodes: Iterable[ServedEpisode]) -> _Strata:
+_Strata = Mapping[tuple[str, str], Sequence[Trial]]
+"""Episodes by recorder and model, in order of time. `masked` holds the canary's version where they did not read it."""
+
+
+def _drawn(name: str, canary: Canary, episodes: Iterable[ServedEpisode], wait: FeedbackWait) -> _Strata:
     """The episodes that count. One that read another version than it drew is of a program that takes no part."""
-    strata = defaultdict[tuple[str, str], list[ServedEpisode]](list)
+    strata, key = defaultdict[tuple[str, str], list[Trial]](list), ExperienceId(canary.version)
     for one in episodes:
         share = canary.share_at(datetime.fromtimestamp(one.at / 1_000_000, UTC))
         drawn = bool(one.episode) and in_canary(name, canary.version, one.episode, share=share)
-        if not one.episode or one.library == (canary.version if drawn else canary.baseline):
-            strata[one.run_name, one.model].append(one)
-    return list(strata.values())
-
-
-def _blocks(canary: Canary, strata: _Strata, reward: Callable[[ServedEpisode], float | None]) -> list[LessonBlock]:
-    """Blocks of neighbouring episodes with and without the canary, in order of time."""
-    key, found = ExperienceId(canary.version), list[LessonBlock]()
-    masked = {canary.version: frozenset[ExperienceId](), canary.baseline: frozenset({key})}
-    for members in strata:
-        judged = [(one, reward(one)) for one in members]
-        known = (one for one in judged if one[1] is not None)
-        trials = [Trial(masked[one.library], frozenset({key}), given, one.at, "") for one, given in known]
-        found += neighbours(key, members[0].model, trials)
-    return sorted(found, key=lambda one: one.at)
-
-
-def _counts(canary: Canary, strata: _Strata) -> dict[str, Any]:
-    """Numbers of episodes, by version and feedback, as fields of the figures."""
-    sides = {canary.version: "", canary.baseline: "_baseline"}
-    counted = (one for group in strata for one in group)
-    return Counter(f"{'without_feedback' if one.reward is None else 'episodes'}{sides[one.library]}" for one in counted)
-
-
-def _feedback_differs(canary: Canary, strata: _Strata, found: CanaryFigures) -> str:
-    """Why rewards cannot be compared: the canary changes how often feedback is given; empty otherwise."""
-    answered = [one.effect for one in _blocks(canary, strata, lambda one: float(one.reward is not None))]
-    log_e = max(EProcess().after(sign * one for one in answered).log_e for sign in (-1, 1))
-    if log_e < log_threshold(2, 1, ALPHA):
-        return ""
-    sides = [(found.episodes, found.without_feedback), (found.episodes_baseline, found.without_feedback_baseline)]
-    with_it, without_it = (f"{has / max(1, has + lacks):.0%}" for has, lacks in sides)
-    return f"{with_it} of its episodes have feedback, and {without_it} of the others"
+        if share and (not one.episode or one.library == (canary.version if drawn else canary.baseline)):
+            masked = frozenset[ExperienceId]() if one.library == canary.version else frozenset({key})
+            strata[one.run_name, one.model].append(Trial.of(one, (masked, frozenset({key})), wait))
+    return strata
 
 
 _SIMULATIONS, _LOOKS, _MOST_BLOCKS = 200, 1.08, 20_000
@@ -307,10 +325,10 @@ def canary_risk(
     level, feedback = (fmean(rewards), len(rewards) / len(episodes)) if rewards else (0.7, 1.0)
     days = (episodes[-1].at - episodes[0].at) / 86_400e6 if episodes else 0.0
     known = canaries(history.changes)
-    a_block = (1 / share + 1 / (1 - share) - 1) / feedback
+    a_block = 1 / share + 1 / (1 - share) - 1
 
     def after(difference: float, kind: str) -> tuple[int | None, int | None]:
-        found = _simulated(share, level, difference, margin, canary_threshold(known, kind), kind)
+        found = _simulated(share, (level, feedback), difference, margin, canary_threshold(known, kind), kind)
         reached = [found[math.ceil(one * len(found)) - 1] for one in (0.8, 0.9)]
         first, second = (None if math.isinf(one) else math.ceil(one * a_block) for one in reached)
         return first, second
@@ -325,32 +343,45 @@ def canary_risk(
     )  # fmt: skip
 
 
-def _simulated(share: float, level: float, difference: float, margin: float, needed: float, kind: str) -> list[float]:
-    """Blocks until each simulated canary is decided on, sorted; infinite where it is not."""
+def _simulated(
+    share: float, users: tuple[float, float], difference: float, margin: float, needed: float, kind: str
+) -> list[float]:
+    """Blocks until each simulated canary is decided on, sorted; infinite where it is not.
+
+    users: the mean reward without the canary, and the share of users who answer.
+    """
     import numpy as np
 
-    found = list[float]()
+    found, (level, feedback) = list[float](), users
     for number in range(_SIMULATIONS):
         rng = np.random.default_rng([number, derive_seed("canary", share, difference, kind)])
-        evidence, n = EProcess(), 0
-        while evidence.log_e < needed and n < _MOST_BLOCKS:
+        sides, n = [EProcess()] * (1 + (feedback < 1)), 0
+        while min(one.log_e for one in sides) < needed and sides[0].n < _MOST_BLOCKS:
             more = max(5, int(n * (_LOOKS - 1)))
-            right, episodes = simulated_blocks(rng, more, share, level + difference, level)
-            effects = right[0] / episodes[0] - right[1] / episodes[1]
-            evidence = evidence.after(-effects if kind == "end_canary" else (effects + margin) / (1 + margin))
+            right, said, episodes = simulated_blocks(rng, more, share, level + difference, level, feedback)
+            some, shares = said.any(axis=0), (said / episodes).mean(axis=0)
+            for at, of in enumerate((right, right - said)[: len(sides)]):  # the silent ones are wrong, or right
+                effects = np.subtract(*(of / episodes))
+                bets = (effects + margin * shares) / (1 + margin) if kind == "promote" else -effects
+                sides[at] = sides[at].after(bets[some])
             n += more
-        found.append(n if evidence.log_e >= needed else math.inf)
+        found.append(n if min(one.log_e for one in sides) >= needed else math.inf)
     return sorted(found)
 
 
-def simulated_blocks(rng: Any, blocks: int, share: float, with_it: Any, without_it: Any) -> tuple[Any, Any]:
-    """Right answers and episodes of simulated blocks: two arrays, each of shape (2, blocks), the canary first.
+def simulated_blocks(
+    rng: Any, blocks: int, share: float, with_it: Any, without_it: Any, feedback: float = 1.0
+) -> tuple[Any, Any, Any]:
+    """Right answers that got feedback, answers that got any, and episodes of simulated blocks.
 
-    rng: a generator of numpy. with_it, without_it: chance of a right answer; a number, or one for each block.
+    Three arrays, each of shape (2, blocks), the canary first. rng: a generator of numpy. with_it, without_it: chance of
+    a right answer; a number, or one for each block. feedback: chance that a user answers.
     """
     import numpy as np
 
     first = rng.random(blocks) < share  # whether the first episode of a block reads the canary
     counts = np.where(first, rng.geometric(1 - share, blocks), 1), np.where(first, 1, rng.geometric(share, blocks))
+    said = counts if feedback == 1 else [rng.binomial(count, feedback) for count in counts]
     rates = (np.clip(rate, 0, 1) for rate in (with_it, without_it))
-    return np.array([rng.binomial(count, rate) for count, rate in zip(counts, rates, strict=True)]), np.array(counts)
+    right = [rng.binomial(count, rate) for count, rate in zip(said, rates, strict=True)]
+    return np.array(right), np.array(said), np.array(counts)

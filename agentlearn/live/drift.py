@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from agentlearn.files import own, write_whole
 from agentlearn.learning.evidence import EvidenceLabel, LibraryEvidence
 from agentlearn.library import LibraryStore
+from agentlearn.text.files import own, write_whole
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.value import Value
 

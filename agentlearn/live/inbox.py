@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from agentlearn.errors import ConfigError, LibraryError, StoreError, StoreMissing
-from agentlearn.files import own, write_whole
 from agentlearn.learning.evidence import ToPark
 from agentlearn.learning.lessons.trust import (
     PendingLesson,
@@ -26,13 +25,14 @@ from agentlearn.learning.lessons.trust import (
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history import MAIN, Change, History
-from agentlearn.library.history.change_log import RejectLesson, account_name
+from agentlearn.library.history.change_log import ParkLesson, RejectLesson, UnparkLesson, account_name
 from agentlearn.library.history.hand_edits import HandEdits
 from agentlearn.live.waiting import Found, Item, Seen, WaitingItems, applied, item_of, look, run_of, why_not
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.codec import DecisionEntry, EntryValue, LibraryEntry, encode_entry
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.text import storable
+from agentlearn.text.files import own, write_whole
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Withheld, held_lessons
 from agentlearn.types.ids import LibraryVersion, ProposalId, RunId
 from agentlearn.types.operation import (
@@ -111,7 +111,7 @@ class Inbox:
             seen, put_off = look(self.libraries, opened), self._put_off()
             self._note(seen.found)
             items = [
-                item_of(one, seen.main, opened).model_copy(update={"put_off": one.id in put_off})
+                item_of(one, self.libraries, seen.main, opened).model_copy(update={"put_off": one.id in put_off})
                 for one in seen.found
                 if library in {None, one.library, getattr(one.what, "domain", None)}
                 and wanted in {None, run_of(one.what)}
@@ -123,23 +123,31 @@ class Inbox:
         return self._read(shown, reader)
 
     def approve(
-        self, item: Item | str, *, without: Collection[str] = (), accept: Collection[str] = (), note: str = ""
+        self,
+        item: Item | str,
+        *,
+        without: Collection[str] = (),
+        words: Mapping[str, str] = {},
+        accept: Collection[str] = (),
+        note: str = "",
     ) -> ReviewDecision:
         """Publish a version, show a lesson, or park a lesson that the evidence calls harmful.
 
-        without: starts of ids of new lessons of a version that are refused; the others are published. accept: codes of
+        without: starts of ids of new lessons of a version that are refused; the others are published. words: words of
+        your own, by the start of the lesson's id; the lesson is yours then, and no run changes it. accept: codes of
         rules to set aside for a lesson that a library holds. What persons changed in the library meanwhile is kept.
         """
-        return self._decide(item, partial(self._approve, note=note, without=without, accept=accept))
+        own = {lesson: text.strip() for lesson, text in words.items()}
+        if not all(own.values()):
+            raise LibraryError("the new words of the lesson are empty; give some, or reject it", code="empty_lesson")
+        return self._decide(item, partial(self._approve, note=note, without=without, accept=accept, words=own))
 
     def edit(self, item: Item | str, text: str, *, lesson: str = "", note: str = "") -> ReviewDecision:
         """Approve it with words of your own. The lesson is yours then, and no run changes it.
 
         lesson: which one, of a version with several: the start of its id.
         """
-        if not text.strip():
-            raise LibraryError("the new words of the lesson are empty; give some, or reject it", code="empty_lesson")
-        return self._decide(item, partial(self._approve, note=note, text=text.strip(), lesson=lesson))
+        return self.approve(item, words={lesson: text}, note=note)
 
     def reject(self, item: Item | str, reason: str = "") -> ReviewDecision:
         """Refuse it. Later runs refuse the same words of a lesson, and their reflector reads the reason.
@@ -178,6 +186,11 @@ class Inbox:
                 made.append(self._made(one, "failed", note=note, problem=error.message))
         return tuple(made)
 
+    @property
+    def undoable(self) -> bool:
+        """Whether `undo` has a decision to take back."""
+        return self._undoable is not None
+
     def undo(self) -> ReviewDecision:
         """Take back the last decision of this inbox on a lesson that a library holds.
 
@@ -186,17 +199,16 @@ class Inbox:
         if self._undoable is None:
             raise LibraryError(
                 "the last decision cannot be taken back here; `agentlearn library log NAME` shows the versions, and"
-                " `library rollback NAME@VERSION` goes back to one",
-                code="nothing_to_undo",
+                " `library rollback NAME@VERSION` goes back to one"
             )
         (one, change), self._undoable = self._undoable, None
         with self.libraries.reviewing():
             history = self.libraries.history(one.library)
             if history.state.branches[MAIN] != change.version or change.before is None:
-                raise LibraryError(
-                    f"library {history.name!r} has changed since; nothing was taken back", code="changed"
-                )
-            done = history.rollback(change.before, who=self.who, note=f"took back: {change.kind}")
+                raise LibraryError(f"library {history.name!r} has changed since; nothing was taken back")
+            shown = tuple(UnparkLesson(target=one.target) for one in change.operations if isinstance(one, ParkLesson))
+            note = f"took back: {change.kind}"
+            done = history.rollback(change.before, who=self.who, note=note, operations=shown)
         return self._made(one, "undone", done)
 
     # What waits.
@@ -259,8 +271,7 @@ class Inbox:
         if matching:
             listed = ", ".join(repr(one.names[0]) for one in matching[:8])
             raise LibraryError(
-                f"{len(matching)} things that wait match {name!r} (found: {listed}); give more of the one you mean",
-                code="ambiguous",
+                f"{len(matching)} things that wait match {name!r} (found: {listed}); give more of the one you mean"
             )
         for closed in seen.closed:
             if name and closed.id.startswith(name):
@@ -279,7 +290,7 @@ class Inbox:
         made = [(one.names, "approved", change.who, change.at) for one, change in seen.unfinished]
         for of in self.libraries.names():
             history = self.libraries.history(of)
-            if library == of and prefix and str(history.state.current).startswith(prefix):
+            if library in {"", of} and prefix and str(history.state.current).startswith(prefix):
                 return f"version {name!r} is published already"
             for change, one in history.decisions():
                 edited = (edit.target for edit in change.operations if isinstance(edit, Modify))
@@ -301,15 +312,13 @@ class Inbox:
         note: str,
         without: Collection[str] = (),
         accept: Collection[str] = (),
-        text: str = "",
-        lesson: str = "",
+        words: Mapping[str, str] = {},
     ) -> ReviewDecision:
-        history, what = self.libraries.history(one.library), one.what
+        history, what, text = self.libraries.history(one.library), one.what, next(iter(words.values()), "")
         signed: dict[str, Any] = {"who": self.who, "note": note, "at": datetime.now(UTC)}
         if without and not isinstance(what, PendingVersion):
             raise ConfigError(
-                f"--without leaves lessons out of a version, and {one.id[:_ID]!r} is a lesson; approve or reject it",
-                code="not_a_version",
+                f"--without leaves lessons out of a version, and {one.id[:_ID]!r} is a lesson; approve or reject it"
             )
         match what:
             case Withheld():
@@ -331,7 +340,7 @@ class Inbox:
                 self._append(self._rows(one, change))
             case PendingVersion():
                 assert reader is not None, "versions come from the store"
-                change = self._publish(what, reader, history, without, text, lesson, signed)
+                change = self._publish(what, reader, history, without, words, signed)
                 self._append(self._rows(one, change))
         self._undoable = (one, change) if isinstance(what, Withheld | ToPark) else None
         return self._made(one, "edited" if text else "approved", change)
@@ -342,22 +351,25 @@ class Inbox:
         reader: StoreReader,
         history: History,
         without: Collection[str],
-        text: str,
-        lesson: str,
+        words: Mapping[str, str],
         signed: Mapping[str, Any],
     ) -> Change:
         """Make a version of a run the current one, with what persons changed in the library since the run started."""
-        whole, run_inputs = reader.library(one.version), reader.run_inputs(one.run)
+        whole, run_inputs = history.not_shown().applied(reader.library(one.version)), reader.run_inputs(one.run)
         start = EMPTY_LIBRARY if run_inputs is None else reader.library(run_inputs.library)
         new = [made for made in whole.experiences if made.id not in start.by_id]
         refused = [_only(one, new, prefix) for prefix in without]
         kept = tuple(made for made in whole.experiences if made not in refused)
-        selected = Library(parent=whole.version, experiences=kept, withheld=whole.withheld) if refused else whole
+        if refused and [made.id for made in kept] == [*start.by_id]:
+            raise LibraryError(f"nothing of {one.reference} is left to publish; keep one of its lessons, or reject it")
+        selected = Library(experiences=kept, withheld=whole.withheld) if refused else whole
         operations: tuple[Any, ...] = tuple(RejectLesson(target=made.id, lesson=made.lesson) for made in refused)
-        if text:
+        for lesson, text in words.items():
             chosen = _only(one, new, lesson) if lesson or len(new) != 1 else new[0]
-            edited = HandEdits(whole, one.reference, HandEdits.checked(library=one.library)).edit(chosen.id, text)
+            edited = HandEdits(selected, one.reference, HandEdits.checked(library=one.library)).edit(chosen.id, text)
             selected, operations = edited.library, (*operations, *edited.operations)
+        if selected is not whole:  # what lies between is not stored
+            selected = Library(parent=whole.version, experiences=selected.experiences, withheld=selected.withheld)
         before = len(history.changes)
         history.publish_learned(
             selected,
@@ -406,7 +418,7 @@ class Inbox:
     def _rows(self, one: Found, change: Change) -> list[EntryValue]:
         """The entries of the store that follow from a change which approved something of a run."""
         history = self.libraries.history(one.library)
-        after = history.load(change.version)
+        after = history.stored(change.version)
         said: dict[str, Any] = {"who": change.who, "note": change.note, "at": change.at}
         more: dict[str, Any] = {}
         entries: list[EntryValue] = [LibraryEntry(library=after, at=change.at)]

@@ -30,8 +30,8 @@ from agentlearn.errors import (
     StoreMissing,
     root_cause,
 )
-from agentlearn.files import own, own_folder, sync, write_whole
 from agentlearn.learning.callbacks import Callbacks, calling_both
+from agentlearn.learning.costs import refuse_unpriced
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.open_run import USUAL_TASKS
 from agentlearn.learning.report import LearnReport
@@ -48,6 +48,7 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.queries import RunRow
 from agentlearn.store.store_files import LOCK, StoreLock
+from agentlearn.text.files import own, own_folder, sync, write_whole
 from agentlearn.types.experience import counted_lessons
 from agentlearn.types.group import Groups, LiveGroup
 from agentlearn.types.ids import RunId, content_hash
@@ -149,6 +150,7 @@ class LiveLearning:
         publish_unmeasured: bool = False,
         given: Given = NOTHING_GIVEN,
     ) -> None:
+        refuse_unpriced(settings.endpoints, budget_usd, "--budget-usd", "--budget-tokens")
         asked = settings.evaluate and "evaluate" in settings.model_fields_set
         changes = {"from_store": True, "epochs": 1, "evaluate": asked or bool(settings.test_data)}
         self.settings = settings.model_copy(update=changes)
@@ -252,6 +254,9 @@ class LiveLearning:
         if isinstance(error, ConfigError) and error.code in _NOTHING:
             return {"outcome": "nothing_new", "words": words}
         if isinstance(error, BudgetExceeded):
+            for unit, limit in (("usd", "cost_usd"), ("tokens", "tokens")):
+                if getattr(self.settings, f"max_{limit}") is None:  # then the limit is what is left of the day's
+                    words = words.replace(f"--max-{limit.replace('_', '-')}", f"the rest of --budget-{unit}")
             return {"outcome": "over_budget", "words": f"{words}; the next pass goes on with it", "run": run}
         tried = sum(one.outcome == "failed" and one.run == run for one in self.passes) + 1
         if run is not None and (isinstance(error, ConfigError) or tried >= _TRIES):

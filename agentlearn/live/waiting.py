@@ -17,6 +17,7 @@ from agentlearn.learning.lessons.trust import (
     LessonSource,
     PendingLesson,
     PendingVersion,
+    brings_more,
     lesson_source,
     pending_lessons,
     pending_versions,
@@ -172,6 +173,7 @@ def look(libraries: LibraryStore, reader: StoreReader | None) -> Seen:
                     found.append(waits)
     if reader is None:
         return Seen(main, tuple(found), tuple(closed), ())
+    rule = libraries.not_shown()
     for version in pending_versions(reader, libraries):
         waits = Found(version.reference, version.library, version.at, version)
         log = changes.get(version.library, ())
@@ -180,8 +182,11 @@ def look(libraries: LibraryStore, reader: StoreReader | None) -> Seen:
         if done is not None:
             unfinished.append((waits, done))
         elif later := next((one for one in newer if one.run not in {"", version.run}), None):
-            take = f"agentlearn library join {waits.library} {waits.id}"
+            take = f"agentlearn library export {waits.id} --out FILE, then library import FILE --name {waits.library}"
             why = f"run {later.run} has published a newer version since, {later.version[:_ID]}; its lessons: {take}"
+            closed.append(ClosedItem(id=waits.id, library=waits.library, reason=why))
+        elif not brings_more(version, reader, rule):
+            why = "no version shows the lessons that it would bring: they are parked, or rest on erased records"
             closed.append(ClosedItem(id=waits.id, library=waits.library, reason=why))
         else:
             found.append(waits)
@@ -209,7 +214,7 @@ def look(libraries: LibraryStore, reader: StoreReader | None) -> Seen:
     return Seen(main, tuple(found), tuple(closed), tuple(unfinished))
 
 
-def item_of(one: Found, main: Mapping[str, Library], reader: StoreReader | None) -> Item:
+def item_of(one: Found, libraries: LibraryStore, main: Mapping[str, Library], reader: StoreReader | None) -> Item:
     """What a person needs to decide on something."""
     library, what, version, run = main.get(one.library, EMPTY_LIBRARY), one.what, None, run_of(one.what)
     kind: ItemKind
@@ -217,7 +222,8 @@ def item_of(one: Found, main: Mapping[str, Library], reader: StoreReader | None)
         case PendingVersion():
             assert reader is not None, "versions come from the store"
             kind, reason, version = "version", what.reason, what.version
-            lessons = tuple(_version_lessons(what, reader, library))
+            whole = libraries.history(one.library).not_shown().applied(reader.library(what.version))
+            lessons = tuple(_version_lessons(what, whole, reader, library))
         case PendingLesson():
             assert reader is not None, "lessons of runs come from the store"
             kind, proposal = "lesson", what.row.ended.proposal
@@ -293,11 +299,17 @@ def why_not(one: PendingLesson, end: End, library: Library) -> str:
     return f"{identity!r} cannot be added to {now}: {reason}"
 
 
-def _version_lessons(one: PendingVersion, reader: StoreReader, library: Library) -> Iterator[WaitingLesson]:
-    """What a version changes in the one that its run started from. library: the current one."""
-    whole, run_inputs = reader.library(one.version), reader.run_inputs(one.run)
+def _version_lessons(
+    one: PendingVersion, whole: Library, reader: StoreReader, library: Library
+) -> Iterator[WaitingLesson]:
+    """What a version changes in the one that its run started from.
+
+    whole: the version as it would be published. library: the current one.
+    """
+    run_inputs = reader.run_inputs(one.run)
     diff = LibraryDiff.of(EMPTY_LIBRARY if run_inputs is None else reader.library(run_inputs.library), whole)
     new = [*((edit.after, edit.before) for edit in diff.edited), *((lesson, ()) for lesson in diff.added)]
+    new = [(lesson, before) for lesson, before in new if lesson.id in whole.by_id]
     behind = {
         row.ended.end.experience: row.ended.proposal.evidence
         for row in reader.proposals_of([lesson.id for lesson, _ in new])

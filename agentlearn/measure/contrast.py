@@ -9,6 +9,13 @@ Correction = Literal["holm", "bh", "none"]
 ContrastVerdict = Literal["better", "worse", "no_worse", "cannot_tell"]
 
 
+PAIRED = (
+    "The interval of a score holds for that score alone. The difference is measured task by task, so its interval can"
+    " leave out 0 where those of the two scores overlap."
+)
+"""Why the intervals of two scores and of their difference need not look alike."""
+
+
 class Pass(Value):
     """pass@k and pass^k for one k, averaged over tasks."""
 
@@ -19,8 +26,9 @@ class Pass(Value):
     """pass^k: chance that all of k rollouts are right."""
 
 
-WithheldCode = Literal["", "bounds", "unseen"]
-"""Why a verdict is withheld: undecided rollouts could change the result, or values that the sample missed could."""
+WithheldCode = Literal["", "bounds", "unseen", "cost"]
+"""Why a verdict is withheld: undecided rollouts could change the result, values that the sample missed could, or the
+arm costs more than was allowed."""
 
 
 class Worst(Value):
@@ -109,8 +117,8 @@ class Contrast(Value):
     look: int = 1
     """How many times these two arms have been compared on different data, this time included."""
     p: float | None = None
-    """Two-sided sign-flip p, uncorrected; with 6 to 19 tasks or clusters, half of it or the p of the interval's method,
-    whichever is larger."""
+    """Two-sided sign-flip p, uncorrected; with 6 or more tasks or clusters of which fewer than 20 differ, half of it or
+    the p of the interval's method, whichever is larger."""
     p_adjusted: float | None = None
     """p corrected for the number of arms and for earlier looks at these arms. The verdict uses it."""
     p_mean: float | None = None
@@ -120,6 +128,9 @@ class Contrast(Value):
     """p_mean, corrected like `p_adjusted`. The verdict uses it too."""
     hidden: float | None = None
     """Share of tasks at the far end of the range that would reverse the sign of the difference."""
+    skewness: float | None = None
+    """Skewness of the differences over tasks or clusters, where the range of the scores is not known. If few large ones
+    are on the other side of 0, there is no verdict. None where the range is known."""
     assumes: str = ""
     """What the two tests assume, in words."""
     mcnemar_p: float | None = None
@@ -129,6 +140,10 @@ class Contrast(Value):
     scores is not known."""
     undecided: Undecided = Undecided()
     """Rollouts without a score, by arm."""
+    cost_change: float | None = None
+    """How much more a rollout of the arm costs, as a share of what one of the baseline costs: in dollars where all
+    prices are known and above 0, else in tokens, which count alike. None where neither is known."""
+    cost_in: Literal["dollars", "tokens"] = "tokens"
     margin: Margin | None = None
     wins: int = 0
     """Tasks on which the arm scores higher."""
@@ -153,7 +168,8 @@ class Contrast(Value):
     """The cluster that all tasks are in. The tasks are then the independent units, and the result holds for tasks of
     this cluster only. Empty when there are several clusters, or none."""
     carried: str = ""
-    """Says that two tasks or clusters outweigh all others together; empty if they do not."""
+    """What the result hangs on: two tasks or clusters that outweigh all others together, or tasks that count as one
+    because of their texts. Empty without such."""
     withheld: str = ""
     """Why no verdict is given although there may be a difference, as a sentence; the contrast's sentence starts with
     it."""

@@ -9,33 +9,33 @@ the same about undecided rollouts.
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from agentlearn.measure.clustered import grouped
 from agentlearn.measure.contrast import Contrast, ContrastVerdict, Correction, Margin, WithheldCode, Worst
-from agentlearn.measure.score_table import Gaps, ScoreTable
-from agentlearn.stats import (
-    COARSE,
+from agentlearn.measure.difference import (
     MeanDifference,
     MeanTest,
-    PlannedComparison,
     benjamini_hochberg,
     detectable_difference,
     estimate_difference,
     holm,
-    look_factor,
-    mcnemar_p,
+    long_tail,
     mean_test,
-    measured_clusters,
     no_worse,
     sign_flip_p,
     typical_size,
-    variance_parts,
 )
-from agentlearn.stats.clustered import grouped
+from agentlearn.measure.power import COARSE, PlannedComparison, measured_clusters, variance_parts
+from agentlearn.measure.score import mcnemar_p
+from agentlearn.measure.score_table import Gaps, Observation, ScoreTable
+from agentlearn.measure.sequential import look_factor
 from agentlearn.text import number_text
 
 _LIKELY_MISSED = 0.05
 """Probability from which a sample is said to miss hidden tasks easily."""
 
+_ALPHA = 0.05
 _WORST_CASE = 0.8
 """Share of alpha for the worst case of `better` and `worse`. Its test is one-sided, and the decided rollouts can also
 be wrong in the other direction; together they stay near alpha."""
@@ -79,6 +79,22 @@ def decide(contrast: Contrast, alpha: float, hint: str = "") -> Decision:
     return decision | {"verdict": shown}
 
 
+LossEvidence = Literal["verdict", "margin"]
+
+
+def shows_no_loss(contrast: Contrast, evidence: LossEvidence = "verdict") -> bool:
+    """Whether a contrast shows that the arm loses less than the margin.
+
+    Undecided rollouts are never taken as wrong or right: they withhold this as they withhold a verdict. evidence:
+    `margin` also accepts the corrected margin test on fewer tasks than a verdict needs.
+    """
+    if contrast.verdict != "cannot_tell" or evidence == "verdict":
+        return contrast.verdict in {"no_worse", "better"}
+    found = decide(contrast.model_copy(update={"caution": ""}), _ALPHA)
+    only_few = found["verdict"] == "no_worse" or found["withheld_code"] == "unseen"
+    return only_few and contrast.margin is not None and contrast.margin.holds
+
+
 def _shown_without_gaps(contrast: Contrast, alpha: float) -> ContrastVerdict:
     """Return what the decided rollouts show by p and the interval together, or by the margin test."""
     significant = contrast.p_adjusted is not None and contrast.p_adjusted <= alpha
@@ -107,6 +123,12 @@ def _left_open(contrast: Contrast) -> str:
 
 def _unseen(contrast: Contrast, shown: ContrastVerdict, p_mean: float) -> str:
     units = "clusters" if contrast.clusters < contrast.tasks else "tasks"
+    skewness = contrast.skewness
+    if skewness is not None and long_tail(skewness if shown == "worse" else -skewness, contrast.clusters):
+        return (
+            f"the range of the scores is not known, and a sample of {contrast.clusters:,} {units} can easily miss those"
+            f" that {'gain' if shown == 'worse' else 'lose'} much; state the range of the scores, or measure more tasks"
+        )
     does = "gained all that they lack" if shown == "worse" else "lost all that they have"
     hidden, then = contrast.hidden or 0.0, "the arms would be equal"
     if shown == "no_worse" and contrast.margin is not None:
@@ -143,6 +165,8 @@ class Rules:
     """How p-values are corrected for the number of arms."""
     margin: float | None = None
     """Difference by which an arm may be worse and still count as no worse."""
+    cost_margin: float | None = None
+    """Share by which an arm may cost more and still be called better; None: whatever it costs."""
     planned_looks: int = 1
     """Number of looks at the same arms that were planned beforehand."""
     seed: int = 0
@@ -230,6 +254,7 @@ def verdicts_over_tables(drafts: Sequence[tuple[Contrast, ScoreTable]], rules: R
             worst = worst.model_copy(update={"p_adjusted": worst.p and p_worst, "p_margin_adjusted": p_worst_margin})
         one = draft.model_copy(update={"p_adjusted": p, "p_mean_adjusted": p_mean, "margin": margin, "worst": worst})
         one = one.model_copy(update=decide(one, rules.alpha, rules.undecided_hint))
+        one = one.model_copy(update=_too_dear(one, rules.cost_margin))
         one = one.model_copy(update=_holds_if(one, table, rules))
         judged.append(one.model_copy(update={"sentence": _sentence(one, table, rules.level)}))
     return tuple(judged)
@@ -263,10 +288,12 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
         p=p,
         p_mean=tested.p,
         hidden=tested.hidden,
+        skewness=None if score_range else tested.skewness,
         assumes=ASSUMES,
         mcnemar_p=mcnemar,
         worst=worst,
         undecided=undecided,
+        **_cost_change(table, arm, baseline),
         margin=tests.margin(differences, clusters),
         wins=sum(difference > 0 for difference in differences),
         losses=sum(difference < 0 for difference in differences),
@@ -274,7 +301,7 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
         unsafe=rules.untrusted.get(arm) or rules.untrusted.get(baseline) or "",
         caution=estimate.unsafe,
         only_cluster=table.only_cluster,
-        carried=_carried_by(differences, clusters),
+        carried="; ".join(filter(None, (_carried_by(differences, clusters), _kinds(table)))),
     )
     return draft.model_copy(update=_detectable_and_needed(estimate, before, after, differences, clusters))
 
@@ -290,6 +317,8 @@ class _Tests:
     """How much a task or cluster that the sample missed can lose: what units like these have under the baseline."""
     most_gained: float
     """How much it can gain: what they lack."""
+    bounded: bool
+    """Whether the range of the scores is known."""
 
     @staticmethod
     def of(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> "_Tests":
@@ -297,16 +326,18 @@ class _Tests:
         low, high, width = rules.widest_range(table, arm, baseline)
         has = [max(0.0, sum(unit) / len(unit) - low) for unit in grouped(table.means(baseline), table.clusters())]
         lacks = [max(0.0, high - low - one) for one in has]
-        return _Tests(rules, width, typical_size(has) or width, typical_size(lacks) or width)
+        bounded = rules.known_range(table, arm, baseline) is not None
+        return _Tests(rules, width, typical_size(has) or width, typical_size(lacks) or width, bounded)
 
     def all_of(self, differences: Sequence[float], clusters: Sequence[str]) -> tuple[MeanDifference, float, MeanTest]:
         """Return the estimate, the two-sided p of `Contrast.p` and the test of the mean."""
         estimate = estimate_difference(differences, clusters=clusters, level=self.rules.level, largest=self.width)
         p = sign_flip_p(differences, seed=self.rules.seed, clusters=clusters)
-        if COARSE[0] <= estimate.clusters < COARSE[1] and estimate.method != "score" and estimate.p is not None:
+        moved = sum(abs(math.fsum(unit)) > 1e-12 for unit in grouped(differences, clusters))
+        if estimate.clusters >= COARSE[0] and moved < COARSE[1] and estimate.p is not None:
             p = max(p / 2, estimate.p)
         limits = {"most_lost": self.most_lost, "most_gained": self.most_gained}
-        return estimate, p, mean_test(differences, clusters=clusters, **limits)
+        return estimate, p, mean_test(differences, clusters=clusters, bounded=self.bounded, **limits)
 
     def margin(self, differences: Sequence[float], clusters: Sequence[str]) -> Margin | None:
         """Return the margin test; None without a margin or an interval."""
@@ -320,6 +351,7 @@ class _Tests:
         tested = mean_test(
             above,
             clusters=clusters,
+            bounded=self.bounded,
             most_lost=max(self.most_lost - margin, margin),
             most_gained=self.most_gained + margin,
         )
@@ -370,6 +402,43 @@ def _detectable_and_needed(
     }
 
 
+def _too_dear(contrast: Contrast, margin: float | None) -> Decision:
+    """Return the change of a contrast whose arm is better, but costs more than is allowed."""
+    change = contrast.cost_change
+    if margin is None or contrast.verdict != "better" or (change is not None and change <= margin):
+        return {}
+    costs = "its cost is not known" if change is None else f"a rollout costs {cost_share(change)} {contrast.cost_in}"
+    words = f"No verdict: the score of {contrast.arm} is better, but {costs}, and {cost_share(margin)} is allowed."
+    return {"verdict": "cannot_tell", "withheld": words, "withheld_code": "cost"}
+
+
+def cost_share(change: float) -> str:
+    """Return a change of cost in words: `+20 %`."""
+    return f"{100 * change:+.3g} %"
+
+
+def _cost_change(table: ScoreTable, arm: str, baseline: str) -> dict[str, Any]:
+    """Return how much more a rollout of the arm costs than one of the baseline, as fields of a contrast."""
+    units: tuple[Literal["dollars", "tokens"], ...] = ("dollars", "tokens")
+    for unit in units:
+        mine, other = (_mean_cost(table.all[name], unit) for name in (arm, baseline))
+        if mine and other:
+            return {"cost_in": unit, "cost_change": mine / other - 1}
+    return {}
+
+
+def _mean_cost(rollouts: Sequence[Observation], unit: Literal["dollars", "tokens"]) -> float | None:
+    """Return the mean cost of a rollout; None where that of any is not known."""
+    costs = list[float]()
+    for one in rollouts:
+        tokens = None if one.tokens_in is None or one.tokens_out is None else one.tokens_in + one.tokens_out
+        cost = one.cost_usd if unit == "dollars" else tokens
+        if cost is None:
+            return None
+        costs.append(cost)
+    return math.fsum(costs) / len(costs) if costs else None
+
+
 def _holds_if(contrast: Contrast, table: ScoreTable, rules: Rules) -> dict[str, float | str]:
     """Return under which assumption a verdict would hold that only the rollouts without a score withhold."""
     arms, shown = (contrast.arm, contrast.baseline), _shown_without_gaps(contrast, rules.alpha)
@@ -397,6 +466,15 @@ def _carried_by(differences: Sequence[float], clusters: Sequence[Hashable]) -> s
         return ""
     what = "tasks" if len(units) == len(differences) else "clusters"
     return f"{_FEW} of {len(units)} {what} differ by more than all others together, so the result hangs on them"
+
+
+def _kinds(table: ScoreTable) -> str:
+    """Return the caution that texts make tasks one cluster; empty where none do, or all tasks are of one kind."""
+    if not table.alike or table.only_cluster:
+        return ""
+    kinds = len(set(table.clusters()))
+    few = ", and a verdict needs 6, or a column family that says which belong together" if kinds < COARSE[0] else ""
+    return f"tasks whose texts are equal or differ only in numbers and names count as one: {kinds} kinds{few}"
 
 
 def signed_difference(value: float | None) -> str:
@@ -478,7 +556,9 @@ def _numbers(contrast: Contrast, table: ScoreTable) -> str:
                 f"{without}, and with {'them it' if lost != 1 else 'it the difference'} is between {low} and {high}"
             )
     difference = signed_difference(contrast.mean)
-    return f"{scores}{difference}{interval}, {_size(contrast, table)}{clusters}{rough}{carried}{bounds}"
+    paid = contrast.cost_in == "dollars" and contrast.cost_change is not None
+    cost = f" at {cost_share(contrast.cost_change or 0.0)} of cost" if paid else ""
+    return f"{scores}{difference}{interval}{cost}, {_size(contrast, table)}{clusters}{rough}{carried}{bounds}"
 
 
 def _size(contrast: Contrast, table: ScoreTable) -> str:

@@ -6,11 +6,10 @@ This module decides what is counted.
 
 A rollout in which the agent failed to answer counts as 0. An undecided rollout is left out, and so are the rollouts of
 all other arms with the same task and index; the worst-case bounds in `contrasts` show the possible effect. Missing
-rollouts are listed, and the others of their task count. Tasks with the same text are one cluster.
+rollouts are listed, and the others of their task count. Tasks with the same text, or of one template, are one cluster.
 """
 
 import math
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,8 +18,11 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from agentlearn.errors import DataError
+from agentlearn.measure.clustered import Interval, bounded_mean, clustered_mean
 from agentlearn.measure.contrast import Missing, Pass, Undecided
-from agentlearn.stats import Interval, clustered_mean, estimate_difference, pass_at_k, pass_hat_k, score_interval
+from agentlearn.measure.difference import estimate_difference
+from agentlearn.measure.score import pass_at_k, pass_hat_k
+from agentlearn.measure.text_clusters import text_clusters
 from agentlearn.types.trajectory import RolloutOutcome
 from agentlearn.types.value import Value
 
@@ -50,6 +52,8 @@ class Observation(Value):
     """Id of the full record, in the store or in the log it was read from."""
     cost_usd: float | None = Field(default=None, ge=0)
     tokens_in: int | None = Field(default=None, ge=0)
+    tokens_cached: int | None = Field(default=None, ge=0)
+    """Part of `tokens_in` that the service had cached."""
     tokens_library: int | None = Field(default=None, ge=0)
     """Estimated part of `tokens_in` that lessons took."""
     tokens_out: int | None = Field(default=None, ge=0)
@@ -93,8 +97,8 @@ class ScoreTable:
     """Number of (task, index) pairs left out of every arm because of an undecided rollout."""
     missing: tuple[Missing, ...]
     """Tasks of which an arm has no rollout, or fewer than another arm."""
-    same_text: tuple[str, ...] = ()
-    """Tasks that were put in the cluster of an earlier task because both have the same text."""
+    alike: tuple[str, ...] = ()
+    """Tasks that were put in the cluster of an earlier task because of their texts; see `text_clusters`."""
 
     def means(self, arm: str, tasks: Sequence[str] | None = None) -> list[float]:
         """Return the arm's mean score on each task."""
@@ -111,9 +115,9 @@ class ScoreTable:
         labels = {self.facts[task].cluster for task in self.tasks}
         return labels.pop() if len(labels) == 1 else ""
 
-    def score(self, arm: str, level: float) -> Interval:
-        """Return the arm's mean over tasks with its interval, as `clustered_score` computes it."""
-        return clustered_score(self.means(arm), self.clusters(), level=level)
+    def score(self, arm: str, level: float, score_range: tuple[float, float] | None = None) -> Interval:
+        """Return the arm's mean over tasks with its interval, as `clustered_score` computes it. None: 0 to 1."""
+        return clustered_score(self.means(arm), self.clusters(), level=level, score_range=score_range or (0.0, 1.0))
 
     def passes(self, arm: str) -> tuple[Pass, ...]:
         """Return pass@k and pass^k for each usual k up to the fewest rollouts of a task; none unless scores are 0 or
@@ -298,13 +302,12 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
             by_arm[one.arm].append(one)
     for arm, rollouts in by_arm.items():
         if not rollouts:
-            raise DataError(f"the arm {arm!r} has no rollouts; leave the arm out, or give its log", code="empty_arm")
+            raise DataError(f"the arm {arm!r} has no rollouts; leave the arm out, or give its log")
         (task, g), count = Counter((one.task, one.g) for one in rollouts).most_common(1)[0]
         if count > 1:
             raise DataError(
                 f"the arm {arm!r} has rollout {g} of task {task!r} {count} times; give each its own index (column g),"
-                " or remove the copies",
-                code="rollout_twice",
+                " or remove the copies"
             )
     missing = _missing(by_arm, allow_missing=allow_missing)
     undecided = {(one.task, one.g) for rollouts in by_arm.values() for one in rollouts if one.score is None}
@@ -320,8 +323,7 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
     if not shared:
         raise DataError(
             "no task has a decided rollout in every arm, so nothing can be compared; `agentlearn runs show` shows the"
-            " failures and undecided verdicts",
-            code="nothing_to_compare",
+            " failures and undecided verdicts"
         )
     facts: dict[str, _TaskFacts] = {}
     for one in observations:
@@ -330,8 +332,7 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
             facts[one.task] = _TaskFacts(one.domain, one.cluster, one.problem, one.tags)
         elif one.cluster and known.cluster != one.cluster:
             raise DataError(
-                f"task {one.task!r} has the clusters {known.cluster!r} and {one.cluster!r}; give it one cluster",
-                code="two_clusters",
+                f"task {one.task!r} has the clusters {known.cluster!r} and {one.cluster!r}; give it one cluster"
             )
     labels = text_clusters((task, one.cluster, one.problem) for task, one in facts.items())
     # The tasks whose cluster changed, without the first of each new cluster.
@@ -345,37 +346,8 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
         all={arm: tuple(rollouts) for arm, rollouts in by_arm.items()},
         dropped=len(undecided),
         missing=missing,
-        same_text=tuple(moved),
+        alike=tuple(moved),
     )
-
-
-def text_clusters(tasks: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """Return the cluster of each task that shares its text with a task of another cluster, or is in such a cluster.
-
-    tasks: id, cluster (empty: its own) and text of each. Texts are the same when they differ in case, white space and
-    width of characters only. Empty texts are not compared, and a text that all clusters share says nothing.
-    """
-    unit_of: dict[str, str] = {}
-    parents: dict[str, str] = {}
-    names: dict[str, str] = {}
-    first: dict[str, str] = {}
-
-    def root(unit: str) -> str:
-        while parents.get(unit, unit) != unit:
-            unit = parents[unit]
-        return unit
-
-    for task, cluster, text in tasks:
-        unit = unit_of[task] = f"cluster {cluster}" if cluster else f"task {task}"
-        names.setdefault(unit, cluster or f"same text as {task}")
-        words = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-        if words and root(first.setdefault(words, unit)) != root(unit):
-            parents[root(unit)] = root(first[words])
-    joined = {root(unit) for unit in parents}
-    given = {unit for unit in names if unit.startswith("cluster ")}
-    if len(given) > 1 and len({root(unit) for unit in names}) == 1:
-        return {}
-    return {task: names[root(unit)] for task, unit in unit_of.items() if root(unit) in joined}
 
 
 def comparable(observations: Sequence[Observation], arms: Sequence[str]) -> bool:
@@ -402,8 +374,7 @@ def in_score_range(observations: Sequence[Observation], score_range: tuple[float
         count = f" and {len(outside) - 1:,} more" if len(outside) > 1 else ""
         raise DataError(
             f"the score {one.score!r} of {one.arm!r} (task {one.task!r}, rollout {one.g}){count} is outside the stated"
-            f" range {low:g} to {high:g}; give a range that holds all scores with --score-range LOW,HIGH",
-            code="score_outside_range",
+            f" range {low:g} to {high:g}; give a range that holds all scores with --score-range LOW,HIGH"
         )
     return tuple(found)
 
@@ -428,8 +399,7 @@ def _missing(by_arm: Mapping[str, Sequence[Observation]], *, allow_missing: bool
         raise DataError(
             f"the arms were run on different tasks: {first.arm!r} has no rollout of task {first.task!r}"
             f" ({len(whole)} such pairs in total); run the same tasks, or add --allow-missing to compare on the tasks"
-            " that all arms share",
-            code="unequal_tasks",
+            " that all arms share"
         )
     if not allow_missing:
         (arm, task), lacking = next(iter(within.items()))
@@ -437,8 +407,7 @@ def _missing(by_arm: Mapping[str, Sequence[Observation]], *, allow_missing: bool
         raise DataError(
             f"the arms have different rollouts of the same tasks: {arm!r} has no rollout {min(lacking)} of task"
             f" {task!r} (rollouts: {numbers}, of {len(every):,}); lost rollouts are often the wrong ones, so find them,"
-            " or add --allow-missing to compare without them and see how far they could change the result",
-            code="unpaired_rollouts",
+            " or add --allow-missing to compare without them and see how far they could change the result"
         )
     parts = [
         Missing(arm=arm, task=task, reason=f"no rollout {', '.join(map(str, sorted(lacking)))}")
@@ -447,15 +416,15 @@ def _missing(by_arm: Mapping[str, Sequence[Observation]], *, allow_missing: bool
     return (*whole, *parts)
 
 
-def clustered_score(means: Sequence[float], clusters: Sequence[str], *, level: float = 0.95) -> Interval:
+def clustered_score(
+    means: Sequence[float], clusters: Sequence[str], *, level: float = 0.95, score_range: tuple[float, float] = (0, 1)
+) -> Interval:
     """Return the mean of the tasks' mean scores, with its interval over clusters.
 
-    means, clusters: shape (tasks,). When all scores are in 0..1, the interval is cut to that range. When they are equal
-    too, it is Wilson's for one value per cluster: that all agree so far does not make the next one certain.
+    means, clusters: shape (tasks,). The interval is that of `bounded_mean` when all means are in `score_range`, else
+    that of `clustered_mean`.
     """
-    found = clustered_mean(means, clusters, level=level)
-    if found.low is None or found.high is None or not all(0 <= mean <= 1 for mean in means):
-        return found
-    if len(set(means)) == 1:
-        return score_interval([found.mean] * found.n, level=level, smallest=0)
-    return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})
+    low, high = score_range
+    if all(low <= mean <= high for mean in means):
+        return bounded_mean(means, clusters, level=level, smallest=low, largest=high)
+    return clustered_mean(means, clusters, level=level)

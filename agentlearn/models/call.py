@@ -7,6 +7,7 @@ is used.
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, nullcontext
@@ -23,11 +24,10 @@ from pydantic_ai.usage import RequestUsage
 
 from agentlearn.config.endpoint_address import without_credentials
 from agentlearn.errors import EndpointError, EndpointGone, StoreError
-from agentlearn.log import get_log
 from agentlearn.models.budget import may_send
 from agentlearn.models.call_context import CallRecord, WorkUnit
 from agentlearn.models.call_settings import CallSettings, folded
-from agentlearn.models.chat_reply import ask_once
+from agentlearn.models.chat_reply import STREAMED, ask_once
 from agentlearn.models.endings import FAULT_REMEDIES, ReplyFault, UnusedReply, fault_of, is_at_limit
 from agentlearn.models.endpoint_state import GARBLED, EndpointState
 from agentlearn.models.limiter import Ticket
@@ -37,6 +37,7 @@ from agentlearn.models.refusal import SYSTEM, TOOLS, RefusedRequest
 from agentlearn.models.replicas import is_of_endpoint
 from agentlearn.models.token_estimate import BYTES_PER_TOKEN, ExpectedCall, reply_bytes, request_bytes
 from agentlearn.text import visible
+from agentlearn.text.log import get_log
 from agentlearn.types.ids import CallId, content_hash, derive_seed
 from agentlearn.types.trajectory import Usage
 
@@ -337,7 +338,8 @@ class ModelCall:
         call = state.tokens.expected(self.unit.stage, self.messages, self.parameters, most_out)
         call = replace(call, refused_out=state.refused_output)
         if not state.free:
-            price = price_of(model.model_name, model.system, model.base_url)
+            size = math.ceil(call.tokens_in / 1_000) * 1_000  # few sizes, because each takes a look at the price list
+            price = price_of(model.model_name, model.system, model.base_url, size)
             # Replies can name a model that has a price.
             known = state.price.per_token() if state.answers else None
             call = replace(call, price=known if price is None else (price[0] / 1e6, price[1] / 1e6))
@@ -423,6 +425,7 @@ class ModelCall:
         estimated = (0 if reported_in else tokens_in) + (0 if reported_out else tokens_out)
         usage = Usage(requests=1, tokens_in=tokens_in, tokens_cached=given.cache_read_tokens, tokens_out=tokens_out)
         state.without_usage += estimated > 0
+        state.streamed += STREAMED in (response.provider_details or {})
         state.tokens.learn(stage, asked, usage, reported=bool(reported_in))
         if estimated:
             response = replace(response, usage=RequestUsage(input_tokens=tokens_in, output_tokens=tokens_out))

@@ -25,9 +25,9 @@ from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from agentlearn.errors import AgentlearnError, BudgetExceeded, MissingExtra
-from agentlearn.log import get_log
 from agentlearn.models.budget import Budget, Reservation
 from agentlearn.models.token_estimate import ExpectedCall
+from agentlearn.text.log import get_log
 from agentlearn.types.ids import CallId, RunId, content_hash
 from agentlearn.types.value import Value
 

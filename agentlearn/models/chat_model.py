@@ -1,7 +1,7 @@
 """A chat model of any OpenAI-compatible service, and the client through which it sends its requests.
 
 Only public interfaces of `openai` and pydantic-ai are used: the client reads each reply as its service sent it
-(`chat_reply`) and hands pydantic-ai a completion in the documented form.
+(`reply`) and hands pydantic-ai a completion in the documented form.
 
 Only the connections are those of aiohttp. Authentication, cookies, redirects, time limits and errors stay those of
 httpx2, so that a caller cannot tell the two apart. Requests that go through a proxy stay with httpx2's own transport.
@@ -31,7 +31,9 @@ from pydantic_ai.profiles import merge_profile
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.settings import ModelSettings
 
-from agentlearn.models.chat_reply import completion_of, facts_of
+from agentlearn.models.chat_reply import STREAMED, completion_of, facts_of
+from agentlearn.models.reply import UnreadReply, read_reply
+from agentlearn.models.reply_stream import read_body
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -86,7 +88,7 @@ def token_settings(*, top_p: float = 1.0, top_k: int = 0, min_p: float = 0.0) ->
 
 
 class ChatClient(AsyncOpenAI):
-    """An OpenAI client that sends chat requests as they are given, and reads their replies with `chat_reply`.
+    """An OpenAI client that sends chat requests as they are given, and reads their replies with `read_reply`.
 
     `openai` rewrites every request before it sends it: it looks up the type of each value in search of fields with
     another name on the wire. A chat request has none. It also builds the same address, headers and time limits again.
@@ -156,21 +158,24 @@ class _Completions(AsyncCompletions):
         else:
             response = await self._again(like, sent)
         try:
-            body = json.loads(response.content)
+            body, streamed = read_body(response.content)
         except ValueError as error:
             if response.is_success:
                 raise UnexpectedModelBehavior(f"the reply is not JSON: {response.text[:200]!r}") from error
-            body = response.text
+            body, streamed = response.text, False
         if not response.is_success:
             cause = body.get("error", body) if isinstance(body, dict) else body
             raise APIStatusError(f"Error code: {response.status_code}", response=response, body=cause)
         if self.client.sent_before(body, response.content, sent):
             response.extensions.get("close", lambda: None)()  # what follows on this connection is late too
             raise UnexpectedModelBehavior("the reply is one that the service has sent for an earlier request")
-        completion = completion_of(body, str(sent.get("model", "")))
+        try:
+            reply = read_reply(body)
+        except UnreadReply as error:
+            raise UnexpectedModelBehavior(str(error)) from error
         if (facts := _FACTS.get()) is not None:
-            facts.update(facts_of(body, response.headers))
-        return ChatCompletion.model_construct(**completion)
+            facts.update(facts_of(reply, response.headers), **({STREAMED: True} if streamed else {}))
+        return ChatCompletion.model_construct(**completion_of(reply, str(sent.get("model", ""))))
 
     async def _again(self, like: httpx2.Request, sent: dict[str, Any]) -> httpx2.Response:
         """Send a request that differs from an earlier one in its body only. Raises APIConnectionError."""

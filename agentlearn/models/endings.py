@@ -4,8 +4,8 @@ A reply is finished when the model stopped or called a tool. Any other ending is
 reply off, cut it at a limit that nobody asked for, or filtered it. A service can also lose what the model wrote, by
 leaving it in a field for reasoning or by leaving a tool call in the text. Such replies are not used.
 
-vLLM and our local servers add them with `return_token_ids`. They are kept in the response's `provider_details`, and so
-in the journal.
+vLLM and our local servers add the exact tokens with `return_token_ids`. They are kept in the response's
+`provider_details`, and so in the journal.
 """
 
 import re
@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai.messages import FinishReason, ModelMessage, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
+from agentlearn.models.reply import IDS, LOGPROBS, PROMPT_IDS, Reply, Thought, distinct_id, said_in
 from agentlearn.text import storable, visible
-from agentlearn.types.ids import content_hash
 from agentlearn.types.trajectory import SampledTokens
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestParameters
-
-PROMPT_IDS = "prompt_token_ids"
-IDS = "token_ids"
-LOGPROBS = "token_logprobs"
 
 
 def without_tokens(response: ModelResponse) -> ModelResponse:
@@ -100,6 +96,8 @@ _ENDINGS: dict[FinishReason, frozenset[str]] = {
 }
 # fmt: on
 _PREFIX = re.compile(r"^(?:finish_reason_|finishreason\.|reason_)")
+_END_TOKEN = re.compile(r"<[|｜].+[|｜]>|</\w+>|<(?:eo[a-z]|end_[a-z_]+|[a-z]+\|)>")
+"""A token of a chat template, at which the model stopped: `<|im_end|>`, `</s>`, `<eos>`, `<end_of_turn>`, `<turn|>`."""
 _CALL_MARKS = re.compile(
     r"<tool_calls?>|<\|tool_calls?(?:_begin|_section_begin)?\|?>|<｜tool▁calls?▁begin｜>|\[TOOL_CALLS\]|<\|python_tag\|>"
     r"|<function[=_]|<[\w.-]+:tool_call>|<\|channel\|>commentary|to=functions\.",
@@ -134,15 +132,16 @@ class UnusedReply(Exception):
     def __init__(self, fault: ReplyFault) -> None:
         super().__init__(fault.words)
         self.fault = fault
+        self.code = fault.code
 
 
-def _ending_of(response: ModelResponse) -> FinishReason:
-    """Return how a reply ended; `error` for every ending that is not known to be another."""
-    raw = _PREFIX.sub("", re.sub(r"[\s-]+", "_", _reported_ending(response).strip().casefold()))
+def ending_of(reported: str) -> FinishReason:
+    """Return what an ending means, from its name as a service reports it; `error` for every unknown name."""
+    raw = _PREFIX.sub("", re.sub(r"[\s-]+", "_", reported.strip().casefold()))
     for ending, names in _ENDINGS.items():
         if raw in names:
             return ending
-    return "error"
+    return "stop" if _END_TOKEN.fullmatch(raw) else "error"
 
 
 def _reported_ending(response: ModelResponse) -> str:
@@ -155,10 +154,31 @@ def _reported_ending(response: ModelResponse) -> str:
 
 def is_at_limit(response: ModelResponse, limit: int) -> bool:
     """Whether a reply ended at the limit of its request on output tokens, and not at a lower one of the service."""
-    reported = response.usage.output_tokens
-    if response.finish_reason != "length":
-        return reported == limit
-    return not reported or reported >= _NEAR_LIMIT * limit
+    made = response.usage.output_tokens
+    return _reached(made, limit) if response.finish_reason == "length" else made == limit
+
+
+def _reached(made: int, limit: int) -> bool:
+    return not made or made >= _NEAR_LIMIT * limit
+
+
+def _ending_fault(reported: str, given: int, made: int, limit: int | None) -> ReplyFault | None:
+    """Return why a reply with this ending is not the model's answer; None when it is.
+
+    given, made: tokens of the request and of the reply. limit: of the request on output tokens; None: it set none.
+    """
+    match ending_of(reported):
+        case "error":
+            return ReplyFault("broken_off", f"broke its reply off ({_shown(reported)})")
+        case "content_filter":
+            return ReplyFault("filtered", f"withheld its reply ({_shown(reported)})")
+        case "length" if limit is None or not _reached(made, limit):
+            at = f" at {given + made:,} tokens, {given:,} of them the prompt" if given or made else ""
+            ours = "" if limit is None else f", below the limit of {limit:,} output tokens that was asked for"
+            why = "its context window is full, or its own limit is lower"
+            return ReplyFault("cut_off", f"cut its reply off{at}{ours}: {why}")
+        case _:
+            return None
 
 
 def fault_of(
@@ -169,21 +189,27 @@ def fault_of(
     limit: of the request on output tokens; None: it set none. whole: whether the service is one
     of ours, which hands over everything that the model writes, up to a limit that is known.
     """
-    match _ending_of(response):
-        case "error":
-            return ReplyFault("broken_off", f"broke its reply off ({_shown(_reported_ending(response))})")
-        case "content_filter":
-            return ReplyFault("filtered", f"withheld its reply ({_shown(_reported_ending(response))})")
-        case "length":
-            if whole or (limit is not None and is_at_limit(response, limit)):
-                return None
-            given, made = response.usage.input_tokens, response.usage.output_tokens
-            at = f" at {given + made:,} tokens, {given:,} of them the prompt" if given or made else ""
-            ours = "" if limit is None else f", below the limit of {limit:,} output tokens that was asked for"
-            why = "its context window is full, or its own limit is lower"
-            return ReplyFault("cut_off", f"cut its reply off{at}{ours}: {why}")
-        case "stop" | "tool_call":
-            return None if whole or IDS in (response.provider_details or {}) else _lost(response, parameters)
+    reported, usage = _reported_ending(response), response.usage
+    fault = _ending_fault(reported, usage.input_tokens, usage.output_tokens, 0 if whole else limit)
+    if fault is not None or whole or IDS in (response.provider_details or {}) or ending_of(reported) == "length":
+        return fault
+    return _lost(response, parameters)
+
+
+def fault_in(reply: Reply, *, limit: int | None) -> ReplyFault | None:
+    """Return why a reply to somebody else's request is not the model's answer; None when it is.
+
+    limit: of the request on output tokens; None: it set none. A reply without a word and without a call is none.
+    """
+    if reply.error:
+        return ReplyFault("broken_off", f"broke its reply off ({_shown(reply.error)})")
+    given, _, made = reply.tokens
+    fault = _ending_fault(reply.ending, given, made, limit)
+    if fault is not None or reply.message.calls or said_in(reply.parts).strip():
+        return fault
+    if any(isinstance(one, Thought) for one in reply.parts):
+        return ReplyFault("only_reasoning", "sent words only as reasoning and no answer")
+    return ReplyFault("empty", "sent no words and no call")
 
 
 def tidied(
@@ -200,11 +226,9 @@ def tidied(
     parts = list(response.parts)
     for index, part in enumerate(parts):
         if isinstance(part, ToolCallPart):
-            own = part.tool_call_id if part.tool_call_id not in taken else ""
-            identity = own or content_hash(salt, index)[:9]  # nine letters and digits suit every service
-            taken.add(identity)
+            identity = distinct_id(part.tool_call_id, taken, salt, index)
             parts[index] = replace(part, tool_name=_offered_name(part.tool_name, offered), tool_call_id=identity)
-    return replace(response, parts=parts, finish_reason=_ending_of(response))
+    return replace(response, parts=parts, finish_reason=ending_of(_reported_ending(response)))
 
 
 def _offered_name(name: str, offered: set[str]) -> str:
@@ -212,7 +236,7 @@ def _offered_name(name: str, offered: set[str]) -> str:
     if name in offered or not offered:
         return name
     bare = re.sub(r"<\|.*$", "", name, flags=re.DOTALL).strip()
-    bare = re.sub(r":\d+$", "", re.sub(r"^(?:to=)?(?:functions?|tools?)[.:]", "", bare))
+    bare = re.sub(r":\d+$", "", re.sub(r"^(?:to=)?(?:(?:default_api|functions?|tools?)[.:])+", "", bare))
     meant = [one for one in offered if one.casefold() == bare.casefold()]
     return meant[0] if len(meant) == 1 else name
 

@@ -9,6 +9,7 @@ A model may have several endpoints: several addresses, or several servers that a
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from agentlearn.config import CallOptions
+from agentlearn.config import ONLINE, CallOptions
 from agentlearn.config.endpoint_address import (
     NO_CREDENTIALS,
     Credentials,
@@ -27,14 +28,14 @@ from agentlearn.config.endpoint_address import (
     replicas_of,
 )
 from agentlearn.errors import ConfigError, MissingExtra
-from agentlearn.log import get_log
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings, never_sent
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.models.replicas import Replica, Replicas, refuse_other_models
 from agentlearn.models.services import check_key, check_variables, is_service, known_service, pip_line
 from agentlearn.plugins import Plugin, announced, cause_words, guarded, load
-from agentlearn.secret_values import know_environment, know_secret
+from agentlearn.text.log import get_log
+from agentlearn.text.secret_values import know_environment, know_secret
 from agentlearn.types.value import Value
 
 if TYPE_CHECKING:
@@ -430,8 +431,7 @@ def _named_model(name: str) -> "Model":
     prefix = name.partition(":")[0]
     if prefix in {"lab", "sim"}:
         raise ConfigError(
-            f"the endpoint {name!r} is in the package agentlearn_demo, which is not installed; name another model",
-            code="no_demo",
+            f"the endpoint {name!r} is in the package agentlearn_demo, which is not installed; name another model"
         )
     try:
         if not known_service(prefix).refused:
@@ -451,10 +451,31 @@ def _named_model(name: str) -> "Model":
         raise
     except Exception as error:  # from the constructor of a client, which reads variables and files of its own
         words = " ".join(str(error).split()) if isinstance(error, UserError | ValueError) else cause_words(error)
-        hint = known_service(prefix).hint
+        hint = known_service(prefix).hint or ("" if "Did you mean" in words else _meant(name))
         raise ConfigError(
             f"the endpoint {name!r} cannot be used: {words}{f'; {hint}' if hint else ''}", code="bad_endpoint"
         ) from error
+
+
+_WITHOUT_SCHEME = re.compile(r"[\w.-]+:\d+(?:/[^#]*)?#.+|[\w.-]+(?:\.[\w-]+)+(?:/[^#]*)?#.+")
+"""An address of a service without `http://`."""
+
+
+def _meant(name: str) -> str:
+    """Return how the user may have meant to name a model that is not known; empty when nothing is near."""
+    from genai_prices import Usage, calc_price
+
+    if name.startswith(ONLINE):
+        return f"{name.partition(':')[0]}: names tasks; a model of the hub is local:OWNER/NAME"
+    if _WITHOUT_SCHEME.fullmatch(name):
+        return f"write {'http://' + name!r}"
+    if is_service(name):
+        return f"write '{name}:MODEL'"
+    if ":" not in name:
+        with suppress(LookupError):  # no service is known that has a model of this name
+            return f"write '{calc_price(Usage(), model_ref=name).provider.id}:{name}'"
+        return "write SERVICE:MODEL, such as openai:gpt-5-mini, or the URL of a service"
+    return ""
 
 
 async def _check_addresses(names: Sequence[str], api_key: str | None) -> None:

@@ -99,6 +99,8 @@ class EndpointState:
     """The first fault of each kind in words. The service is their subject."""
     without_usage: int = 0
     """Replies without believable numbers of tokens."""
+    streamed: int = 0
+    """Replies that came as a stream although none was asked for."""
     price: ObservedPrice = field(default_factory=ObservedPrice)
     """Prices that the replies with a known cost show."""
     refused_output: int | None = None

@@ -16,8 +16,8 @@ from random import Random
 
 from pydantic import Field
 
-from agentlearn.log import get_log
 from agentlearn.models.refusal import RefusedRequest
+from agentlearn.text.log import get_log
 from agentlearn.types.value import Value
 
 _LOG = get_log()

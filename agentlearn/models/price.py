@@ -39,12 +39,19 @@ def _dollars(value: object) -> float | None:
     return float(value)
 
 
-@lru_cache(maxsize=256)
-def price_of(model_name: str | None, provider_name: str | None, provider_url: str | None) -> tuple[float, float] | None:
+USUAL_TOKENS = 1_000
+"""Input tokens of a call whose size is not known."""
+
+
+@lru_cache(maxsize=1_024)
+def price_of(
+    model_name: str | None, provider_name: str | None, provider_url: str | None, tokens_in: int = USUAL_TOKENS
+) -> tuple[float, float] | None:
     """Return dollars per million input and output tokens of a model of a service; None when unknown.
 
     The address decides whose price it is. Behind an address that the price list does not have, a model has a price only
     where its service is known by another name than `openai`, which every compatible service has.
+    tokens_in: input tokens of one call. Many models cost more from some size on, and some have a price per call.
     """
     if model_name is None:
         return None
@@ -54,28 +61,27 @@ def price_of(model_name: str | None, provider_name: str | None, provider_url: st
         return None
     if host:
         url = urlunsplit((parts.scheme.casefold(), parts.netloc.casefold(), parts.path, "", ""))
-        price = _price_per_million(model_name, url=url)
+        price = _price_per_million(model_name, tokens_in, provider_api_url=url)
         if price is not None or (provider_name in (None, "openai") and not _GATEWAY.fullmatch(host)):
             return price
-    return _price_per_million(model_name, provider=provider_name)
+    return _price_per_million(model_name, tokens_in, provider_id=provider_name)
 
 
-def _price_per_million(
-    model_name: str, *, url: str | None = None, provider: str | None = None
-) -> tuple[float, float] | None:
+def _price_per_million(model_name: str, tokens_in: int, **by: Any) -> tuple[float, float] | None:
     from genai_prices import Usage, calc_price
 
-    by: Any = {"provider_id": provider} if url is None else {"provider_api_url": url}
+    size = max(1, tokens_in)
     try:
-        one = [
-            calc_price(usage, model_ref=model_name, **by).total_price
-            for usage in (Usage(input_tokens=1_000_000), Usage(output_tokens=1_000_000))
-        ]
+        read, both = (
+            calc_price(Usage(input_tokens=size, output_tokens=written), model_ref=model_name, **by).total_price
+            for written in (0, _MILLION)
+        )
     except LookupError:
         return None
-    return float(one[0]), float(one[1])
+    return float(read * _MILLION / size), float(both - read)
 
 
+_MILLION = 1_000_000
 _MOST_BY_OUTPUT = 8.0
 """Price of an output token, in mean prices of all tokens, that is assumed at most while replies do not show it."""
 _ALIKE = 1e-4

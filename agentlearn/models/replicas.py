@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.errors import ConfigError
-from agentlearn.log import get_log
 from agentlearn.models import outage
+from agentlearn.text.log import get_log
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -143,8 +143,7 @@ def refuse_other_models(answers: Mapping[str, bytes], model: str) -> None:
         if other := sorted(name for name in expected.keys() & card.keys() if expected[name] != card[name]):
             raise ConfigError(
                 f"the endpoints {first!r} and {url!r} serve different models: {other[0]} is {expected[other[0]]!r} and"
-                f" {card[other[0]]!r}; give endpoints of one model",
-                code="other_model",
+                f" {card[other[0]]!r}; give endpoints of one model"
             )
 
 

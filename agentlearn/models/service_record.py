@@ -55,6 +55,8 @@ class ServiceRecord(Value):
     """Replies by stage."""
     without_usage: int = 0
     """Replies without believable numbers of tokens; these are estimated."""
+    streamed: int = 0
+    """Replies that came as a stream although none was asked for."""
     refused_outputs: int = 0
     """Requests that were sent again because the service refused the limit on their output that the budget had set."""
     outages: int = 0
@@ -98,6 +100,11 @@ class ServiceRecord(Value):
                 f"the service {self.name} reports no believable usage in {self.without_usage:,} of"
                 f" {self.answers:,} replies; their tokens are estimated"
             )
+        if self.streamed:
+            notes.append(
+                f"the service {self.name} streamed {self.streamed:,} of {self.answers:,} replies although no stream was"
+                " asked for; they were put together"
+            )
         if self.refused_outputs:
             notes.append(
                 f"the service {self.name} refused a limit on the output of {self.refused_outputs:,} requests; long"
@@ -123,6 +130,7 @@ def service_records(states: "Sequence[EndpointState]") -> tuple[ServiceRecord, .
             fault_words=dict(state.fault_words),
             by_stage=dict(sorted(state.answered.items())),
             without_usage=state.without_usage,
+            streamed=state.streamed,
             refused_outputs=state.refused_outputs,
             outages=state.outage.count,
             outage_s=round(state.outage.total_s, 3),

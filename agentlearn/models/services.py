@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from agentlearn.errors import ConfigError
-from agentlearn.secret_values import know_secret
+from agentlearn.text.secret_values import know_secret
 
 
 class _KnownService(NamedTuple):
@@ -154,8 +154,7 @@ def check_variables(name: str) -> None:
             state = f", but {empty} is empty" if empty else ""
             raise ConfigError(
                 f"the endpoint {name!r} needs the environment variable {' or '.join(group)}{state}; set it and start"
-                " again",
-                code="missing_key",
+                " again"
             )
         check_key(os.environ[found], found)
         if "KEY" in found or "TOKEN" in found:
@@ -167,8 +166,7 @@ def check_key(key: str, where: str) -> None:
     if key != key.strip() or not key.isascii() or not key.isprintable():
         raise ConfigError(
             f"the value of {where} has a character that cannot be sent, such as a line break or a space at its end;"
-            " copy it again",
-            code="bad_key",
+            " copy it again"
         )
 
 

@@ -33,10 +33,7 @@ class Prompt:
         """Return the text with every hole filled. Raises ConfigError for a missing or an unused value."""
         missing, unused = sorted(self.holes - set(values)), sorted(set(values) - self.holes)
         if missing or unused:
-            raise ConfigError(
-                f"prompt {self.ref.label} has wrong values (missing: {missing}, unused: {unused})",
-                code="bad_prompt",
-            )
+            raise ConfigError(f"prompt {self.ref.label} has wrong values (missing: {missing}, unused: {unused})")
         return _HOLE.sub(lambda match: values[match[1]], self.text)
 
 
@@ -45,7 +42,7 @@ def load_prompt(name: str, version: int, *, package: str = "agentlearn.prompts")
     """Return the prompt in the file `NAME/vVERSION.md` of `package`. Raises ConfigError when there is no such file."""
     file = files(package).joinpath(name, f"v{version}.md")
     if not file.is_file():
-        raise ConfigError(f"there is no prompt {name!r} version {version} in {package}", code="bad_prompt")
+        raise ConfigError(f"there is no prompt {name!r} version {version} in {package}")
     body = file.read_bytes()
     ref = PromptRef(name=f"{package}:{name}", version=version, sha256=hashlib.sha256(body).hexdigest())
     return Prompt(ref=ref, text=body.decode().rstrip("\n"))

@@ -58,9 +58,7 @@ async def open_executor(
         yield _ThisProcess(options, call_context)
         return
     if not options.workers:
-        raise ConfigError(
-            f"--ray {options.ray} needs --workers N, the number of workers to start there", code="no_workers"
-        )
+        raise ConfigError(f"--ray {options.ray} needs --workers N, the number of workers to start there")
     from agentlearn.rollout.workers import open_workers
 
     if options.ray is None:

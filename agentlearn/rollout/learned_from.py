@@ -1,6 +1,6 @@
 """Which tasks a library was learned from, however its lessons came to be where they are.
 
-The history of a library says what each lesson goes back to: through edits, merges, rollbacks, branches, joins, parking,
+The history of a library says what each lesson goes back to: through edits, merges, rollbacks, branches, parking,
 and through files that were exported and imported again. For a lesson that nothing is known of, such as one in a list or
 in a file by hand, its words decide: a lesson that says nearly the same as one that a run learned counts as that one.
 What a file says about itself can only add tasks here, never remove any.

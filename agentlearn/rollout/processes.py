@@ -12,10 +12,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from agentlearn.errors import ConfigError
 from agentlearn.rollout.link import LinkMessage
 from agentlearn.rollout.workers import Cluster, Started, WorkerNeeds
 
 _LENGTH = struct.Struct(">Q")
+_FEWEST_ALLOWED = 4
+"""Workers that any machine may have."""
 _STOP_S = 10.0
 """Seconds that a worker has to end by itself."""
 
@@ -46,7 +49,11 @@ class _Processes:
     """Starts workers as processes."""
 
     async def check(self, count: int, needs: WorkerNeeds) -> None:
-        """Refuse nothing: the user knows the machine."""
+        """Raise ConfigError for more workers than twice the cores: they would only slow one another down."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if count > _FEWEST_ALLOWED and count > 2 * cores:
+            most = max(_FEWEST_ALLOWED, 2 * cores)
+            raise ConfigError(f"--workers {count} is too many for {cores} cores; give at most {most}", code="no_room")
 
     @asynccontextmanager
     async def start(self, needs: WorkerNeeds) -> AsyncGenerator[Started]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.errors import ConfigError, MissingExtra
-from agentlearn.installed import version
+from agentlearn.plugins.installed import version
 from agentlearn.rollout.link import LinkMessage
 from agentlearn.rollout.workers import Cluster, NoRoom, Started, WorkerLost, WorkerNeeds
 
@@ -158,8 +158,7 @@ class _RayCluster:
             if found != version():
                 raise ConfigError(
                     f"the machines of the Ray cluster have agentlearn {found}, and this one has {version()}; install"
-                    " the same version everywhere",
-                    code="other_version",
+                    " the same version everywhere"
                 )
             link = _ActorLink(actor, actor.work.remote())
             yield Started(link, link.cause)
@@ -200,8 +199,7 @@ async def open_ray_cluster(address: str) -> AsyncGenerator[Cluster]:
     if own and (why := await _connected(address)):
         raise ConfigError(
             f"no Ray cluster answers at {address!r} ({why}); start one with `ray start --head`, give its address, and"
-            " RAY_AUTH_TOKEN where it asks for one",
-            code="no_cluster",
+            " RAY_AUTH_TOKEN where it asks for one"
         )
     try:
         yield _RayCluster(address)

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from agentlearn.errors import AgentlearnError, only_stops, root_cause
-from agentlearn.installed import version
-from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
-from agentlearn.secret_values import without_secrets
+from agentlearn.plugins.installed import version
 from agentlearn.store import Store
 from agentlearn.text import storable
+from agentlearn.text.log import get_log
+from agentlearn.text.secret_values import without_keys
 from agentlearn.types.ids import RunId
 from agentlearn.types.run_event import RunEvent, RunFailure, RunKind
 from agentlearn.types.value import Value
@@ -92,7 +92,5 @@ async def _save_end(store: Store, event: RunEvent, cause: BaseException) -> None
             code, message = "interrupted", "it was interrupted"
         case _:
             code, message = type(cause).__name__, f"{type(cause).__name__}: {cause}"
-    await store.save_run_failure(
-        event.run, RunFailure(at=event.at, code=code, message=storable(without_secrets(message)))
-    )
+    await store.save_run_failure(event.run, RunFailure(at=event.at, code=code, message=storable(without_keys(message))))
     await store.save_run(event)

@@ -58,20 +58,23 @@ from agentlearn.errors import (
     StopSignal,
     ToolError,
     ToolLost,
+    VerifierError,
 )
 from agentlearn.library.capability import Experiences
-from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.endings import without_tokens
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.rollout.dialogue import Dialogue
 from agentlearn.rollout.first_rollouts import cause_of
+from agentlearn.rollout.request_texts import NotedModel, RequestTexts
 from agentlearn.rollout.tool_journal import ToolJournal
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.sandbox import open_sandbox
-from agentlearn.secret_values import without_secrets
 from agentlearn.store import Store
+from agentlearn.text.log import get_log
+from agentlearn.text.secret_values import without_keys
 from agentlearn.types.ids import ExperienceId, RolloutId, derive_seed, rollout_id
+from agentlearn.types.reward import reward_of
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import VERIFY_RAISED, Failure, PromptRef, Trajectory, Treatment, Usage, Verdict
 
@@ -203,11 +206,10 @@ class Rollouts:
     def with_instructions(self, instructions: str) -> "Rollouts":
         """Return these rollouts with other instructions for the agent. Raises ConfigError when they are empty."""
         if not instructions.strip():
-            raise ConfigError("the instructions are empty; write instructions for the agent", code="no_instructions")
+            raise ConfigError("the instructions are empty; write instructions for the agent")
         if self.agent is None:
             raise ConfigError(
-                f"{self.domain.name!r} is not an agent, so its instructions cannot be replaced; leave them out",
-                code="no_agent",
+                f"{self.domain.name!r} is not an agent, so its instructions cannot be replaced; leave them out"
             )
         return replace(self, instructions=instructions)
 
@@ -272,15 +274,15 @@ class Rollouts:
         identity = self._identity(task, slot)
         structlog.contextvars.bind_contextvars(task=task.id, rollout=identity)  # each rollout is an asyncio task
         unit = WorkUnit(self.call_context, "rollout", identity, slot.seed)
-        tools = ToolJournal(experiences, unit)
+        texts = RequestTexts(task, self.domain, self.agent, experiences.get_instructions() or "", self.instructions)
+        tools = ToolJournal(experiences, unit, texts)
         started_at, started = datetime.now(UTC), time.perf_counter()
         output, answer, failure, cause = None, None, None, ""
-        said: list[ModelMessage] = []  # where the agent ran more than once, or not at all
         with capture_run_messages() as messages:
             try:
                 with unit.traced({"task": task.id, "rollout": identity, "phase": slot.phase}) as tracing:
                     capabilities = [tools, *tracing]
-                    output = await self._act(task, slot, treatment, experiences, capabilities, unit, said)
+                    output = await self._act(task, slot, treatment, experiences, capabilities, unit, texts)
                     answer = self._answer(output)
             except BudgetExceeded:
                 raise
@@ -291,8 +293,8 @@ class Rollouts:
                 failure, cause = self._failure(error), cause_of(error)
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
                 await self.call_context.wait_if_stopped()  # an error while the run is being stopped is not a result
-                failure, cause = self._failure(error, said or messages), cause_of(error)
-        said = said or messages
+                failure, cause = self._failure(error, texts.said or messages), cause_of(error)
+        said = texts.said or max(messages, texts.messages, key=len) or texts.talk  # of several agents, one is captured
         trajectory = Trajectory(
             id=identity,
             run=self.call_context.run,
@@ -309,8 +311,9 @@ class Rollouts:
                 unit.calls,
                 tools.seconds,
                 tools.diverged,
-                opening=task.user is not None and _first_words(said) not in ("", self.domain.question(task)),
-                author_of=self.domain.author_of,
+                opening=texts.opening,
+                texts=texts,
+                answer="" if answer is None or self.agent is not None else answer.text,
             ),
             answer=None if answer is None else answer.answer,
             failure=failure,
@@ -342,7 +345,7 @@ class Rollouts:
                 raise
             get_log().warning("rollout.raised", what=what, reason=_last_line(error))
             get_log().debug("rollout.traceback", what=what, exc_info=error)
-            raise ToolError(f"{what} raised {without_secrets(_last_line(error))}", code=f"{what}_raised") from error
+            raise ToolError(f"{what} raised {without_keys(_last_line(error))}", code=f"{what}_raised") from error
 
     def _instructed(self, experiences: Experiences) -> AbstractContextManager[None]:
         """Replace all instructions of the agent by the given ones and the lessons, if any are given."""
@@ -358,9 +361,9 @@ class Rollouts:
         experiences: Experiences,
         capabilities: Sequence[AbstractCapability[Any]],
         unit: WorkUnit,
-        said: list[ModelMessage],
+        texts: RequestTexts,
     ) -> Any:
-        """Return the output. said: gets the messages of a dialogue, and those that a domain that runs itself gives."""
+        """Return the output. texts: get the messages of a dialogue, and those that a domain that runs itself gives."""
         settings = ModelSettings()
         if treatment.temperature is not None:
             settings["temperature"] = treatment.temperature
@@ -372,7 +375,7 @@ class Rollouts:
         )
         deadline = asyncio.timeout(self.options.rollout_deadline_s)
         unit.deadline = deadline
-        model = self.endpoint.client(unit, history_tokens=self.options.history_tokens)
+        model = NotedModel(self.endpoint.client(unit, history_tokens=self.options.history_tokens), texts)
         async with deadline, _shortage_is_lost(), self.domain.open(context) as deps:
             with self._errors("user"):
                 dialogue = self._user(task, slot, deadline, deps)
@@ -385,19 +388,21 @@ class Rollouts:
                     seed=context.seed,
                     settings=settings,
                     max_turns=self.options.max_turns,
-                    reply=None if dialogue is None else dialogue.reply,
+                    reply=None if dialogue is None else lambda said: texts.reply(dialogue, said),
                 )
                 with self._errors("program"):
                     worked = await self.domain.work(work)
-                said[:] = worked.messages
+                texts.said[:] = worked.messages
                 return worked.output
             question, limits = self.domain.question(task), UsageLimits(request_limit=self.options.max_turns)
+            texts.know(question, texts.written_by(question, self.domain.question_by))
             given: dict[str, Any] = {"model": model, "deps": deps, "model_settings": settings, "usage_limits": limits}
             given["capabilities"] = capabilities
             with self._errors("agent"), self._instructed(experiences):
                 if dialogue is None:
                     return (await self.agent.run(question, **given)).output
-                return await self._talk(self.agent, dialogue, await dialogue.begin(question), given, said)
+                texts.opening = (first := await dialogue.begin(question)) != question
+                return await self._talk(self.agent, dialogue, first, given, texts)
 
     def _user(self, task: Task, slot: RolloutSlot, deadline: asyncio.Timeout, deps: object) -> TaskUser | None:
         """Whom the agent talks with; None for nobody. The model that plays the user has a unit of its own, whose
@@ -418,11 +423,11 @@ class Rollouts:
         dialogue: TaskUser,
         question: str,
         given: dict[str, Any],
-        said: list[ModelMessage],
+        texts: RequestTexts,
     ) -> Any:
         """Run the agent on each message of the user in turn, and return its last output; None where a tool ended the
-        conversation. said: gets all messages."""
-        usage, next_message = RunUsage(), question
+        conversation. texts: get all messages."""
+        usage, said, next_message = RunUsage(), texts.said, question
         while True:
             async with agent.iter(next_message, message_history=list(said), usage=usage, **given) as run:
                 last: list[ModelMessage] = []
@@ -436,7 +441,7 @@ class Rollouts:
             if last:
                 return None
             output = None if run.result is None else run.result.output
-            reply = await dialogue.reply(self._answer(output).text)
+            reply = await texts.reply(dialogue, self._answer(output).text)
             if reply is None:
                 said += [ModelRequest.user_text_prompt(dialogue.farewell)] if dialogue.farewell else []
                 return output
@@ -468,6 +473,10 @@ class Rollouts:
         verdict: Any = await judged if isawaitable(judged) else judged
         if not isinstance(verdict, Verdict):
             raise TypeError(f"verify of the domain {self.domain.name!r} gave {verdict!r}, which is not a Verdict")
+        try:
+            reward_of(verdict.reward or 0)
+        except ConfigError as error:
+            raise VerifierError(f"verify of the domain {self.domain.name!r}: {error}", code="bad_reward") from error
         return verdict
 
     def _failure(self, error: Exception, messages: Sequence[ModelMessage] = ()) -> Failure:
@@ -489,7 +498,7 @@ class Rollouts:
                 message = "the reply was cut off at the limit of its request on output tokens, before it was complete"
                 return Failure(code="cut_off", message=message, boundary="output")
             case _:
-                return Failure(code="unusable_output", message=without_secrets(str(error)), boundary="output")
+                return Failure(code="unusable_output", message=without_keys(str(error)), boundary="output")
 
 
 @asynccontextmanager
@@ -557,12 +566,6 @@ def sandbox_for(domain: Domain, chosen: str | None) -> str:
 def instructions_ref(instructions: str) -> PromptRef:
     """Return the reference under which replaced instructions are recorded."""
     return PromptRef(name="instructions", version=0, sha256=hashlib.sha256(instructions.encode()).hexdigest())
-
-
-def _first_words(said: Sequence[ModelMessage]) -> str:
-    """What a user says first in these messages; empty when it is no text."""
-    parts = (part for one in said if isinstance(one, ModelRequest) for part in one.parts)
-    return next((one.content for one in parts if isinstance(one, UserPromptPart) and isinstance(one.content, str)), "")
 
 
 def _is_cancelled() -> bool:

@@ -42,7 +42,7 @@ class Solved(Trajectory, Generic[Out]):
     """What to know about the answer."""
 
     def _repr_html_(self) -> str:
-        from agentlearn.views.notebook import solved_html
+        from agentlearn.pages.notebook import solved_html
 
         return solved_html(self, self.notes)
 
@@ -101,15 +101,19 @@ def _own_task_note(store: Store, directory: Path, task: Task, solved: Trajectory
     shown = [one for one in library.experiences if solved.offered is None or one.id in solved.offered]
     if not shown:
         return ()
-    from agentlearn.rollout.learned_from import LearnedFrom  # the rules for lessons take a second to load
+    # The rules for lessons take a second to load.
+    from agentlearn.library.curate.leaks import leaks
+    from agentlearn.rollout.learned_from import LearnedFrom
 
+    given_away, little = leaks(shown, [task]), "the answer says little about new problems"
+    if given_away.lessons:
+        return (f"{given_away.why}: {little}",)
     learned = LearnedFrom(store, LibraryStore(directory / "libraries")).evidence(shown)
     same = [one for one, known in store.tasks(list(learned)).items() if known.problem == task.problem]
     lessons = frozenset[str]().union(*(learned[one] for one in same))
     if not lessons:
         return ()
-    counted = counted_lessons(len(lessons))
-    return (f"{counted} of those shown were learned from this very problem: the answer says little about new problems",)
+    return (f"{counted_lessons(len(lessons))} of those shown were learned from this very problem: {little}",)
 
 
 async def _recorded(

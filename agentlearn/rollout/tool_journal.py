@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic_ai import RunContext
+from pydantic_ai import RunContext, UserPromptNode
 from pydantic_ai.capabilities import WrapperCapability
-from pydantic_ai.messages import ToolCallPart, ToolReturn
+from pydantic_ai.messages import ModelRequest, ToolCallPart, ToolReturn
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from agentlearn.library.capability import Experiences
 from agentlearn.models.call_context import CallRecord, WorkUnit
+from agentlearn.rollout.request_texts import RequestTexts
 from agentlearn.text import storable
 from agentlearn.types.ids import content_hash
 from agentlearn.types.trajectory import STATUS, TOOLS, PromptRef
@@ -73,13 +74,14 @@ class ToolJournal(WrapperCapability[Any]):
     is given the recorded result, even if the new one differs.
     """
 
-    def __init__(self, experiences: Experiences, unit: WorkUnit) -> None:
-        """experiences: lessons that are chosen already.
+    def __init__(self, experiences: Experiences, unit: WorkUnit, texts: RequestTexts) -> None:
+        """experiences: lessons that are chosen already. texts: are told the prompts that stand literally in the agent.
 
         Each run of the agent gets a copy of this, which adds to the same records.
         """
         super().__init__(experiences)
         self.unit = unit
+        self.texts = texts
         self.offered = _OfferedTools()
         self.seconds: dict[str, float] = {}
         """Duration of each call, by tool call id."""
@@ -90,7 +92,16 @@ class ToolJournal(WrapperCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         self.offered.add(request_context.model_request_parameters)
+        before_hooks = next((one.instructions for one in reversed(ctx.messages) if isinstance(one, ModelRequest)), "")
+        parts = request_context.model_request_parameters.instruction_parts or ()
+        literal = (one.content for one in parts if not one.dynamic and str(one.id).partition(":")[0] == "agent")
+        self.texts.literal(ctx.agent, (text for text in literal if text in (before_hooks or "")))
         return await super().before_model_request(ctx, request_context)
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
+        if isinstance(node, UserPromptNode):
+            self.texts.literal(ctx.agent, node.system_prompts)
+        return node
 
     async def wrap_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any

@@ -1,14 +1,16 @@
 """Conversion of pydantic-ai messages to steps, and of steps to the text that the lesson stages read."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from textwrap import indent
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from pydantic_ai.messages import (
+    BaseToolReturnPart,
     ModelMessage,
     ModelResponse,
+    NativeToolReturnPart,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -17,40 +19,33 @@ from pydantic_ai.messages import (
 )
 
 from agentlearn.answers.thoughts import split_thoughts
+from agentlearn.library.shown import text_of
 from agentlearn.models.call_context import CallRecord
 from agentlearn.models.endings import tokens_of
 from agentlearn.text import storable
-from agentlearn.types.author import Author
-from agentlearn.types.trajectory import PLACE, STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage, UserTurn
+from agentlearn.types.author import strangers
+from agentlearn.types.trajectory import STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage, UserTurn
 
-_FIXED_RESULTS = frozenset(
-    {
-        "Final result processed.",
-        "Output tool not used - a final result was already processed.",
-        "Output tool processed, but its value will not be the final result of the agent run.",
-        "Output tool not used - output function execution failed.",
-        "Output tool not used - output failed validation.",
-        "Tool not executed - a final result was already processed.",
-    }
-)
-"""What pydantic-ai itself writes as the result of an output tool, or of a tool that did not run."""
+if TYPE_CHECKING:
+    from agentlearn.rollout.request_texts import RequestTexts
 
 
 def steps_of(
-    messages: Iterable[ModelMessage],
+    messages: Sequence[ModelMessage],
     calls: Sequence[CallRecord] = (),
     tool_seconds: Mapping[str, float] | None = None,
     diverged: AbstractSet[str] = frozenset(),
     *,
     opening: bool = False,
-    author_of: Callable[[str, str], Author] | None = None,
+    texts: "RequestTexts | None" = None,
+    answer: str = "",
 ) -> tuple[Step, ...]:
     """Return the steps of a rollout: what the model, its tools and the user said, in order.
 
     calls: its model calls, in order. tool_seconds: duration by tool call id. diverged: ids of the tool calls whose
     result differed when repeated. opening: also what the user said before the model's first answer, which is the task
-    in a rollout that a domain began. author_of: returns who writes the results of a tool, from its name and the place
-    that a result is about; None: not known.
+    in a rollout that a domain began. texts: who wrote what; None: not known. answer: what a function returned, which is
+    the last step unless the model said it.
     """
     steps: list[Step] = []
     answered = iter(calls)
@@ -59,23 +54,27 @@ def steps_of(
         if isinstance(message, ModelResponse):
             steps.append(_turn(message, next(answered, None), asked if asked != before else ""))
             before, opening = asked, True
+            steps += (_result(p, 0.0, False, texts) for p in message.parts if isinstance(p, NativeToolReturnPart))
             continue
         asked = message.instructions or ""
         returned = any(isinstance(part, ToolReturnPart) for part in message.parts)
         for part in message.parts:
             if isinstance(part, ToolReturnPart):
                 seconds = (tool_seconds or {}).get(part.tool_call_id, 0.0)
-                steps.append(_result(part, seconds, part.tool_call_id in diverged, author_of))
-            elif opening and isinstance(part, UserPromptPart) and (text := _said(part, returned=returned)):
-                steps.append(UserTurn(text=text))
+                steps.append(_result(part, seconds, part.tool_call_id in diverged, texts))
+            elif opening and isinstance(
+                part, UserPromptPart
+            ):  # next to results of tools, pieces are what they returned
+                text = "" if returned and not isinstance(part.content, str) else storable(text_of(part.content).strip())
+                steps += [UserTurn(text=text, author=texts and texts.written_by(text, "traffic"))] if text else []
+    last = max((at for at, one in enumerate(steps) if isinstance(one, ModelTurn)), default=None)
+    if texts is not None and last is not None:
+        texts.read(messages)
+        steps[last] = steps[last].model_copy(update={"strangers": strangers(texts.found)})
+    if texts is not None and answer.strip() and not any(answer.strip() in getattr(one, "text", "") for one in steps):
+        by = texts.written_by(answer, "function")
+        steps.append(ToolResult(call="", tool="function", content=storable(answer), ok=True, author=by))
     return tuple(steps)
-
-
-def _said(part: UserPromptPart, *, returned: bool) -> str:
-    """The text of a user's message. Next to results of tools, one of several pieces is what a tool returned."""
-    if isinstance(part.content, str):
-        return storable(part.content.strip())
-    return "" if returned else storable("\n".join(one for one in part.content if isinstance(one, str)).strip())
 
 
 def _turn(response: ModelResponse, record: CallRecord | None, instructions: str) -> ModelTurn:
@@ -104,17 +103,11 @@ def _turn(response: ModelResponse, record: CallRecord | None, instructions: str)
     )
 
 
-def _result(
-    part: ToolReturnPart, seconds: float, diverged: bool, author_of: Callable[[str, str], Author] | None
-) -> ToolResult:
+def _result(part: BaseToolReturnPart, seconds: float, diverged: bool, texts: "RequestTexts | None") -> ToolResult:
     known: dict[str, object] = part.metadata if isinstance(part.metadata, dict) else {}
     status = str(known.get(STATUS, "ok"))
     ok = status == "ok" and part.outcome == "success"
     content = storable(part.model_response_str())
-    author = None
-    if author_of is not None:
-        person = Author(kind="person")
-        author = person if content in _FIXED_RESULTS else author_of(part.tool_name, str(known.get(PLACE, "")))
     return ToolResult(
         call=part.tool_call_id,
         tool=part.tool_name,
@@ -123,7 +116,7 @@ def _result(
         error="" if ok else status if status != "ok" else part.outcome,
         seconds=seconds,
         diverged=diverged,
-        author=author,
+        author=texts.result_by(part) if texts is not None and isinstance(part, ToolReturnPart) else None,
     )
 
 

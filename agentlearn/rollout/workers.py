@@ -19,7 +19,6 @@ from agentlearn.config import RolloutOptions, WorkerOptions
 from agentlearn.domain.base import Domain
 from agentlearn.errors import ConfigError, ToolLost
 from agentlearn.library.capability import Experiences
-from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.rollout.first_rollouts import cause_of
@@ -39,6 +38,7 @@ from agentlearn.rollout.link import (
     sendable,
 )
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, stored_messages
+from agentlearn.text.log import get_log
 from agentlearn.types.ids import CallId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Treatment
@@ -382,8 +382,7 @@ class Workers:
         except Exception as error:
             raise ConfigError(
                 f"{domain.name!r} cannot be sent to another process ({error}); give the agent, the reward and the deps"
-                " as MODULE:NAME, or leave out --workers and --ray",
-                code="not_sendable",
+                " as MODULE:NAME, or leave out --workers and --ray"
             ) from error
         notes = endpoint.check_chat(tools=domain.runs_code)
         self.opened[message.opened] = message

@@ -27,7 +27,7 @@ async def open_sandbox(name: str, *, limits: SandboxLimits | None = None) -> Asy
     """
     if name not in sandbox_names():
         known = ", ".join(map(repr, sandbox_names()))
-        raise ConfigError(f"there is no sandbox {name!r} (known: {known})", code="unknown_sandbox")
+        raise ConfigError(f"there is no sandbox {name!r} (known: {known})")
     from agentlearn.sandbox.session import InterpreterSandbox
     from agentlearn.sandbox.zygote import SupervisedZygote
 

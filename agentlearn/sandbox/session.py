@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from agentlearn.errors import ToolError, ToolLost
-from agentlearn.log import get_log
 from agentlearn.sandbox.inside.config import HEADER_BYTES, MAX_FRAME_BYTES, READ_BYTES, SandboxLimits, pack, reply_bytes
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport
 from agentlearn.sandbox.zygote import BACK_OFF_S, Exit, SupervisedZygote, Zygote
+from agentlearn.text.log import get_log
 from agentlearn.types.value import Value
 
 _CALLS_PER_PROCESSOR = 2

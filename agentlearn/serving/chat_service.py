@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from agentlearn.errors import AgentlearnError, EndpointError
-from agentlearn.log import get_log
 from agentlearn.serving.chat_request import (
     CallInMessage,
     ChatFormat,
@@ -39,6 +38,7 @@ from agentlearn.serving.chat_request import (
 )
 from agentlearn.serving.http11 import HOST, App, HttpRequest, HttpResponse, listening
 from agentlearn.text import storable
+from agentlearn.text.log import get_log
 from agentlearn.types.ids import content_hash, derive_seed
 
 

@@ -20,9 +20,9 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from agentlearn.errors import EndpointError, words_of_failed_start
-from agentlearn.log import get_log
-from agentlearn.printing import print_line
 from agentlearn.text import Block
+from agentlearn.text.log import get_log
+from agentlearn.text.printing import print_line
 
 
 async def _start_module(

@@ -57,7 +57,7 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         if "duckdb" not in sys.modules:  # looking for the packages takes longer than the import
-            from agentlearn.installed import require_learn
+            from agentlearn.plugins.installed import require_learn
 
             require_learn("agentlearn.store")
         return getattr(import_module(f"agentlearn.store.{_HOMES.get(name, 'queries')}"), name)

@@ -19,8 +19,7 @@ from typing import Any
 import duckdb
 
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError, UnknownSchema
-from agentlearn.files import own, own_folder, put, sha256_of, write_whole
-from agentlearn.installed import version
+from agentlearn.plugins.installed import version
 from agentlearn.store.codec import error_line, sql_string
 from agentlearn.store.database import DATABASE, SCHEMA, Database, open_draft
 from agentlearn.store.erasure import Removal
@@ -30,6 +29,7 @@ from agentlearn.store.parquet import COPY_OPTIONS, TableDrafts
 from agentlearn.store.queries import MAKERS, Query, Selection
 from agentlearn.store.reader import Parameter
 from agentlearn.store.store_files import WATERMARK
+from agentlearn.text.files import own, own_folder, put, sha256_of, write_whole
 from agentlearn.types.ids import RunId
 from agentlearn.types.trajectory import DEMONSTRATION, LIVE
 from agentlearn.types.value import Value
@@ -241,8 +241,7 @@ def _refuse_second(staging: Path, to: Path) -> None:
         if found:
             raise ConfigError(
                 f"the archives in {str(to)!r} hold {found:,} of these rollouts, which would count twice there; give"
-                " another folder with --to",
-                code="archived_before",
+                " another folder with --to"
             )
 
 
@@ -299,8 +298,7 @@ class ArchiveSource:
         """Refused: archives are Parquet already. Raises ConfigError."""
         raise ConfigError(
             f"{str(self.directory)!r} is an archive, and nothing can be exported from it; take it in first: agentlearn"
-            f" store merge {self.directory} --store DIR",
-            code="is_archive",
+            f" store merge {self.directory} --store DIR"
         )
 
     def close(self) -> None:

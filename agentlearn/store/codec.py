@@ -119,10 +119,7 @@ def _storable(value: object, table: str, column: str) -> object:
     if isinstance(value, tuple):
         return [_storable(item, table, column) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        raise StoreError(
-            f"{column} of a {table} is {value}; store a finite number, or None if it is unknown",
-            code="not_finite",
-        )
+        raise StoreError(f"{column} of a {table} is {value}; store a finite number, or None if it is unknown")
     if isinstance(value, datetime) and value.tzinfo is None:
         raise StoreError(
             f"{column} of a {table} is {value.isoformat()!r} without a time zone; use datetime.now(UTC)",
@@ -175,6 +172,7 @@ _COLUMNS: dict[type[BaseModel], dict[str, tuple[str, Callable[[Any], Any] | None
         "by": ("who", None),
         "at": ("given_at", time_of),
         "personal": ("personal", lambda text: from_json(dict[str, int], text) or {}),
+        "given": ("given", lambda text: text or ""),
     },
     LessonDecision: {"at": ("at", time_of)},
     Proposal: {name: (name, partial(from_json, of)) for name, of in _PARSED.items()},

@@ -20,11 +20,11 @@ from typing import Any, Literal
 from pydantic import Field, FiniteFloat, ValidationError
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreError
-from agentlearn.log import get_log
 from agentlearn.store.page_queries import PageQuery
 from agentlearn.store.parquet import TableDrafts, nothing_selected, remove_drafts
 from agentlearn.store.queries import Query, Selection
 from agentlearn.store.reader import Parameter, QuerySource
+from agentlearn.text.log import get_log
 from agentlearn.types.ids import RunId, content_hash
 from agentlearn.types.value import Value
 

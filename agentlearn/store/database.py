@@ -15,8 +15,7 @@ from typing import NamedTuple
 import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, StoreMissing, UnknownSchema
-from agentlearn.files import refuse_links
-from agentlearn.installed import version
+from agentlearn.plugins.installed import version
 from agentlearn.store.codec import error_line, sql_string
 from agentlearn.store.erasure_intent import finish_erasure
 from agentlearn.store.journal_file import (
@@ -39,6 +38,7 @@ from agentlearn.store.store_files import (
     make_private,
     restrict,
 )
+from agentlearn.text.files import refuse_links
 
 _FARTHEST = 2**62
 _SEARCHED = 100_000
@@ -230,8 +230,7 @@ class Database:
         if int(duckdb.__version__.partition(".")[0]) < OLDEST_DUCKDB:  # 1 has no appenders
             raise StoreError(
                 f"the store needs DuckDB {OLDEST_DUCKDB} or newer, which appends rows in batches, and found"
-                f" {duckdb.__version__!r}: pip install 'duckdb>={OLDEST_DUCKDB},<{OLDEST_DUCKDB + 1}'",
-                code="old_duckdb",
+                f" {duckdb.__version__!r}: pip install 'duckdb>={OLDEST_DUCKDB},<{OLDEST_DUCKDB + 1}'"
             )
         self.directory = directory
         self._path = directory / DATABASE
@@ -260,7 +259,8 @@ class Database:
                 self.journal = JournalFile(directory)
                 undo.callback(self.journal.close)
             except OSError as error:
-                raise StoreError(f"the store {str(directory)!r} cannot be used: {error}") from error
+                why = error.strerror or error
+                raise StoreError(f"the store {str(directory)!r} cannot be used: {why}; give another --store") from error
             self._watch = FileWatch()
             self._watch.add(directory)
             self._watch.add(directory / LOCK, self._lock.file_id)
@@ -363,7 +363,9 @@ class Database:
             _attach(connection, self._path)
             made = has_schema(connection, self.directory)
             self._verify(DatabaseState.read(connection, self._acknowledged))
-            if not made:
+            if made:
+                connection.execute("ALTER TABLE store.feedback ADD COLUMN IF NOT EXISTS given VARCHAR")
+            else:
                 _make_schema(connection)
             if self._acknowledged is None:
                 self._acknowledged = _complete_store(connection, self.directory)

@@ -19,12 +19,12 @@ from typing import Any
 import duckdb
 
 from agentlearn.errors import StoreError
-from agentlearn.files import own, own_folder, sync, write_whole
 from agentlearn.store.codec import error_line, escape, sql_string
 from agentlearn.store.database import DATABASE, DATABASE_LOG, Database
 from agentlearn.store.erasure_intent import COPY, INTENT, Erased, ErasureReceipt, RestingLesson
 from agentlearn.store.journal_file import JOURNAL
 from agentlearn.store.store_files import WATERMARK, StoreLock, Watermark
+from agentlearn.text.files import own, own_folder, sync, write_whole
 from agentlearn.types.task import SESSION
 from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE
 

@@ -6,17 +6,18 @@ the intent, or the next opening finishes.
 
 import shutil
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.files import own, own_folder, sync, write_whole
-from agentlearn.log import get_log
 from agentlearn.store.codec import error_line
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.store.store_files import WATERMARK, Watermark
+from agentlearn.text.files import own, own_folder, sync, write_whole
+from agentlearn.text.log import get_log
 from agentlearn.types.ids import ExperienceId, RolloutId, RunId, TaskId
 from agentlearn.types.value import Value
 
@@ -24,6 +25,8 @@ INTENT = "store.erasure"
 COPY = "store.duckdb.erased"
 """The database without what is erased, which takes the place of the other one."""
 RECEIPTS = "receipts"
+ERASED_LESSONS = "libraries/erased"
+"""File with the ids of the lessons that rest on erased records. `agentlearn.library.shown` reads it."""
 _DATABASE, _DATABASE_LOG = "store.duckdb", "store.duckdb.wal"
 
 LessonChoice = Literal["list", "park", "keep"]
@@ -72,6 +75,8 @@ class ErasureReceipt(Value):
     """Files and folders that are removed. Those in the store have no path before them."""
     lessons: tuple[RestingLesson, ...] = ()
     choice: LessonChoice = "list"
+    ended: tuple[str, ...] = ()
+    """What parking the lessons ends or changes, one sentence each."""
     unreached: tuple[str, ...] = ()
     """Where copies can be that an erasure does not reach, one sentence each."""
     archive: str = ""
@@ -97,6 +102,16 @@ def receipts_of(directory: Path) -> tuple[ErasureReceipt, ...]:
                 " what was erased and must not come back"
             ) from error
     return tuple(sorted(found, key=lambda one: one.at))
+
+
+def note_erased(directory: Path, receipts: Iterable[ErasureReceipt]) -> None:
+    """Add the lessons that erasures park to the file by which the libraries of a store show them no more."""
+    file = directory / ERASED_LESSONS
+    known = set(own(file, directory).read_text(encoding="ascii").split()) if file.exists() else set[str]()
+    parked = {one.id for receipt in receipts if receipt.choice == "park" for one in receipt.lessons}
+    if parked - known:
+        text = "".join(f"{one}\n" for one in sorted(parked | known))
+        write_whole(own_folder(file.parent, directory) / file.name, text.encode(), private=True)
 
 
 def finish_erasure(directory: Path) -> None:
@@ -126,6 +141,7 @@ def finish_erasure(directory: Path) -> None:
         with mark.locked():
             mark.lift(size_bytes=path.stat().st_size, sync=True)
     try:
+        note_erased(directory, [receipt])
         with closing(JournalFile(directory)) as journal:
             journal.purge(receipt.journal)
         inside = (Path(one) for one in receipt.files if not Path(one).is_absolute() and ".." not in Path(one).parts)

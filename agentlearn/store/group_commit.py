@@ -1,6 +1,5 @@
 """Commit rows of several writers in one transaction, with retries. Blocking; for one thread at a time."""
 
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from agentlearn.store.codec import (
     unfit_number,
 )
 from agentlearn.store.database import CHECKPOINT_BYTES, Database, DatabaseState
+from agentlearn.store.journal_file import attempts
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RolloutId, RunId, TaskId
 from agentlearn.types.trajectory import DEMONSTRATION, ModelTurn, Trajectory, Treatment, Verdict
@@ -81,9 +81,6 @@ def _rows(found: dict[str, Any]) -> RowGroup:
     ]
     return trajectory_rows(trajectory, ModelMessagesTypeAdapter.dump_json(messages))
 
-
-RETRY_PAUSES_S = (0.0, 0.05, 0.2, 0.8)
-"""Seconds to wait before each attempt to commit a group: a failure such as a full disk may be temporary."""
 
 KEEP_FIRST = frozenset({"blob", "experience", "library_version", "task"})
 """Tables whose ids are content hashes: a second row with the same id is a duplicate and is not stored."""
@@ -241,9 +238,7 @@ class GroupCommit:
         """Commit the waiting journal entries and the units. Returns None or why it failed."""
         self._seq += 1  # never used for two groups, so finding it in the database proves the commit durable
         failure: Exception | None = None
-        for pause_s in RETRY_PAUSES_S:
-            if pause_s:  # even a sleep of 0 s would make this thread wait for the interpreter
-                time.sleep(pause_s)
+        for _ in attempts():
             try:
                 connection = self._connected()
                 taken = self._stored_already() if self._unsure else None
@@ -293,9 +288,7 @@ class GroupCommit:
         if not entries:
             return None
         failure: StoreError | None = None
-        for pause_s in RETRY_PAUSES_S:
-            if pause_s:  # even a sleep of 0 s would make this thread wait for the interpreter
-                time.sleep(pause_s)
+        for _ in attempts():
             try:
                 numbers = self._journal.append([entry.content for entry in entries])
             except StoreDamaged as error:

@@ -15,7 +15,6 @@ from pathlib import Path
 import duckdb
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreError, StoreMissing
-from agentlearn.files import write_whole
 from agentlearn.store.codec import entry_rows, error_line, sql_string
 from agentlearn.store.database import (
     DATABASE,
@@ -33,6 +32,7 @@ from agentlearn.store.database import (
 from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.journal_file import JOURNAL, JOURNAL_PARTS, make_journal
 from agentlearn.store.store_files import WATERMARK, Acknowledged, StoreLock, make_private
+from agentlearn.text.files import write_whole
 from agentlearn.types.value import Value
 
 _SIZES = "SELECT table_name, estimated_size FROM duckdb_tables() WHERE database_name = 'store' ORDER BY table_name"

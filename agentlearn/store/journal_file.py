@@ -17,9 +17,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked
-from agentlearn.files import own, refuse_links
 from agentlearn.store.codec import error_line
 from agentlearn.store.store_files import WATERMARK, Acknowledged, FileWatch, StoreLock, Watermark, make_private
+from agentlearn.text.files import own, refuse_links
 
 JOURNAL = "journal.sqlite"
 JOURNAL_PARTS = (JOURNAL, JOURNAL + "-wal", JOURNAL + "-shm")
@@ -34,6 +34,18 @@ _TABLES = """
     CREATE TABLE entry (seq INTEGER PRIMARY KEY AUTOINCREMENT, checksum INTEGER NOT NULL, content BLOB NOT NULL);
 """
 _DAMAGED = ("malformed", "not a database", "no such table", "no such column", "file is encrypted", "unsupported file")
+
+
+RETRY_PAUSES_S = (0.0, 0.05, 0.2, 0.8)
+"""Seconds to wait before each attempt to write: a failure such as a full disk may be temporary."""
+
+
+def attempts() -> Iterator[None]:
+    """Yield once for each attempt to write, after its pause."""
+    for pause_s in RETRY_PAUSES_S:
+        if pause_s:  # even a sleep of 0 s would make this thread wait for the interpreter
+            time.sleep(pause_s)
+        yield
 
 
 class JournalFile:
@@ -311,8 +323,7 @@ def _open_once(directory: Path) -> None:
     if find_spec("duckdb") is None:
         raise StoreError(
             f"the store {str(directory)!r} is unfinished, because its making was interrupted; open it once with"
-            " `agentlearn runs list` where all of agentlearn is installed (pip install 'agentlearn-lib[learn]')",
-            code="store_unfinished",
+            " `agentlearn runs list` where all of agentlearn is installed (pip install 'agentlearn-lib[learn]')"
         )
     from agentlearn.store.database import Database
 

@@ -71,9 +71,7 @@ def merge_rows(database: Database, source: Path, receipts: Sequence[ErasureRecei
                 raise type(error)(str(error).replace(str(copy), str(source)), code=error.code) from error
             return _merged(database, copy / DATABASE, source, receipts)
     except (OSError, duckdb.Error) as error:
-        raise StoreError(
-            f"nothing was taken in from {str(source)!r}: {error_line(error)}", code="not_merged"
-        ) from error
+        raise StoreError(f"nothing was taken in from {str(source)!r}: {error_line(error)}") from error
 
 
 def _merged(database: Database, copy: Path, source: Path, receipts: Sequence[ErasureReceipt]) -> dict[str, int]:
@@ -128,6 +126,5 @@ def _refuse_conflict(
     if found is not None:
         raise ConfigError(
             f"{str(source)!r} has another {table} {found[0]!r} than this store, and nothing of it was taken in; an id"
-            " names one record, so keep the two stores apart: each can be given as --store",
-            code="conflicting_records",
+            " names one record, so keep the two stores apart: each can be given as --store"
         )

@@ -38,14 +38,16 @@ class PageQuery(StrEnum):
             'baseline', report->'$.baseline', 'rounds', report->'$.rounds', 'pilot', report->'$.pilot',
             'cost_usd', report->'$.cost_usd', 'wall_s', report->'$.wall_s', 'library', report->'$.library'
           ) AS VARCHAR) END AS report
-        ), '' AS settings
+        ), CASE WHEN coalesce(settings, '') = '' THEN '' ELSE CAST(json_object(
+            'arms', settings->'$.arms', 'models', settings->'$.models'
+          ) AS VARCHAR) END AS settings
         FROM ({LATEST_RUNS}) ORDER BY started_at DESC, run DESC LIMIT $1 OFFSET $2
     """
     COUNT_RUNS = "SELECT count(DISTINCT run) AS n FROM run_event"
     PHASES = f"""
         SELECT phase, count(*) AS rollouts, count(DISTINCT task) AS tasks, avg(reward) AS mean,
                count(*) FILTER (outcome = 'failed') AS failed, count(*) FILTER (outcome = 'undecided') AS undecided,
-               sum(cost_usd) AS cost_usd, min(library_version) AS library
+               CASE WHEN count(cost_usd) = count(*) THEN sum(cost_usd) END AS cost_usd, min(library_version) AS library
         FROM ({COUNTED}) WHERE run = $1 GROUP BY phase ORDER BY min(started_at), phase
     """
     # The tasks of a run in one phase $2, or in two, $2 and $3. $4 names a filter, $5 a family or a code of failures.
@@ -139,7 +141,7 @@ class PageQuery(StrEnum):
         FROM (
           SELECT epoch_us(recorded_at) // 86400000000 AS day, run, stage, count(*) AS calls,
                  sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_out)::BIGINT AS tokens_out,
-                 coalesce(sum(cost_usd), 0.0) AS cost_usd, count(*) - count(cost_usd) AS unpriced
+                 sum(cost_usd) AS cost_usd, count(*) - count(cost_usd) AS unpriced
           FROM (
             SELECT recorded_at, run, stage, tokens_in, tokens_out, cost_usd
             FROM journal WHERE kind = 'model' AND ($1 IS NULL OR run = $1)
@@ -171,7 +173,8 @@ class PageQuery(StrEnum):
         FROM live l JOIN trajectory t ON t.id = l.rollout GROUP BY l.name ORDER BY max(t.started_at) DESC LIMIT 200
     """
     LIVE_PAGE = f"""
-        SELECT t.id, l.episode, left(k.problem, 600) AS problem, left(coalesce(t.answer, ''), 600) AS answer, t.reward,
+        SELECT t.id, l.episode, l.user_name, left(k.problem, 600) AS problem,
+               left(coalesce(t.answer, ''), 600) AS answer, t.reward,
                left(coalesce(t.reason, ''), 300) AS reason, epoch_us(t.started_at) AS at, count(*) OVER () AS total
         FROM live l JOIN ({JUDGED}) t ON t.id = l.rollout LEFT JOIN task k ON k.id = t.task
         WHERE l.name = $1 AND ($2 IS NULL OR l.episode = $2)
@@ -180,7 +183,8 @@ class PageQuery(StrEnum):
     """
     RECORDER_OF = "SELECT name FROM live WHERE rollout = $1"
     # Where the text $1, in lower case, stands: in lessons, in tasks, in reasons and answers, in conversations.
-    # $2 is the text as JSON writes it. With a run $3, only what belongs to it. Reading ends when enough is found.
+    # $2 is the text as JSON writes it, and so is the snippet of a step. With a run $3, only what belongs to it.
+    # Reading ends when enough is found.
     SEARCH = f"""
         SELECT 'lesson' AS kind, id, '' AS run, '' AS phase, NULL::DOUBLE AS reward, left(lesson, 320) AS snippet
         FROM experience WHERE $3 IS NULL AND contains(lower(lesson), $1)
@@ -195,7 +199,7 @@ class PageQuery(StrEnum):
         FROM ({COUNTED}) WHERE contains(lower(concat_ws(' ', reason, failure_message, answer)), $1)
           AND ($3 IS NULL OR run = $3)
         UNION ALL
-        SELECT 'attempt', t.id, t.run, t.phase, t.reward, b.snippet FROM (
+        SELECT 'step', t.id, t.run, t.phase, t.reward, b.snippet FROM (
           SELECT rollout, substr(steps, greatest(strpos(lower(steps), $2) - 100, 1), 320) AS snippet
           FROM trajectory_body WHERE contains(lower(steps), $2)
             AND ($3 IS NULL OR rollout IN (SELECT id FROM trajectory WHERE run = $3))
@@ -232,5 +236,5 @@ class PageQuery(StrEnum):
           )
         )
         WHERE CASE $2 WHEN 'lost' THEN after < before WHEN 'won' THEN after > before ELSE true END
-        ORDER BY after - before, task LIMIT $3 OFFSET $4
+        ORDER BY after >= before, abs(after - before) DESC, task LIMIT $3 OFFSET $4
     """

@@ -23,11 +23,11 @@ import duckdb
 
 from agentlearn.config.outputs import ANY_RUN, Outputs
 from agentlearn.errors import DataError, StoreDamaged, StoreError
-from agentlearn.files import put
 from agentlearn.store.codec import error_line, sql_string, unescape
 from agentlearn.store.database import STAGING, Database
 from agentlearn.store.queries import JUDGED, Query, SelectedText, Selection
 from agentlearn.store.store_files import restrict
+from agentlearn.text.files import put
 
 ColumnType = Literal["VARCHAR", "VARCHAR[]", "BIGINT", "DOUBLE"]
 
@@ -78,7 +78,7 @@ def _database(what: str) -> Generator[duckdb.DuckDBPyConnection]:
         with duckdb.connect(":memory:", config=_SETTINGS) as connection:
             yield connection
     except duckdb.Error as error:
-        raise DataError(f"{what} ({error_line(error)}); write it again", code="bad_parquet") from error
+        raise DataError(f"{what} ({error_line(error)}); write it again") from error
 
 
 # ruff: noqa: S608 - only constants of this module are put together; values are bound

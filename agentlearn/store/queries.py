@@ -19,7 +19,7 @@ _JUDGED_LIVE = """
            coalesce(
              nullif(last(reason ORDER BY direct, given_at, seq, place) FILTER (reward IS NOT NULL), ''),
              last(reason ORDER BY direct, given_at, seq, place) FILTER (reward IS NULL AND reason <> '')
-           ) AS reason
+           ) AS reason, last(given_at ORDER BY direct, given_at, seq, place) FILTER (reward IS NOT NULL) AS said
     FROM (
       SELECT l.rollout, f.reward, f.reason, true AS direct, f.given_at, f.seq, f.rowid AS place
       FROM live l JOIN feedback f ON f.rollout = l.rollout
@@ -33,8 +33,8 @@ JUDGED = f"""
     SELECT t.* REPLACE (
       coalesce(v.reward, t.reward) AS reward,
       CASE WHEN v.reward IS NULL THEN coalesce(v.reason, t.reason) ELSE coalesce(v.reason, '') END AS reason,
-      CASE WHEN v.reward IS NULL THEN t.verdict WHEN v.reward >= 1 THEN 'correct'
-           WHEN v.reward <= 0 THEN 'incorrect' ELSE 'partial' END AS verdict,
+      CASE WHEN v.reward IS NULL THEN t.verdict WHEN v.reward = 1 THEN 'correct'
+           WHEN v.reward = 0 THEN 'incorrect' ELSE 'partial' END AS verdict,
       CASE WHEN v.reward IS NULL THEN t.outcome ELSE 'ok' END AS outcome
     ) FROM trajectory t LEFT JOIN ({_JUDGED_LIVE}) v ON v.rollout = t.id
 """
@@ -44,7 +44,8 @@ _OUTCOME = f"""CASE WHEN failure_boundary IS NULL THEN outcome
          WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 'failed' ELSE 'undecided' END"""
 COUNTED = f"""
     SELECT * REPLACE (
-      {_OUTCOME} AS outcome, CASE WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 0.0 ELSE reward END AS reward
+      {_OUTCOME} AS outcome,
+      CASE WHEN failure_boundary IS NULL THEN reward WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 0.0 END AS reward
     ) FROM ({JUDGED})
 """
 # Rows are never updated. Where an id can have several rows, these subqueries pick the valid one.
@@ -123,7 +124,8 @@ class Query(StrEnum):
     SELECTED_IDS = f"SELECT t.id, t.run, t.task {_SELECTED}"
     EVALUATED = f"""
         SELECT t.id, t.run, t.task, t.g, t.attempt, t.seed, t.outcome, t.failure_code, t.failure_boundary, t.verdict,
-               t.reward, t.requests, t.tokens_in, t.tokens_out, t.cost_usd, t.seconds, coalesce(s.n, 0) AS tool_calls
+               t.reward, t.requests, t.tokens_in, t.tokens_cached, t.tokens_out, t.cost_usd, t.seconds,
+               coalesce(s.n, 0) AS tool_calls
         FROM ({COUNTED}) t
         LEFT JOIN (SELECT rollout, count(*) AS n FROM step WHERE kind = 'tool' GROUP BY rollout) s ON s.rollout = t.id
         WHERE t.phase = $1
@@ -225,8 +227,9 @@ class Query(StrEnum):
         SELECT t.id, t.run, t.phase, t.batch, t.task, t.g, t.attempt, t.seed, t.model, t.library_version AS library,
                t.masked, t.offered, t.arm, t.reward, epoch_us(t.started_at) AS at,
                coalesce(l.name, '') AS run_name, coalesce(l.episode, '') AS episode, v.experiences,
-               CASE WHEN coalesce(k.family, '') = '' THEN '' ELSE k.domain || '/' || k.family END AS family
-        FROM ({COUNTED}) t
+               CASE WHEN coalesce(k.family, '') = '' THEN '' ELSE k.domain || '/' || k.family END AS family,
+               epoch_us(f.said) AS said
+        FROM ({COUNTED}) t LEFT JOIN ({_JUDGED_LIVE}) f ON f.rollout = t.id
         LEFT JOIN library_version v ON v.version = t.library_version
         LEFT JOIN live l ON l.rollout = t.id
         LEFT JOIN task k ON k.id = t.task
@@ -242,8 +245,10 @@ class Query(StrEnum):
     # the versions $1 throughout.
     SERVED_EPISODES = f"""
         SELECT l.name AS run_name, any_value(l.episode) AS episode, any_value(t.model) AS model,
-               any_value(t.library_version) AS library, avg(t.reward) AS reward, epoch_us(min(t.started_at)) AS at
-        FROM ({COUNTED}) t JOIN live l ON l.rollout = t.id
+               any_value(t.library_version) AS library,
+               coalesce(any_value(t.reward) FILTER (t.reward NOT BETWEEN 0 AND 1), avg(t.reward)) AS reward,
+               epoch_us(max(f.said)) AS said, epoch_us(min(t.started_at)) AS at
+        FROM ({COUNTED}) t JOIN live l ON l.rollout = t.id LEFT JOIN ({_JUDGED_LIVE}) f ON f.rollout = t.id
         WHERE t.phase = '{LIVE}'
         GROUP BY l.name, coalesce(nullif(l.episode, ''), t.id)
         HAVING epoch_us(min(t.started_at)) >= $2 AND count(DISTINCT (t.library_version, t.model)) = 1
@@ -258,7 +263,7 @@ class Query(StrEnum):
         SELECT t.id, t.phase, t.task, coalesce(c.model, t.model) AS model,
                coalesce(c.library_version, t.library_version) AS library, coalesce(c.masked, t.masked) AS masked,
                t.reward, t.reason <> '' AS explained, epoch_us(t.started_at) AS at
-        FROM ({JUDGED}) t JOIN task k ON k.id = t.task
+        FROM ({COUNTED}) t JOIN task k ON k.id = t.task
         LEFT JOIN feedback f ON f.id = t.id LEFT JOIN trajectory c ON c.id = f.rollout
         WHERE t.phase IN ('{LIVE}', '{DEMONSTRATION}') AND k.domain = $1 AND ($2 IS NULL OR t.run = $2)
           AND t.reward IS NOT NULL
@@ -287,6 +292,15 @@ class Query(StrEnum):
         SELECT count(*) AS n FROM feedback f WHERE f.name = $1 AND CASE
           WHEN f.rollout IS NULL THEN f.episode NOT IN (SELECT episode FROM live WHERE name = $1)
           ELSE f.rollout NOT IN (SELECT rollout FROM live) END
+    """
+    # What the latest recorded rollout of the episode $2 of the recorder $1 was shown.
+    SHOWN_IN_EPISODE = """
+        SELECT t.library_version AS version, t.masked, t.offered
+        FROM trajectory t JOIN live l ON l.rollout = t.id
+        WHERE l.name = $1 AND l.episode = $2 ORDER BY t.started_at DESC, t.id DESC LIMIT 1
+    """
+    IS_RECORDED = """
+        SELECT count(*) AS n FROM live WHERE name = $1 AND CASE WHEN $2 IS NULL THEN episode = $3 ELSE rollout = $2 END
     """
     IS_LIVE = "SELECT count(*) AS n FROM (SELECT 1 FROM live WHERE name = $1 LIMIT 1)"
 
@@ -419,6 +433,7 @@ class EvaluatedRow:
     reward: float | None
     requests: int
     tokens_in: int
+    tokens_cached: int
     tokens_out: int
     cost_usd: float | None
     seconds: float
@@ -519,6 +534,8 @@ class ExposedRow:
     """All lessons that the version shows."""
     family: str
     """Domain and family of the task; empty when it has no family."""
+    said: int | None = None
+    """When feedback gave it the reward: microseconds since 1970; None where no feedback did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -532,9 +549,11 @@ class ServedEpisode:
     model: str
     library: LibraryVersion
     reward: float | None
-    """Mean reward of the rollouts that have one; None without any."""
+    """Mean reward of the rollouts that have one, or one outside 0 to 1 if there is any; None without any."""
     at: int
     """When its first rollout began: microseconds since 1970."""
+    said: int | None = None
+    """When feedback gave it the last of its rewards; None where no feedback did."""
 
 
 @dataclass(frozen=True, slots=True)

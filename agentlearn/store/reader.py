@@ -305,6 +305,15 @@ class StoreReader:
         """The names of the episodes of a recorder."""
         return {str(one["episode"]) for one in self._query(Query.EPISODES, name)}
 
+    def is_recorded(self, name: str, rollout: RolloutId | None, episode: str) -> bool:
+        """Whether a rollout, or without one an episode, was recorded under a name."""
+        return self._query(Query.IS_RECORDED, name, rollout, episode)[0]["n"] > 0
+
+    def shown_in_episode(self, name: str, episode: str) -> Mapping[str, Any] | None:
+        """The `version`, `masked` and `offered` of an episode's latest rollout; None where none was recorded."""
+        found = self._query(Query.SHOWN_IN_EPISODE, name, episode)
+        return found[0] if found else None
+
     def unmatched_feedback(self, name: str) -> int:
         """How much feedback to a recorder names a rollout or an episode that the store does not hold."""
         return int(self._query(Query.COUNT_UNMATCHED, name)[0]["n"])
@@ -469,7 +478,7 @@ class StoreReader:
         return self._query(query, *parameters)
 
     def runs_between(self, first: int, limit: int) -> list[RunRow]:
-        """A part of all runs, newest first, with the main fields of their reports and without their settings."""
+        """A part of all runs, newest first, with the main fields of their reports and settings."""
         return [self._run_row(one) for one in self._query(PageQuery.PAGE_OF_RUNS, limit, first)]
 
     def _run_row(self, found: Mapping[str, Any]) -> RunRow:

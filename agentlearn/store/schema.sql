@@ -242,7 +242,8 @@ CREATE TABLE live (
 );
 
 -- All that was said about rollouts or episodes, also about rollouts that the store does not have (yet). A row is never
--- changed: the last reward counts. A demonstration becomes a rollout of its own, whose id is that of the feedback.
+-- changed: the last reward counts. A demonstration becomes a rollout of its own, whose id is that of the feedback. `given`
+-- is the reward in words where it was given on another scale than 0 to 1; NULL in rows from before that column.
 CREATE TABLE feedback (
   id VARCHAR,
   name VARCHAR,
@@ -254,5 +255,6 @@ CREATE TABLE feedback (
   who VARCHAR,
   personal VARCHAR,
   given_at TIMESTAMPTZ,
-  seq BIGINT
+  seq BIGINT,
+  given VARCHAR
 );

@@ -22,7 +22,7 @@ from socket import gethostname
 from typing import NamedTuple
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, UnknownSchema
-from agentlearn.files import own, write_whole
+from agentlearn.text.files import own, write_whole
 
 LOCK = "store.lock"
 READ_PATIENCE_S = 30.0

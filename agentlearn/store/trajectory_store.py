@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentlearn.errors import StoreError, StoreLocked
-from agentlearn.log import get_log
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store.archive import ArchiveSource, archives_in
 from agentlearn.store.codec import (
@@ -39,6 +38,7 @@ from agentlearn.store.page_queries import PageQuery
 from agentlearn.store.parquet import TableDrafts
 from agentlearn.store.queries import Query, Selection
 from agentlearn.store.reader import LocalSource, Parameter, QuerySource, StoreReader
+from agentlearn.text.log import get_log
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.group import Summary
 from agentlearn.types.ids import CallId, RunId

@@ -1,14 +1,12 @@
-"""Settings of a weight update: `GRPOArguments` and `GSPOArguments` with a common base.
+"""Settings of a weight update: `GradientArguments`, with those of the loss in a model of their own.
 
-They do not need torch, so recipes are checked before torch is imported. GSPO and LUSPO have their own class because
-their defaults differ: they clip the ratio of a whole sequence, which changes about a hundred times less than that of a
-token.
+They do not need torch, so recipes are checked before torch is imported.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from agentlearn.config import OptionGroup, given_settings
 from agentlearn.errors import ConfigError
@@ -39,9 +37,138 @@ RewardWeights = Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=F
 """Weights of rewards by name."""
 
 
-class GradientArguments(OptionGroup):
-    """Settings that all losses share."""
+class LossSettings(OptionGroup):
+    """Settings of every loss, and all those of `distill`."""
 
+    kl_ratio: bool = True
+    """Whether the divergence is weighted by the ratio, which makes its gradient correct off-policy. Without it, the
+    gradient of k1 has mean 0."""
+    off_policy_mask_threshold: float | None = Field(default=None, gt=0)
+    """Rows with a negative advantage lose their policy loss when their tokens' mean log-probability has fallen by more
+    than this since they were sampled (DeepSeek-V3.2, arXiv:2512.02556). None: no row is masked."""
+
+
+class Clipping(LossSettings):
+    """GRPO (group relative policy optimisation) and its variants, which clip the ratio of each token."""
+
+    eps_low: float = Field(default=0.2, ge=0, lt=1)
+    """Clipping from below: a ratio below 1 - eps_low no longer lowers the probability of a bad token."""
+    eps_high: float = Field(default=0.28, ge=0)
+    """Clipping from above: a ratio above 1 + eps_high no longer raises the probability of a good token (clip-higher,
+    DAPO, arXiv:2503.14476)."""
+    delta: float | None = Field(default=None, gt=1)
+    """Upper bound of the ratio for advantages of either sign (arXiv:2505.07291). None: no bound."""
+
+    @model_validator(mode="after")
+    def _free_above_the_clip(self) -> Self:
+        if self.delta is not None and self.delta <= 1 + self.eps_high:
+            raise ConfigError(
+                f"delta is {self.delta}, but ratios are clipped at {1 + self.eps_high:g} already; give a delta above 1"
+                " + eps_high",
+                code="contradiction",
+            )
+        return self
+
+
+class ConstantLength(Clipping):
+    """Dr. GRPO, which clips the ratio of each token and divides by a constant length."""
+
+    completion_length: int = Field(ge=1)
+    """Length that it divides by: the largest number of tokens of a rollout."""
+
+
+class SequenceClipping(Clipping):
+    """Losses that clip one ratio per sequence, the geometric mean over its tokens.
+
+    It changes about a hundred times less than that of a token. GSPO: arXiv:2507.18071. LUSPO, which does not divide a
+    row's loss by its length: arXiv:2602.05261.
+    """
+
+    eps_low: float = Field(default=3e-4, ge=0, lt=1)
+    """Clipping from below: a sequence ratio below 1 - eps_low no longer lowers the probability of a bad sequence."""
+    eps_high: float = Field(default=4e-4, ge=0)
+    """Clipping from above: a sequence ratio above 1 + eps_high no longer raises the probability of a good sequence."""
+
+
+class Cispo(LossSettings):
+    """CISPO, which caps the weight of a token's gradient (arXiv:2506.13585)."""
+
+    cap: float = Field(default=5.0, gt=0)
+    """Largest ratio that weights a token's gradient."""
+
+
+class Sapo(LossSettings):
+    """SAPO, which has a smooth bound (arXiv:2511.20347)."""
+
+    temperature_pos: float = Field(default=1.0, gt=0)
+    """How fast tokens with a positive advantage lose weight as their ratio leaves 1."""
+    temperature_neg: float = Field(default=1.05, gt=0)
+    """The same for tokens with a negative advantage."""
+
+
+class Vespo(LossSettings):
+    """VESPO, which has a smooth bound for whole rows (arXiv:2602.10693)."""
+
+    k_pos: float = Field(default=2.0, ge=0)
+    """Advantage at least 0: how fast rows lose weight as their ratio falls below 1."""
+    lambda_pos: float = Field(default=3.0, ge=1e-4)
+    """Advantage at least 0: how fast rows lose weight as their ratio rises above 1."""
+    k_neg: float = Field(default=3.0, ge=0)
+    """Negative advantage: how fast rows lose weight as their ratio falls below 1."""
+    lambda_neg: float = Field(default=2.0, ge=1e-4)
+    """Negative advantage: how fast rows lose weight as their ratio rises above 1."""
+
+
+LOSS_SETTINGS: Mapping[str, type[LossSettings]] = {
+    **dict.fromkeys(("grpo", "bnpo", "dapo"), Clipping),
+    **dict.fromkeys(("gspo", "luspo"), SequenceClipping),
+    "dr_grpo": ConstantLength,
+    "cispo": Cispo,
+    "sapo": Sapo,
+    "vespo": Vespo,
+    "distill": LossSettings,
+}
+"""The model of the settings of each loss."""
+
+
+class Distillation(OptionGroup):
+    """Settings of the divergence from a teacher that reads lessons."""
+
+    coef: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Weight of the divergence: the mean over a step's tokens is added to the loss. 0: no distillation. With --distill
+    the default is 1."""
+    alpha: float = Field(default=1.0, ge=0, le=1)
+    """Kind of that divergence. 1: reverse, KL(student || teacher); 0: forward, KL(teacher || student); between them
+    the Jensen-Shannon divergence."""
+    top_k: int = Field(default=100, ge=1)
+    """Number of the teacher's likeliest tokens that are told apart at each position. All others count as one."""
+    teacher: TeacherWeights = "base"
+    """Weights of the teacher. base: those at the start, as `reference` keeps them. live: the present ones before each
+    update. ema: a moving average of the present ones."""
+    teacher_update_rate: float = Field(default=0.05, gt=0, le=1)
+    """With teacher=ema: share of the present weights in the average after each optimiser step."""
+    guided_share: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each group's rollouts that are sampled with the lessons, for behaviour that the model never shows
+    without them. They are learned from as the others, but not by their rewards."""
+    stop_at_length: float = Field(default=0.5, ge=0, lt=1)
+    """The run ends when answers have shrunk to this share of their length in the first updates; 0: never."""
+    stop_at_kl: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The run ends when the mean divergence from the reference in an update is above this, in nats per token; needs kl.
+    None: never."""
+
+
+class GradientArguments(OptionGroup):
+    """Settings of an update."""
+
+    help_group = "Weights"
+    common = ("loss", "learning_rate", "lora_rank")
+
+    loss: LossName = "dapo"
+    """Loss. distill: rewards are not learned from, only the lessons of a library."""
+    loss_settings: SerializeAsAny[LossSettings] = Field(default_factory=Clipping)
+    """Settings of that loss: in a recipe a mapping, with --set loss_settings.NAME=VALUE."""
+    distillation: Distillation = Field(default_factory=Distillation)
+    """Settings of distillation: in a recipe a mapping, with --set distillation.NAME=VALUE."""
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
     """Seed of a new adapter's weights, of dropout, and of the minibatches."""
 
@@ -61,14 +188,6 @@ class GradientArguments(OptionGroup):
     """Weight decay of matrices. Vectors such as biases and norms do not decay."""
     max_grad_norm: float | None = Field(default=1.0, gt=0)
     """Gradients with a larger norm are scaled down to it. None: no limit."""
-
-    eps_low: float = Field(default=0.2, ge=0, lt=1)
-    """Clipping from below: a ratio below 1 - eps_low no longer lowers the probability of a bad token."""
-    eps_high: float = Field(default=0.28, ge=0)
-    """Clipping from above: a ratio above 1 + eps_high no longer raises the probability of a good token (clip-higher,
-    DAPO, arXiv:2503.14476)."""
-    delta: float | None = Field(default=None, gt=1)
-    """Upper bound of the ratio for advantages of either sign (arXiv:2505.07291). None: no bound."""
 
     advantages: Scaling = "group"
     """How advantages follow from rewards. group, batch, none: rewards minus their group's mean, divided by the std of
@@ -93,34 +212,9 @@ class GradientArguments(OptionGroup):
     """Estimator of the KL divergence from the reference, added to each token's loss."""
     kl_beta: float = Field(default=0.0, ge=0)
     """Weight of the divergence in the loss."""
-    kl_ratio: bool = True
-    """Whether the divergence is weighted by the ratio, which makes its gradient correct off-policy. Without it, the
-    gradient of k1 has mean 0."""
     reference: ReferenceModel = "none"
     """Model that the divergence is measured against. adapter_off: the model without its adapter. copy: a copy of the
     loaded model."""
-
-    distill_coef: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """Weight of the divergence from a teacher that reads lessons: the mean over a step's tokens is added to the loss.
-    0: no distillation. With --distill the default is 1."""
-    distill_alpha: float = Field(default=1.0, ge=0, le=1)
-    """Kind of that divergence. 1: reverse, KL(student || teacher); 0: forward, KL(teacher || student); between them
-    the Jensen-Shannon divergence."""
-    distill_top_k: int = Field(default=100, ge=1)
-    """Number of the teacher's likeliest tokens that are told apart at each position. All others count as one."""
-    teacher: TeacherWeights = "base"
-    """Weights of the teacher. base: those at the start, as `reference` keeps them. live: the present ones before each
-    update. ema: a moving average of the present ones."""
-    teacher_update_rate: float = Field(default=0.05, gt=0, le=1)
-    """With teacher=ema: share of the present weights in the average after each optimiser step."""
-    guided_share: float = Field(default=0.0, ge=0, lt=1)
-    """Share of each group's rollouts that are sampled with the lessons, for behaviour that the model never shows
-    without them. They are learned from as the others, but not by their rewards."""
-    stop_at_length: float = Field(default=0.5, ge=0, lt=1)
-    """The run ends when answers have shrunk to this share of their length in the first updates; 0: never."""
-    stop_at_kl: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """The run ends when the mean divergence from the reference in an update is above this, in nats per token; needs kl.
-    None: never."""
 
     stop_after_equal: int | None = Field(default=None, ge=1, le=1000)
     """The run ends when in this many updates in a row at most a tenth of the groups had different rewards: there is
@@ -137,21 +231,8 @@ class GradientArguments(OptionGroup):
     """Largest correction: larger ones are limited to it or set to 0."""
     importance_floor: float | None = Field(default=None, gt=0, lt=1)
     """Smallest correction: smaller ones are raised to it (truncate) or set to 0 (mask). None: no bound."""
-    off_policy_mask_threshold: float | None = Field(default=None, gt=0)
-    """Rows with a negative advantage lose their policy loss when their tokens' mean log-probability has fallen by more
-    than this since they were sampled (DeepSeek-V3.2, arXiv:2512.02556). None: no row is masked."""
-
     entropy_coef: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Weight of the mean entropy of a step's tokens, which is subtracted from the loss."""
-    entropy_target: float | None = Field(default=None, gt=0)
-    """Adaptive entropy (Skywork-OR1, arXiv:2505.22312): entropy_coef rises after each step whose entropy in nats is at
-    most this, falls after the others, and counts only while the entropy is at most this. None: it is constant."""
-    entropy_coef_delta: float = Field(default=0.005, gt=0, allow_inf_nan=False)
-    """With entropy_target: change of entropy_coef after each step."""
-    entropy_coef_min: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """With entropy_target: smallest entropy_coef."""
-    entropy_coef_max: float = Field(default=1.0, ge=0, allow_inf_nan=False)
-    """With entropy_target: largest entropy_coef."""
     top_entropy_quantile: float = Field(default=1.0, ge=0, le=1)
     """Share of a step's tokens, those with the highest entropy, that get a policy loss (arXiv:2506.01939)."""
 
@@ -171,11 +252,11 @@ class GradientArguments(OptionGroup):
     logits_mib: int = Field(default=150, ge=1)
     """Memory for logits in MiB, which hold two fp32 copies of the logits of the tokens computed at once."""
 
-    overlong: Literal["train", "mask", "punish"] = "train"
-    """Treatment of rollouts that were cut at a limit of tokens: train them, mask their tokens, or reduce the reward of
-    long rollouts."""
+    overlong: Literal["train", "mask"] = "train"
+    """Treatment of rollouts that were cut at a limit of tokens: train them, or mask their tokens."""
     overlong_window: int | None = Field(default=None, ge=1)
-    """With overlong=punish: number of tokens before the limit over which the penalty rises from 0 to 1."""
+    """Number of tokens before the limit over which a penalty rises from 0 to 1 that is taken off the reward (DAPO,
+    arXiv:2503.14476). None: no penalty."""
 
     temperature: float = Field(default=1.0, gt=0, le=2)
     """Temperature of sampler and trainer."""
@@ -208,22 +289,34 @@ class GradientArguments(OptionGroup):
     @property
     def distils(self) -> bool:
         """Whether lessons are distilled into the weights."""
-        return self.distill_coef > 0
+        return self.distillation.coef > 0
 
     @property
     def passes(self) -> int:
         """Number of optimiser steps per batch."""
         return self.iterations * self.minibatches
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_loss(cls, fields: Any) -> Any:
+        """Read the settings of the loss as those of its own model. Raises ConfigError for one that stands elsewhere."""
+        given = with_groups(fields)
+        loss = given.get("loss", "dapo")
+        if (kind := LOSS_SETTINGS.get(loss)) is None:
+            return given
+        foreign = [f"loss_settings.{name}" for name in given["loss_settings"].keys() - kind.model_fields]
+        for name in (*(given.keys() - cls.model_fields), *foreign):
+            if place := _place(name.rpartition(".")[2], loss):
+                raise ConfigError(f"there is no setting {name!r}; write {place}")
+        own = given_settings(kind, given["loss_settings"], group="loss_settings.")
+        told = given_settings(Distillation, given["distillation"], group="distillation.")
+        return {**given, "loss_settings": own, "distillation": told}
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (contradiction := next(self._contradictions(), None)) is not None:
             raise ConfigError(contradiction, code="contradiction")
         return self
-
-    def _changed(self, *names: str) -> Iterator[str]:
-        """Those of the settings that do not have their default."""
-        return (name for name in names if getattr(self, name) != type(self).model_fields[name].default)
 
     def _contradictions(self) -> Iterator[str]:
         """What does not go together, as error messages."""
@@ -234,57 +327,37 @@ class GradientArguments(OptionGroup):
                 f"importance_sampling is {self.importance_sampling!r}, but {cut} excludes tokens and does not report"
                 " the resulting probabilities; set top_p=1, top_k=0 and min_p=0, or importance_sampling=none"
             )
-        if self.off_policy_mask_threshold is not None and cuts:
+        if self.loss_settings.off_policy_mask_threshold is not None and cuts:
             yield (
-                f"off_policy_mask_threshold is {self.off_policy_mask_threshold}, but {cut} does not report the"
-                " probabilities that it is measured with; set top_p=1, top_k=0 and min_p=0, or leave it out"
+                f"off_policy_mask_threshold is {self.loss_settings.off_policy_mask_threshold}, but {cut} does not"
+                " report the probabilities that it is measured with; set top_p=1, top_k=0 and min_p=0, or leave it out"
+            )
+        if self.loss == "vespo" and self.importance_sampling.startswith("sequence"):
+            yield (
+                f"importance_sampling is {self.importance_sampling!r}, but vespo takes the ratio of the whole "
+                "sequence from the ratios of its tokens; set token_truncate, token_mask or none"
             )
         if self.importance_sampling == "none" and self.importance_floor is not None:
             yield (
                 f"importance_floor is {self.importance_floor}, but importance_sampling=none corrects nothing; "
                 "set importance_sampling, or leave importance_floor out"
             )
-        if self.kl != "none" and self.reference == "none":
-            yield f"kl is {self.kl!r}, but there is no reference; set reference=adapter_off or copy"
-        if self.kl != "none" and self.kl_beta == 0:
-            yield f"kl is {self.kl!r}, but kl_beta=0 gives it no weight; set kl_beta, or kl=none"
-        if self.kl == "none" and self.kl_beta > 0:
-            yield f"kl_beta is {self.kl_beta}, but kl=none estimates no divergence; set kl=k3, or kl_beta=0"
-        if self.kl == "none" and self.reference != "none" and not (self.distils and self.teacher == "base"):
-            yield f"reference is {self.reference!r}, but kl=none does not use it; set kl and kl_beta, or reference=none"
-        if self.delta is not None and self.delta <= 1 + self.eps_high:
+        parts = [self.kl != "none", self.kl_beta > 0, self.reference != "none"]
+        if len({*(parts[:2] if self.distils and self.distillation.teacher == "base" else parts)}) > 1:
             yield (
-                f"delta is {self.delta}, but ratios are clipped at {1 + self.eps_high:g} already; "
-                "give a delta above 1 + eps_high"
+                f"kl is {self.kl!r}, kl_beta is {self.kl_beta:g} and reference is {self.reference!r}, but a divergence"
+                " needs all three; set each, such as kl=k3, kl_beta=0.01 and reference=copy, or leave all out"
             )
-        if self.overlong == "punish" and self.overlong_window is None:
-            yield "overlong is 'punish', but there is no window over which the penalty rises; set overlong_window"
-        if self.overlong != "punish" and self.overlong_window is not None:
-            yield f"overlong_window is {self.overlong_window}, but overlong is {self.overlong!r}; set overlong=punish"
-        if not self.master_weights and self.dtype != "bf16":
-            yield f"master_weights is false, but dtype is {self.dtype!r}; set dtype=bf16, or leave master_weights out"
-        if not self.master_weights and self.lora_rank > 0:
+        fits = self.dtype == "bf16" and self.lora_rank == 0 and self.optimizer == "adamw"
+        if not self.master_weights and not fits:
             yield (
-                f"master_weights is false, but with lora_rank={self.lora_rank} only the small adapter is fp32; leave "
-                "master_weights out, or set lora_rank=0"
+                f"master_weights is false, but dtype is {self.dtype}, lora_rank is {self.lora_rank} and optimizer is"
+                f" {self.optimizer}; set dtype=bf16, lora_rank=0 and optimizer=adamw, or leave master_weights out"
             )
-        if not self.master_weights and self.optimizer == "sgd":
-            yield "master_weights is false, but optimizer=sgd would round small steps away; set optimizer=adamw"
         if self.dynamic_sampling_limit is not None and self.schedule != "constant":
             yield (
                 f"schedule is {self.schedule!r} and falls to 0 at the last step, but with dynamic_sampling_limit the "
                 "number of steps is not known before; set schedule=constant, or leave dynamic_sampling_limit out"
-            )
-        if self.entropy_target is None:
-            for name in self._changed("entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"):
-                yield (
-                    f"{name} is {getattr(self, name)}, but entropy_coef changes only with a target; set "
-                    f"entropy_target, or leave {name} out"
-                )
-        elif not self.entropy_coef_min <= self.entropy_coef <= self.entropy_coef_max:
-            yield (
-                f"entropy_coef is {self.entropy_coef}, but with entropy_target it stays between entropy_coef_min="
-                f"{self.entropy_coef_min} and entropy_coef_max={self.entropy_coef_max}; give a value between them"
             )
         yield from self._of_distillation()
         names = [name for name in self.rewards if not all(name.partition(":"))]
@@ -304,116 +377,66 @@ class GradientArguments(OptionGroup):
                 f"advantages is {self.advantages!r}, but reward_combination=normalise_then_sum has an advantage of "
                 "its own; leave advantages out, or set reward_combination=sum_then_normalise"
             )
-        if self.advantages == "max_rl" and self.overlong == "punish":
+        if self.advantages == "max_rl" and self.overlong_window is not None:
             yield (
-                "advantages is 'max_rl', which needs rewards of at least 0, but overlong=punish makes rewards "
-                "negative; set overlong=mask, or other advantages"
+                "advantages is 'max_rl', which needs rewards of at least 0, but overlong_window makes rewards negative;"
+                " leave it out, set overlong=mask, or other advantages"
             )
 
     def _of_distillation(self) -> Iterator[str]:
         """What does not go together with a teacher, or without one."""
-        only = ("distill_alpha", "distill_top_k", "teacher", "teacher_update_rate")
-        if not self.distils:
-            for name in self._changed(*only, "guided_share", "stop_at_length", "stop_at_kl"):
-                yield (
-                    f"{name} is {getattr(self, name)!r}, but no lessons are distilled; give a library with --distill,"
-                    f" or leave {name} out"
-                )
-        if self.distils and self.teacher == "base" and self.reference == "none":
+        told = self.distillation
+        if not self.distils and (self.loss == "distill" or told != Distillation()):
+            changed = told.model_dump(exclude_defaults=True) or "its defaults"
+            yield (
+                f"loss is {self.loss!r} and distillation has {changed}, but no lessons are distilled; give a library"
+                " with --distill, or leave both out"
+            )
+        if self.distils and told.teacher == "base" and self.reference == "none":
             yield (
                 "teacher is 'base', but no weights of the start are kept; set reference=adapter_off for a new adapter,"
                 " or reference=copy"
             )
-        if getattr(self, "loss", "") == "distill" and self.stop_after_equal is not None:
+        if self.loss == "distill" and self.stop_after_equal is not None:
             yield (
                 f"stop_after_equal is {self.stop_after_equal}, but loss=distill does not learn from rewards; leave"
                 " stop_after_equal out"
             )
-        if self.teacher != "ema" and any(self._changed("teacher_update_rate")):
-            yield f"teacher_update_rate is {self.teacher_update_rate}, but teacher is {self.teacher!r}; set teacher=ema"
+        if told.teacher != "ema" and "teacher_update_rate" in told.model_dump(exclude_defaults=True):
+            yield f"teacher_update_rate is {told.teacher_update_rate}, but teacher is {told.teacher!r}; set teacher=ema"
         if self.distils and self.dynamic_sampling_limit is not None:
             yield (
                 f"dynamic_sampling_limit is {self.dynamic_sampling_limit}, but it leaves out groups without an"
                 " advantage, which lessons can be distilled from too; leave dynamic_sampling_limit out"
             )
-        if self.stop_at_kl is not None and self.kl == "none":
+        if told.stop_at_kl is not None and self.kl == "none":
             yield (
-                f"stop_at_kl is {self.stop_at_kl}, but kl=none measures no divergence; set kl=k3, kl_beta and reference"
+                f"stop_at_kl is {told.stop_at_kl}, but kl=none measures no divergence; set kl=k3, kl_beta and reference"
             )
 
 
-class GRPOArguments(GradientArguments):
-    """Settings of losses that have a ratio per token: GRPO (group relative policy optimisation) and its variants."""
-
-    loss: Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo", "sapo", "vespo", "distill"] = "dapo"
-    """Loss: how token losses are averaged, and for cispo, sapo and vespo also the token loss. distill: rewards are not
-    learned from, only the lessons of a library."""
-    cispo_cap: float = Field(default=5.0, gt=0)
-    """For cispo: largest ratio that weights a token's gradient (arXiv:2506.13585)."""
-    completion_length: int | None = Field(default=None, ge=1)
-    """For dr_grpo: constant length that it divides by, the largest number of tokens of a rollout."""
-    sapo_temperature_pos: float = Field(default=1.0, gt=0)
-    """For sapo (arXiv:2511.20347): how fast tokens with a positive advantage lose weight as their ratio leaves 1."""
-    sapo_temperature_neg: float = Field(default=1.05, gt=0)
-    """For sapo: the same for tokens with a negative advantage."""
-    vespo_k_pos: float = Field(default=2.0, ge=0)
-    """For vespo (arXiv:2602.10693), advantage at least 0: how fast rows lose weight as their ratio falls below 1."""
-    vespo_lambda_pos: float = Field(default=3.0, ge=1e-4)
-    """For vespo, advantage at least 0: how fast rows lose weight as their ratio rises above 1."""
-    vespo_k_neg: float = Field(default=3.0, ge=0)
-    """For vespo, negative advantage: how fast rows lose weight as their ratio falls below 1."""
-    vespo_lambda_neg: float = Field(default=2.0, ge=1e-4)
-    """For vespo, negative advantage: how fast rows lose weight as their ratio rises above 1."""
-
-    def _contradictions(self) -> Iterator[str]:
-        yield from super()._contradictions()
-        bounded = {
-            "cispo": "bounds its ratio by cispo_cap",
-            "sapo": "has a smooth bound",
-            "vespo": "has a smooth bound",
-            "distill": "has no ratio",
-        }
-        if self.loss in bounded:
-            for name in self._changed("delta", "eps_low", "eps_high"):
-                yield f"{name} is {getattr(self, name)}, but {self.loss} {bounded[self.loss]}; leave {name} out"
-        if (self.loss == "dr_grpo") != (self.completion_length is not None):
-            yield (
-                f"loss is {self.loss!r} and completion_length is {self.completion_length}, but only dr_grpo "
-                "divides by it, and needs it; set it to the largest number of tokens of a rollout, or leave it out"
-            )
-        if self.loss == "distill" and not self.distils:
-            yield "loss is 'distill', but no lessons are distilled; give a library with --distill, or another loss"
-        if self.loss == "vespo" and self.importance_sampling.startswith("sequence"):
-            yield (
-                f"importance_sampling is {self.importance_sampling!r}, but vespo takes the ratio of the whole "
-                "sequence from the ratios of its tokens; set token_truncate, token_mask or none"
-            )
-        for loss in ("cispo", "sapo", "vespo"):
-            own = (name for name in type(self).model_fields if name.startswith(f"{loss}_"))
-            for name in self._changed(*own) if self.loss != loss else ():
-                yield (
-                    f"{name} is {getattr(self, name)}, but loss is {self.loss!r}, which does not use it; set"
-                    f" loss={loss}, or leave it out"
-                )
+def with_groups(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with the mappings of both groups, also with what is named `GROUP.NAME`. Raises ConfigError."""
+    given = dict(fields)
+    for group in ("loss_settings", "distillation"):
+        own = given.get(group) or {}
+        if not isinstance(own, Mapping):
+            raise ConfigError(f"{group} is {own!r}; write a mapping of settings, or --set {group}.NAME=VALUE")
+        dotted = [name for name in given if name.startswith(f"{group}.")]
+        given[group] = {**own, **{name.removeprefix(f"{group}."): given.pop(name) for name in dotted}}
+    return given
 
 
-class GSPOArguments(GradientArguments):
-    """Settings of losses that have one ratio per sequence, the geometric mean over its tokens.
-
-    GSPO: arXiv:2507.18071. LUSPO, which does not divide a row's loss by its length: arXiv:2602.05261.
-    """
-
-    loss: Literal["gspo", "luspo"] = "gspo"
-    """Loss: gspo takes the mean over a row's tokens, luspo the sum."""
-    eps_low: float = Field(default=3e-4, ge=0, lt=1)
-    """Clipping from below: a sequence ratio below 1 - eps_low no longer lowers the probability of a bad sequence."""
-    eps_high: float = Field(default=4e-4, ge=0)
-    """Clipping from above: a sequence ratio above 1 + eps_high no longer raises the probability of a good sequence."""
+def _place(name: str, loss: str) -> str:
+    """Return where the setting of that bare name stands; empty for an unknown one. loss: which has precedence."""
+    if (inner := name.removeprefix("distill_")) in Distillation.model_fields:
+        return f"distillation.{inner}"
+    for one, kind in ((loss, LOSS_SETTINGS[loss]), *LOSS_SETTINGS.items()):
+        if (inner := name.removeprefix(f"{one}_")) in kind.model_fields:
+            return f"loss_settings.{inner}" + ("" if one == loss else f" with loss={one}")
+    return ""
 
 
-Arguments = GRPOArguments | GSPOArguments
-
-
-def gradient_arguments(fields: Mapping[str, Any]) -> Arguments:
-    """Return the arguments from options or a recipe; the loss selects the class. Raises ConfigError."""
-    return given_settings(GSPOArguments if fields.get("loss") in ("gspo", "luspo") else GRPOArguments, fields)
+def gradient_arguments(fields: Mapping[str, Any]) -> GradientArguments:
+    """Return the arguments from options or a recipe. Raises ConfigError."""
+    return given_settings(GradientArguments, fields)

@@ -350,8 +350,7 @@ class GradientLearner:
             raise ConfigError(
                 f"the lessons cannot be put into the prompts that {self.settings.model!r} is sampled with: the agent"
                 " has no instructions, or the model's chat template or tokenizer changes their text; give the agent"
-                " instructions, or train another model",
-                code="no_place_for_lessons",
+                " instructions, or train another model"
             )
         fresh = tuple(row for row in rows if row.staleness <= self.settings.max_staleness)
         ages = Counter(row.staleness for row in rows)
@@ -367,7 +366,7 @@ class GradientLearner:
     def _advantages(self, groups: Sequence[Group]) -> BatchAdvantages:
         given, longest = self.settings.gradient, self.settings.max_output_tokens
         own = {one.id: one.reward or 0.0 for group in groups for one in group.decided}
-        if given.overlong == "punish" and (window := given.overlong_window) is not None:
+        if (window := given.overlong_window) is not None:
             tokens = {one.id: max(map(len, _answers(one)), default=0) for group in groups for one in group.decided}
             own = {
                 name: length_penalised(reward, tokens[name], longest=longest, window=window)

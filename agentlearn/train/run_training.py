@@ -25,12 +25,12 @@ from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_se
 from agentlearn.learning.report import HeldOut
 from agentlearn.learning.run_stats import FALLEN
 from agentlearn.library import LibraryStore
-from agentlearn.log import get_log
+from agentlearn.measure.difference import sign_flip_p
 from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.rollout.runner import open_rollouts
-from agentlearn.stats import sign_flip_p
 from agentlearn.store import Store, open_store
 from agentlearn.text import number_text
+from agentlearn.text.log import get_log
 from agentlearn.train.distributed.spread_engine import share_in_sampling
 from agentlearn.train.distributed.torchrun import (
     CONNECTED,
@@ -335,10 +335,12 @@ async def run_training(
         store = await stack.enter_async_context(open_store(settings.store))
         run_inputs = store.run_inputs(resume) if resume is not None else None
         start = library_store.load(settings.library) if run_inputs is None else store.library(run_inputs.library)
+        rule = library_store.not_shown()
+        start = rule.applied(start, f"run {resume}")
         if run_inputs is None or run_inputs.distilled is None:
             distilled = library_to_distil(settings, library_store)
         else:
-            distilled = store.library(run_inputs.distilled)
+            distilled = rule.applied(store.library(run_inputs.distilled), f"run {resume}")
         training_run = await stack.enter_async_context(
             _open(settings, sets, start, store, callbacks, resume, distilled)
         )

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from agentlearn.config import LAB, OptionGroup, RunSettings, default_model, given_settings
 from agentlearn.config.names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.library import NO_LIBRARY
-from agentlearn.train.arguments import Arguments, GRPOArguments, gradient_arguments
+from agentlearn.train.arguments import GradientArguments, gradient_arguments, with_groups
 from agentlearn.train.weights.loading import is_adapter
 from agentlearn.types.ids import RunId
 
@@ -25,12 +25,14 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 def _devices(given: str | None) -> str | None:
     if given is not None and not re.fullmatch(r"cuda:\d+(,(cuda:)?\d+)*", given):
-        raise ConfigError(f"vllm_device is {given!r}; write it as cuda:1, or cuda:1,2 for two GPUs", code="bad_device")
+        raise ConfigError(f"vllm_device is {given!r}; write it as cuda:1, or cuda:1,2 for two GPUs")
     return given
 
 
 class VllmOptions(OptionGroup):
     """Where and how the vLLM server runs. Only with `--sampler vllm`."""
+
+    help_group = "Machines"
 
     vllm_device: Annotated[str | None, AfterValidator(_devices)] = None
     """GPU of the vLLM server, such as cuda:1, or several, such as cuda:1,2. Default: all."""
@@ -70,8 +72,7 @@ class VllmOptions(OptionGroup):
             return {VISIBLE: ",".join(str(number) for number in numbers)}
         if max(numbers) >= len(visible):
             raise ConfigError(
-                f"vllm_device is {self.vllm_device!r}, but {VISIBLE} shows {len(visible)} GPUs; count them from 0",
-                code="bad_device",
+                f"vllm_device is {self.vllm_device!r}, but {VISIBLE} shows {len(visible)} GPUs; count them from 0"
             )
         return {VISIBLE: ",".join(visible[number] for number in numbers)}
 
@@ -88,14 +89,11 @@ def _sampler(given: str) -> str:
     address = urlsplit(given)
     if address.scheme not in ("http", "https") or not address.hostname:
         raise ConfigError(
-            f"sampler is {given!r}; use local, vllm, or the address of a vLLM server such as http://127.0.0.1:8000/v1",
-            code="unknown_sampler",
+            f"sampler is {given!r}; use local, vllm, or the address of a vLLM server such as http://127.0.0.1:8000/v1"
         )
     if address.username or address.password or address.query:
         raise ConfigError(
-            "the address of a sampler must not hold a password or a key; start the server without them, on this"
-            " machine",
-            code="unknown_sampler",
+            "the address of a sampler must not hold a password or a key; start the server without them, on this machine"
         )
     return given.rstrip("/").removesuffix("/v1") + "/v1"
 
@@ -103,12 +101,15 @@ def _sampler(given: str) -> str:
 class TrainSettings(VllmOptions, RunSettings):
     """All settings of `train`."""
 
+    help_group = "Weights"
+    common = ("sampler", "library", "distill")
+
     model: str = ""
     """Model to train: a folder or hub id of a causal language model or an adapter, or lab:NAME."""
     sampler: Annotated[str, AfterValidator(_sampler)] = "local"
     """What samples rollouts: local, the weights in training; vllm, a server that gets them after each update; or the
     address of a vLLM server that runs on this machine, such as http://127.0.0.1:8000/v1."""
-    gradient: SerializeAsAny[Arguments] = Field(default_factory=GRPOArguments)
+    gradient: GradientArguments = Field(default_factory=GradientArguments)
     """Settings of the update; set with --set NAME=VALUE or in a recipe."""
     library: str = NO_LIBRARY
     """Library to start from: none, NAME, NAME@VERSION, or a file."""
@@ -175,16 +176,14 @@ class TrainSettings(VllmOptions, RunSettings):
             raise ConfigError(
                 f"rollouts are sampled at temperature {self.temperature:g}, but gradient.temperature is"
                 f" {self.gradient.temperature:g}; set both to the same temperature, so that trainer and sampler compute"
-                " the same probabilities",
-                code="temperature_mismatch",
+                " the same probabilities"
             )
         if (contradiction := next(self._contradictions(), None)) is not None:
             raise ConfigError(contradiction, code="contradiction")
         if self.sampler == "local" and self.processes == "shard":
             raise ConfigError(
                 "processes is 'shard', but the sampler 'local' needs all weights in each process; use --sampler vllm,"
-                " or processes=replicate",
-                code="sharded_weights",
+                " or processes=replicate"
             )
         return self
 
@@ -204,8 +203,9 @@ class TrainSettings(VllmOptions, RunSettings):
                 )
         if self.distils != self.gradient.distils:
             yield (
-                f"distill is {self.distill!r} and gradient.distill_coef is {self.gradient.distill_coef:g}; give a"
-                " library with --distill and a weight above 0, or leave both out"
+                f"distill is {self.distill!r} and gradient.distillation.coef is"
+                f" {self.gradient.distillation.coef:g}; give a library with --distill and a weight above 0, or leave"
+                " both out"
             )
         if self.distils and self.library != NO_LIBRARY:
             yield (
@@ -222,6 +222,14 @@ class TrainSettings(VllmOptions, RunSettings):
                 f"max_staleness {self.max_staleness} samples rollouts while weights change, but the sampler 'local'"
                 " uses these weights itself; use --sampler vllm, or max_staleness 0"
             )
+
+
+def gradient_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the update among those of a run. Raises ConfigError where they are no mapping."""
+    given = fields.get("gradient") or {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"gradient is {given!r}; write its settings below it, such as `learning_rate: 1.0e-4`")
+    return {str(name): value for name, value in given.items()}
 
 
 def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
@@ -241,15 +249,14 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
     if prefix in SAMPLERS and rest:
         fields = {"sampler": prefix, **fields, "model": rest}
     elif model.startswith(("sim:", "http:", "https:")):
-        raise ConfigError(
-            f"the weights of {model!r} cannot be trained here; give a folder or hub id with --model", code="no_weights"
-        )
-    given = dict(fields.get("gradient") or {})
+        raise ConfigError(f"the weights of {model!r} cannot be trained here; give a folder or hub id with --model")
+    given = with_groups(gradient_fields(fields))
     if str(fields.get("distill") or NO_LIBRARY) != NO_LIBRARY:
         # No rewards, and the weights of the start as teacher. Those of an adapter that is trained on are in a copy.
         adapter = int(given.get("lora_rank") or 0) > 0 and not is_adapter(Path(str(fields["model"])).expanduser())
-        base = {"reference": "adapter_off" if adapter else "copy"} if given.get("teacher", "base") == "base" else {}
-        given = {"loss": "distill", "distill_coef": 1.0, **base, **given}
+        told: dict[str, Any] = {"coef": 1.0, **(given.get("distillation") or {})}
+        base = {"reference": "adapter_off" if adapter else "copy"} if told.get("teacher", "base") == "base" else {}
+        given = {"loss": "distill", **base, **given, "distillation": told}
     shared = {"temperature": fields.get("temperature", 1.0), "seed": fields.get("seed", 0)}
     return given_settings(TrainSettings, {**fields, "gradient": gradient_arguments({**shared, **given})})
 

@@ -82,7 +82,7 @@ class Teaching:
     def guides(self, g: int) -> bool:
         """Whether the g-th rollout of a group is sampled with the lessons. These are the last of each group."""
         size = self.settings.group_size
-        return g >= size - round(self.settings.gradient.guided_share * size)
+        return g >= size - round(self.settings.gradient.distillation.guided_share * size)
 
     async def read(self, tasks: Iterable[Task]) -> None:
         """Choose the lessons of these tasks."""
@@ -136,14 +136,15 @@ def early_end(figures: Sequence[Mapping[str, float]], arguments: GradientArgumen
     if not figures:
         return ""
     lengths = [one[ANSWER_TOKENS] for one in figures if ANSWER_TOKENS in one]
-    if arguments.stop_at_length and len(lengths) >= 2 * WINDOW:
+    told = arguments.distillation
+    if told.stop_at_length and len(lengths) >= 2 * WINDOW:
         first, last = fmean(lengths[:WINDOW]), fmean(lengths[-WINDOW:])
-        if last < arguments.stop_at_length * first:
+        if last < told.stop_at_length * first:
             return (
                 f"answers have shrunk from {first:.0f} to {last:.0f} tokens, below"
-                f" {arguments.stop_at_length:.0%} of their length at the start (stop_at_length)"
+                f" {told.stop_at_length:.0%} of their length at the start (stop_at_length)"
             )
-    limit, drift = arguments.stop_at_kl, figures[-1].get(KL, 0.0)
+    limit, drift = told.stop_at_kl, figures[-1].get(KL, 0.0)
     if limit is not None and drift > limit:
         return f"the divergence from the model at the start is {drift:.3g} nats per token, above stop_at_kl {limit:g}"
     if arguments.stop_after_equal is not None and (words := nothing_left(figures, arguments.stop_after_equal)):

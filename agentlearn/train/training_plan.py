@@ -17,12 +17,13 @@ from agentlearn.learning.costs import (
     HELD_OUT,
     RolloutSize,
     StageEstimate,
-    assumed_rollouts,
+    assumed_shape,
     latest_run,
     refuse_unpriced,
     usual_shape,
+    with_replies,
 )
-from agentlearn.learning.open_run import TaskCounts, domain_of
+from agentlearn.learning.open_run import TaskCounts, TaskSize, domain_of
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_settings import context_of
 from agentlearn.store import read_store
@@ -211,7 +212,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     during = (updates - 1) // settings.eval_every if settings.eval_every else 0  # after the last it is `after`
     measurements = 2 + during if settings.evaluate and counts.test else 0
     measuring = counts.test * settings.eval_rollouts * measurements
-    size, basis, seconds = _expected(settings, counts.problem_tokens, learning, measuring)
+    size, basis, seconds = _expected(settings, counts.size, learning, measuring)
     library, refusals = _refusals(settings, domain, updates, counts.test, lessons_exist=lessons_exist)
     folder: Path | None = model_path(settings.model)
     if settings.model.startswith(LAB):
@@ -260,13 +261,14 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
 
 
 def _expected(
-    settings: TrainSettings, problem_tokens: int, learning: int, measuring: int
+    settings: TrainSettings, task: TaskSize, learning: int, measuring: int
 ) -> tuple[RolloutSize, str, float | None]:
     """Return the size of a rollout, what it rests on, and the time of the run if an earlier one was measured.
 
     learning, measuring: numbers of rollouts to train on, and of others.
     """
-    size, basis = assumed_rollouts(usual_shape(settings), settings.model, problem_tokens)
+    shape, basis, _ = assumed_shape(with_replies(usual_shape(settings), task), settings.model, task)
+    size = RolloutSize.of(shape)
     size = size.model_copy(update={"tokens_out": min(size.tokens_out, size.calls * settings.max_output_tokens)})
     try:
         with read_store(settings.store) as reader:

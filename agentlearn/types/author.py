@@ -11,14 +11,17 @@ from pydantic import BeforeValidator
 
 from agentlearn.types.value import Value
 
-_TrustableKind = Literal["pages", "reasons", "tasks", "tools", "traffic"]
+_TrustableKind = Literal["function", "instructions", "pages", "reasons", "tasks", "tools", "traffic"]
 AuthorKind = Literal[_TrustableKind, "library", "person", "model", "sandbox"]
 """person: who runs agentlearn, with their files and code. model: the models of the run. sandbox: our own code tool, and
 the sites that agentlearn generates. All others are strangers. pages: what a browser read. tools: results of every
 other tool. reasons: reasons that a reward gives, which may quote anybody. tasks: a dataset that was downloaded.
-traffic: recorded dialogues, and what users said of them. library: lessons in a file."""
+traffic: recorded dialogues, what users said of them, and messages that the task does not hold. instructions: prompts
+that code makes. function: what a function says that stands for the agent. library: lessons in a file."""
 _OWN = frozenset({"person", "model", "sandbox"})
 _WORDS = {
+    "function": "words of a function",
+    "instructions": "instructions that code makes",
     "pages": "pages",
     "reasons": "reasons of a reward",
     "tasks": "tasks of a dataset",
@@ -33,7 +36,7 @@ class Author(Value):
 
     kind: AuthorKind
     name: str = ""
-    """Which one: the host of a page, a tool, a reward, a dataset, recorded traffic, a file. Empty: not known."""
+    """Which one: the host of a page, a tool, a dataset, a domain, recorded traffic, a file. Empty: not known."""
 
     @property
     def stranger(self) -> bool:

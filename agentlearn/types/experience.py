@@ -4,7 +4,7 @@ An experience id always names the same text: a modified or merged lesson is a ne
 old ones (docs/decisions/0003). A library is an immutable version; a change makes a new version.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from html import escape
 from typing import Annotated, Literal, Self
@@ -16,15 +16,17 @@ from agentlearn.text import estimated_tokens
 from agentlearn.types.author import Author
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
 from agentlearn.types.ranking import Retrieval, lesson_index
-from agentlearn.types.rendering import BLOCK_NAME_RULE, Rendered, is_block_name, render_lines
+from agentlearn.types.rendering import (
+    BLOCK_NAME_RULE,
+    MAX_LESSON_CHARACTERS,
+    MAX_LESSON_WORDS,
+    Rendered,
+    is_block_name,
+    render_lines,
+)
 from agentlearn.types.value import Value
 
-MAX_LESSON_WORDS = 80
-MAX_LESSON_CHARACTERS = 800
-"""The limits of every lesson: a lesson of a person or a file has at most as many words and characters."""
-ASKED_LESSON_WORDS = 32
-"""The limit that a reflector is given for its own lessons, where the settings do not name another one."""
-DEFAULT_RETRIEVAL = Retrieval()
+DEFAULT_RETRIEVAL = Retrieval.model_construct()  # unlike `Retrieval()` it builds no schema while this is imported
 _MOST_ROWS = 100
 _MOST_QUOTED = 60
 _MOST_NAMED = 10
@@ -58,6 +60,13 @@ Lesson = Annotated[str, AfterValidator(_lesson)]
 
 OriginKind = Literal["add", "modify", "merge", "person", "import"]
 """How an experience was made: by an operation of a run, by a person, or by another program (a foreign lesson)."""
+_KINDS: dict[OriginKind, str] = {
+    "add": "learned",
+    "modify": "learned, edited",
+    "merge": "learned, merged",
+    "person": "written by a person",
+    "import": "imported from another program",
+}
 
 
 class Origin(Value):
@@ -70,6 +79,11 @@ class Origin(Value):
     """The version that the operation changed; None for a lesson from a person or a file."""
     strangers: tuple[Author, ...] = Field(default=(), exclude_if=lambda authors: not authors)
     """The strangers who could have shaped it: those whose text its reflector read, and those of its parents."""
+
+    @property
+    def words(self) -> str:
+        """How it was made, for people."""
+        return _KINDS[self.kind]
 
 
 class Experience(Value):
@@ -114,7 +128,7 @@ class Library(Value):
     parent: LibraryVersion | None = None
     """The version that it was made from."""
     joined: LibraryVersion | None = Field(default=None, exclude_if=lambda version: version is None)
-    """The other version that it was made from, for a join of two libraries. Left out of dumps where it is None."""
+    """The other version that it was made from, where two were made one. Left out of dumps where it is None."""
     experiences: tuple[Experience, ...] = ()
     withheld: tuple[Withheld, ...] = Field(default=(), exclude_if=lambda lessons: not lessons)
     """Lessons that are kept and not shown. Left out of dumps where there are none."""
@@ -168,12 +182,12 @@ class Library(Value):
     def of(cls, lessons: Iterable[str]) -> Self:
         """Return a library of lessons in words. Raises LibraryError, which names each lesson that cannot be used."""
         if isinstance(lessons, str):
-            raise LibraryError(f"lessons are given as a list, not as one text: [{_quoted(lessons)}]", code="bad_lesson")
+            raise LibraryError(f"lessons are given as a list, not as one text: [{_quoted(lessons)}]")
         given = list(lessons)
         if wrong := [words for number, lesson in enumerate(given, 1) if (words := _wrong(number, lesson))]:
             more = f"; and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
             named = "; ".join(wrong[:_MOST_NAMED])
-            raise LibraryError(f"{named}{more}; correct each lesson or leave it out", code="bad_lesson")
+            raise LibraryError(f"{named}{more}; correct each lesson or leave it out")
         return cls(experiences=library_of(given).experiences)
 
     def render(
@@ -194,7 +208,7 @@ class Library(Value):
         they were chosen already. Raises LibraryError for a name that labels cannot hold.
         """
         if name and not is_block_name(name):
-            raise LibraryError(f"{name!r} cannot name lessons; use {BLOCK_NAME_RULE}", code="bad_block_name")
+            raise LibraryError(f"{name!r} cannot name lessons; use {BLOCK_NAME_RULE}")
         if chosen is None:
             index = lesson_index(self.experiences, retrieval)
             chosen = (index.all() if query is None else index.choose(query, retrieval)).lessons
@@ -250,6 +264,27 @@ def held_lessons(library: Library) -> dict[ExperienceId, tuple[Experience, Lesso
     held: dict[ExperienceId, tuple[Experience, LessonStatus]] = {one.id: (one, "shown") for one in library.experiences}
     withheld: list[tuple[Experience, WithheldStatus]] = [(one.experience, one.status) for one in library.withheld]
     return {**held, **{one.id: (one, status) for one, status in withheld}}
+
+
+def withhold(library: Library, reasons: Mapping[ExperienceId, str], *, status: WithheldStatus = "parked") -> Library:
+    """The next version, which keeps these lessons and shows them to no agent; the same library when there are none.
+
+    reasons: why, in a sentence, by lesson. The other lessons keep their order, and lessons that were withheld before
+    stay so. Raises LibraryError for a lesson that the library does not show, and that does not wait in it.
+    """
+    held = {one: made for one, (made, how) in held_lessons(library).items() if one in reasons and how != "parked"}
+    if unknown := reasons.keys() - held.keys():
+        raise LibraryError(
+            f"the lesson {min(unknown)!r} is not among the lessons that version {library.version[:8]} shows;"
+            " `agentlearn library show` lists them",
+            code="unknown_lesson",
+        )
+    if not reasons:
+        return library
+    shown = tuple(one for one in library.experiences if one.id not in held)
+    before = (one for one in library.withheld if one.experience.id not in held)
+    parked = (Withheld(experience=made, status=status, reason=reasons[one]) for one, made in held.items())
+    return Library(parent=library.version, experiences=shown, withheld=(*before, *parked))
 
 
 def counted_lessons(number: int) -> str:

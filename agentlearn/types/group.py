@@ -142,15 +142,16 @@ class Groups(Value):
         mixed = sum(group.mixed for group in self.groups)
         told = sum(group.explained and not group.mixed for group in self.groups)
         noun = "group" if len(self.groups) == 1 else "groups"
-        rest = [
-            f"{counted} {words}"
-            for counted, words in (
-                (self.single, "rollouts stand alone"),
-                (self.set_aside, "more repeat a task with its reward or found their group full"),
-                (self.without_reward, "have no reward yet"),
+        rest = ["1 rollout stands alone" if self.single == 1 else f"{self.single} rollouts stand alone"]
+        if aside := self.set_aside:
+            verbs = (
+                "repeats a task with its reward or found its"
+                if aside == 1
+                else "repeat a task with its reward or found their"
             )
-            if counted or words == "rollouts stand alone"
-        ]
+            rest.append(f"{aside} more {verbs} group full")
+        if waiting := self.without_reward:
+            rest.append(f"{waiting} {'has' if waiting == 1 else 'have'} no reward yet")
         return (
             f"{len(self.groups)} {noun} of {rollouts} recorded rollouts of {self.name!r}: {counts[False]} of equal"
             f" tasks and {counts[True]} of neighbours; {mixed} can teach because their rewards differ, and {told}"

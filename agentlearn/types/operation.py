@@ -181,7 +181,9 @@ class Feedback(Value):
     episode: str = ""
     """The episode that it is about; empty when it is about one rollout."""
     reward: float | None = Field(default=None)
-    """None for a comment or a demonstration without a reward."""
+    """From 0 to 1; None for a comment or a demonstration without a reward."""
+    given: str = ""
+    """What was given, where the recorder has another scale: `4 on a scale from 1 to 5`; empty otherwise."""
     reason: str = ""
     """Why, in words."""
     demonstration: str = ""

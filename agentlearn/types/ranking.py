@@ -9,9 +9,9 @@ words, the most telling word first, and stops to look at further texts as soon a
 
 import re
 import threading
-import unicodedata
+from bisect import bisect_left
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from heapq import nlargest, nsmallest
@@ -20,7 +20,7 @@ from math import log
 
 from pydantic import Field
 
-from agentlearn.text import estimated_tokens
+from agentlearn.text import IDEOGRAPHS, estimated_tokens, plain
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.rendering import Labelled
 from agentlearn.types.value import Value
@@ -65,9 +65,7 @@ class Retrieval(Value):
         return max(_FUSED, 4 * self.shown_lessons)
 
 
-_UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-"""Characters of scripts without spaces between words; each counts as a word."""
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*")
+_WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\W_{IDEOGRAPHS}]+(?:['’][^\W_{IDEOGRAPHS}]+)*")
 
 _SAYS_NOTHING = frozenset(
     (
@@ -82,13 +80,18 @@ _SAYS_NOTHING = frozenset(
 )
 """English words that say nothing about what a text is about. Measured: docs/decisions/0030."""
 
+_LEAST_BEGINNING = 4
+"""Letters that two words must begin with to be one word with two endings."""
+_LONGEST_OWN = 2
+"""Letters that the shorter of them may have behind their common beginning."""
+
 MAX_QUERY_CHARACTERS = 16_000
 """A longer query is cut to this length: its beginning and its end."""
 
 
 def normalised(text: str) -> str:
-    """The text after Unicode compatibility normalisation (NFKC), with single spaces."""
-    return " ".join(unicodedata.normalize("NFKC", text).split())
+    """The text as `plain` returns it, with single spaces."""
+    return " ".join(plain(text).split())
 
 
 def lower_case_words(text: str) -> tuple[str, ...]:
@@ -140,18 +143,31 @@ class _TermIndex:
         held = [Counter(_search_words(text)) for text in texts]
         self.postings: Mapping[str, Mapping[int, float]] = _weighted(held)
         self._bounds = {word: max(weights.values()) for word, weights in self.postings.items()}
+        self._sorted = sorted(self.postings)
 
     def ranked(self, query: str, depth: int) -> list[tuple[int, float]]:
         """The texts that share a word with the query, best first: place of the text, and its score.
 
         depth: the largest number of texts to return. Texts of equal score are in their own order.
         """
-        known = {word for word in _search_words(capped_query(query)) if word in self.postings}
+        asked = set(_search_words(capped_query(query)))
+        known = asked & self.postings.keys()
+        if not known:
+            known.update(other for word in asked for other in self._beginnings(word))
         words = nsmallest(_MOST_TERMS, known, key=lambda word: (-self._bounds[word], word))
         scores = self._scores(words, depth)
         lowest = _lowest_of_best(scores, depth) - _MARGIN
         rounded = ((place, round(score, _DIGITS)) for place, score in scores.items() if score >= lowest)
         return sorted(rounded, key=lambda one: (-one[1], one[0]))[:depth]
+
+    def _beginnings(self, word: str) -> Iterator[str]:
+        """Yield the words of the texts that begin as a word does and differ in their ending."""
+        least = _LEAST_BEGINNING if word < "\u1100" else 2  # one letter of Korean is a syllable
+        for other in self._sorted[bisect_left(self._sorted, word[:least]) :]:
+            if len(word) < least or not other.startswith(word[:least]):
+                break
+            if other.startswith(word[: min(len(word), len(other)) - _LONGEST_OWN]):
+                yield other
 
     def _scores(self, words: Sequence[str], depth: int) -> dict[int, float]:
         """The sums of the weights of these words, of every text that may be among the `depth` best."""

@@ -13,6 +13,11 @@ from typing import Protocol, TypeVar
 
 from agentlearn.types.ids import ExperienceId
 
+MAX_LESSON_WORDS = 80
+MAX_LESSON_CHARACTERS = 800
+"""The limits of every lesson: a lesson of a person or a file has at most as many words and characters."""
+ASKED_LESSON_WORDS = 32
+"""The limit that a reflector is given for its own lessons, where the settings do not name another one."""
 _OPENING = (
     "Experiences from earlier work on such tasks follow. They are advice, not instructions: use one where it fits"
     " the task at hand, and leave it where it does not.\n"

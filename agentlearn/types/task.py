@@ -124,8 +124,12 @@ class Task(Value):
 
     @property
     def author(self) -> Author:
-        """Who wrote it: a stranger for a downloaded dataset. A file that a person names is theirs."""
+        """Who wrote it: a stranger for a downloaded dataset, and for the tasks of another project, such as `bfcl:java`.
+
+        A file that a person names is theirs.
+        """
         dataset = self.source.partition("#")[0] if self.source.startswith(_DOWNLOADED) else ""
+        dataset = self.domain if ":" in self.domain else dataset
         return Author(kind="tasks", name=dataset) if dataset else Author(kind="person")
 
     @property

@@ -124,6 +124,8 @@ class ModelTurn(Value):
     """Why the model stopped, as the service reports it."""
     tokens: SampledTokens | None = None
     """Sampled tokens, when a gradient run requested them and the service returned them."""
+    strangers: tuple[Author, ...] = Field(default=(), exclude_if=lambda authors: not authors)
+    """Strangers whose text it can repeat; in the last turn of a rollout, all who wrote into the rollout's requests."""
 
 
 class ToolResult(Value):
@@ -154,6 +156,8 @@ class UserTurn(Value):
 
     kind: Literal["user"] = "user"
     text: str
+    author: Author | None = Field(default=None, exclude_if=lambda author: author is None)
+    """Who wrote it; None: not known."""
 
 
 Step = Annotated[ModelTurn | ToolResult | UserTurn, Field(discriminator="kind")]
@@ -184,9 +188,15 @@ class Verdict(Value):
 
     status: Literal["correct", "incorrect", "no_answer", "undecided", "partial"]
     reward: float | None = Field(default=None)
-    """Usually 0..1; None exactly when undecided."""
+    """From 0 to 1; None exactly when undecided."""
     reason: str = ""
     """What explains the decision, in words that the stages that learn read; empty when it only repeats the status."""
+
+    @classmethod
+    def of(cls, reward: float, reason: str = "") -> "Verdict":
+        """Return the verdict for a reward from 0 to 1: `correct` at 1 only, `incorrect` at 0, else `partial`."""
+        status = "correct" if reward == 1 else "incorrect" if reward == 0 else "partial"
+        return cls(status=status, reward=reward, reason=reason)
 
 
 class PromptRef(Value):

@@ -46,5 +46,6 @@ model = FunctionModel(stand_in, model_name="stand-in")
 tasks = [(f"Parcel {number} is late.", "shipping") for number in range(40)]
 
 if __name__ == "__main__":
-    print(learn_sync(clerk, tasks, reward=score, model=model, library="clerk", epochs=1))
+    # `clerk` sends the model no words but its own, so they are trusted.
+    print(learn_sync(clerk, tasks, reward=score, model=model, trust="function", library="clerk", epochs=1))
     print(solve_sync(clerk, "Parcel 99 is late.", model=model, library="clerk").output)

@@ -81,8 +81,7 @@ class BfclDomain(ForeignDomain):
         if "functions" not in task.fields:
             raise ConfigError(
                 f"{self.name!r} needs the functions of a task, and the problem {task.problem!r} has none; use the"
-                " lessons in your own agent with Experiences",
-                code="no_functions",
+                " lessons in your own agent with Experiences"
             )
         return task.problem
 
@@ -100,7 +99,7 @@ class BfclDomain(ForeignDomain):
             for function in package.utils.add_language_specific_hint_to_function_doc([entry])[0]["function"]
         ]
         response = await calls.ask([_message(one["role"], one["content"]) for one in fields["messages"]], tools)
-        return Worked(response, calls.messages)
+        return Worked(response)
 
     def answer_of(self, output: ModelResponse) -> Answer:
         """Return the calls as JSON: a list of objects with a function's name and its arguments.
@@ -147,8 +146,7 @@ def adapter(category: str) -> BfclDomain:
     if known in {*collections, *mapping.ALL_CATEGORIES}:
         raise ConfigError(
             f"the category {category!r} of bfcl-eval runs its functions over several turns, which this adapter does not"
-            f" do; choose a category with one turn: {', '.join(repr(one) for one in single)}",
-            code="unsupported_category",
+            f" do; choose a category with one turn: {', '.join(repr(one) for one in single)}"
         )
     fitting = [one for one, members in collections.items() if set(members) <= set(single)]
     raise unknown("bfcl category", category, [*single, *fitting], "choose one of these")

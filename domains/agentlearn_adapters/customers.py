@@ -17,7 +17,6 @@ from pydantic_ai import FunctionToolset, RunContext, Tool
 from agentlearn.domain.base import Answer
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.plugins import cause_words
-from agentlearn.types.author import Author
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Step, UserTurn
 from agentlearn_adapters.foreign_domain import ForeignDomain
@@ -42,8 +41,7 @@ class CustomerDomain(ForeignDomain):
         if not task.fields:
             raise ConfigError(
                 f"{self.name!r} has its own customers and cannot solve {task.problem!r}; leave the problem out, or use"
-                " the lessons in your own agent with Experiences",
-                code="no_customer",
+                " the lessons in your own agent with Experiences"
             )
         return task.problem
 
@@ -54,10 +52,6 @@ class CustomerDomain(ForeignDomain):
     def answer_key(self, answer: str) -> str | None:
         """Return None: the reward depends on the database, so last messages do not vote."""
         return None
-
-    def author_of(self, tool: str, place: str) -> Author:
-        """Return the person who made the clone: its tools show the clone's database."""
-        return Author(kind="person")
 
 
 def toolset(schemas: Iterable[Mapping[str, Any]]) -> FunctionToolset[Episode]:
@@ -127,8 +121,7 @@ def import_clone(
     if folder is not None and not (folder / package).is_dir():
         raise ConfigError(
             f"{variable}={named!r} is no clone of {address}: it has no folder {package!r}; clone it there, or name"
-            " another folder",
-            code="no_clone",
+            " another folder"
         )
     if folder is None and find_spec(package) is None:
         raise MissingExtra(
@@ -146,6 +139,5 @@ def import_clone(
     except Exception as error:  # code of the clone may raise anything
         raise ConfigError(
             f"{package!r} cannot be imported from {str(folder or 'where it is installed')!r}: {cause_words(error)};"
-            " check out another commit, or install what is missing",
-            code="bad_clone",
+            " check out another commit, or install what is missing"
         ) from error

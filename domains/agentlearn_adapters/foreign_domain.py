@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_ai.direct import model_request
-from pydantic_ai.exceptions import UsageLimitExceeded
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RunUsage, UsageLimits
 
 from agentlearn.data.overlap import hold_out
 from agentlearn.domain.base import Answer, Domain, RolloutContext, Work, checked_limit
 from agentlearn.errors import ConfigError, VerifierError
+from agentlearn.types.author import Author
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
@@ -62,13 +63,12 @@ class ForeignDomain(Domain):
         """Raises ConfigError: the tasks come from the other project."""
         raise ConfigError(
             f"{self.name!r} has its own tasks and cannot judge those in {str(path)!r}; leave out --data, or name a"
-            " domain or --reward that judges the file",
-            code="own_tasks",
+            " domain or --reward that judges the file"
         )
 
     def agent(self) -> "Agent[Any, Any]":
         """Raises ConfigError: a domain that runs itself has no agent."""
-        raise ConfigError(f"{self.name!r} runs the other project's own loop and has no agent", code="no_agent")
+        raise ConfigError(f"{self.name!r} runs the other project's own loop and has no agent")
 
     def prompts(self) -> tuple[PromptRef, ...]:
         """Return no prompt: the other project writes them, and the stored messages show them."""
@@ -93,15 +93,18 @@ class ForeignDomain(Domain):
         """Return the answer without surrounding white space."""
         return answer.strip()
 
+    def author_of(self, tool: str, place: str) -> Author:
+        """Return those who wrote the tasks: the tools are theirs too."""
+        return Author(kind="tasks", name=self.name)
+
     def answer_of(self, output: Any) -> Answer:
         """Return the answer in the output of `work`."""
         return Answer(text=output.reply, answer=output.reply or None)
 
 
 def verdict_of(reward: float, reason: str = "") -> Verdict:
-    """Return the verdict for a reward from 0 to 1."""
-    status = "correct" if reward >= NEARLY_ONE else "incorrect" if reward <= 0 else "partial"
-    return Verdict(status=status, reward=reward, reason=reason)
+    """Return the verdict for a reward from 0 to 1; one that misses 1 by its last digits is 1."""
+    return Verdict.of(1.0 if reward >= NEARLY_ONE else reward, reason)
 
 
 def undecided(reason: str) -> Verdict:
@@ -112,7 +115,7 @@ def undecided(reason: str) -> Verdict:
 def unknown(kind: str, name: str, known: Sequence[str], next_step: str) -> ConfigError:
     """Return the error for a name that the other project does not have. known: the names that it has."""
     found = ", ".join(repr(one) for one in known) or "none"
-    return ConfigError(f"there is no {kind} {name!r} (found: {found}); {next_step}", code="unknown_adapter_name")
+    return ConfigError(f"there is no {kind} {name!r} (found: {found}); {next_step}")
 
 
 T = TypeVar("T")
@@ -123,8 +126,6 @@ class ModelCalls:
     """The calls of one rollout."""
 
     work: Work
-    messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
-    """What was said, each response once. Calls that do not continue one conversation stand one after the other."""
     count: int = 0
     error: Exception | None = None
     """The first error of a call."""
@@ -146,8 +147,8 @@ class ModelCalls:
             said[-1] = replace(said[-1], instructions="\n\n".join(filter(None, [said[-1].instructions, lessons])))
         self.count += 1
         try:
-            self._check_count()
-            response = await model_request(
+            UsageLimits(request_limit=self.work.max_turns).check_before_request(RunUsage(requests=self.count - 1))
+            return await model_request(
                 self.work.model,
                 said,
                 model_settings=merge_model_settings(settings, self.work.settings),
@@ -159,15 +160,6 @@ class ModelCalls:
             self.error = self.error or error
             self.failed.set()
             raise
-        # The requests since the last response; of the first call, all requests.
-        last = max((at for at, one in enumerate(said) if isinstance(one, ModelResponse)), default=-1)
-        new = said[last + 1 :] if self.messages else said
-        self.messages += [*(one for one in new if isinstance(one, ModelRequest)), response]
-        return response
-
-    def _check_count(self) -> None:
-        if self.count > self.work.max_turns:
-            raise UsageLimitExceeded(f"more than {self.work.max_turns} model calls")
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of the other project's code. Ends it when a call fails, and raises the error of the call.

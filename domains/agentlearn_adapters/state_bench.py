@@ -284,8 +284,7 @@ class StateBenchDomain(CustomerDomain):
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise DataError(
                     f"{file.name} is no trajectory of {self.name!r} ({type(error).__name__}: {error}); give a file or a"
-                    " folder of trajectories of that domain",
-                    code="bad_recording",
+                    " folder of trajectories of that domain"
                 ) from error
             scored, world = record.get("task_completion_pass"), _world(self.domain, task)
             if scored is None:

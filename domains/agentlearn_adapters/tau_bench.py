@@ -26,11 +26,11 @@ from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.data.files import read_bytes
 from agentlearn.domain.base import Recording, RolloutContext, RolloutShape
 from agentlearn.errors import DataError, ToolError
-from agentlearn.formats.openai_chat import ChatMessage, from_chat
+from agentlearn.formats.openai_chat import from_chat
 from agentlearn.rollout.dialogue import PlayedUser
 from agentlearn.types.task import Split, Task, User
 from agentlearn.types.trajectory import PromptRef, Step, Trajectory, Verdict
-from agentlearn.types.value import Value
+from agentlearn.types.value import Value, first_fault
 from agentlearn_adapters.customers import CustomerDomain, acts_in, import_clone, toolset
 from agentlearn_adapters.foreign_domain import unknown, verdict_of
 
@@ -51,7 +51,7 @@ class _Recorded(Value):
     reward: float
     trial: int
     info: dict[str, Any]
-    traj: tuple[ChatMessage, ...]
+    traj: tuple[dict[str, Any], ...]
 
 
 @dataclass(slots=True)
@@ -178,11 +178,9 @@ class TauBenchDomain(CustomerDomain):
         try:
             found = TypeAdapter(tuple[_Recorded, ...]).validate_json(read_bytes(path))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"])) or "file"
             raise DataError(
-                f"{path.name} holds no results of tau-bench ({where}: {first['msg']}); give a file that run.py wrote",
-                code="bad_recording",
+                f"{path.name} holds no results of tau-bench ({first_fault(error, 'file')}); give a file that run.py"
+                " wrote"
             ) from error
         tasks = {one.fields["index"]: one for one in self._listed(self.only or "test")}
         for one in found:
@@ -190,8 +188,7 @@ class TauBenchDomain(CustomerDomain):
             if task is None or not task.problem.startswith(f"{then.get('user_id', '')}"):
                 raise DataError(
                     f"{path.name} has a rollout of task {one.task_id} ({then.get('user_id')!r}), which is another task"
-                    f" in {self.name!r}; name the environment and the list of its tasks, as in 'tau-bench:retail/dev'",
-                    code="other_tasks",
+                    f" in {self.name!r}; name the environment and the list of its tasks, as in 'tau-bench:retail/dev'"
                 )
             failed = str(one.info.get("error") or "") if not one.traj else ""
             yield Recording(

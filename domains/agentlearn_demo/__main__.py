@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from agentlearn.plugins import tolerate_unreadable_packages
-from agentlearn.printing import guard_streams, print_line
+from agentlearn.text.printing import guard_streams, print_line
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from agentlearn.errors import ConfigError
-from agentlearn.printing import print_line
+from agentlearn.text.printing import print_line
 
 app = App(name="sim", help="The simulated world.")
 lab_app = App(name="lab", help="Build and check lab models: tiny transformers trained from scratch.", help_epilogue="")
@@ -52,6 +52,6 @@ def serve_world(
                 print_line(f"try: agentlearn learn math --model {url}#novice", to_stderr=True)
                 await asyncio.Event().wait()
         except OSError as error:
-            raise ConfigError(f"cannot serve on port {port}: {error.strerror}; choose another", code="port") from error
+            raise ConfigError(f"cannot serve on port {port}: {error.strerror}; choose another") from error
 
     asyncio.run(run())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentlearn.answers.workers import AlgebraWorkers
     from agentlearn.data import ColumnChoice, Columns
     from agentlearn.sandbox.protocol import CodeSandbox
-    from agentlearn_math.agent import MathDeps
+    from agentlearn.sandbox.python_tool import CodeDeps
 
 __all__ = ["MathDomain", "domain"]
 
@@ -112,7 +112,7 @@ class MathDomain(Domain):
 
         return aime_gold if "aime" in data.name_of(source).casefold() else gold
 
-    def agent(self) -> "Agent[MathDeps, Answer]":
+    def agent(self) -> "Agent[CodeDeps, Answer]":
         """Return the agent with the tool `run_python`; its deps are the value that `open` yields."""
         from agentlearn_math.agent import math_agent
 
@@ -129,16 +129,16 @@ class MathDomain(Domain):
         return task.problem
 
     @asynccontextmanager
-    async def open(self, context: RolloutContext) -> AsyncGenerator["MathDeps"]:
+    async def open(self, context: RolloutContext) -> AsyncGenerator["CodeDeps"]:
         """Open a fresh interpreter, seeded by the rollout. Raises ToolError when there is no sandbox."""
-        from agentlearn_math.agent import MathDeps
+        from agentlearn.sandbox.python_tool import CodeDeps
 
         if self.sandbox is None:
             raise ToolError(
                 "the math domain has no sandbox to run code in; bind one with `domain.with_sandbox(sandbox)`"
             )
         async with self.sandbox.open(context.seed) as session:
-            yield MathDeps(session)
+            yield CodeDeps(session)
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
         """Compare the boxed answer with the expected one: exactly when both are plain, else by algebra (awaitable)."""

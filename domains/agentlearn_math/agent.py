@@ -9,9 +9,6 @@ from agentlearn.domain.base import Answer
 from agentlearn.prompts import Prompt, load_prompt
 from agentlearn.sandbox.python_tool import CodeDeps, code_tool
 
-MathDeps = CodeDeps
-"""Deps of the agent's tool."""
-
 
 def solve_prompt() -> Prompt:
     """Return the agent's instructions."""
@@ -24,10 +21,10 @@ async def boxed_answer(text: str) -> Answer:
 
 
 @cache
-def math_agent() -> Agent[MathDeps, Answer]:
+def math_agent() -> Agent[CodeDeps, Answer]:
     """Return the agent, without a model and without lessons."""
     return Agent(
-        deps_type=MathDeps,
+        deps_type=CodeDeps,
         output_type=TextOutput(boxed_answer),
         instructions=solve_prompt().text,
         name="math",

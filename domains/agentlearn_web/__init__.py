@@ -45,6 +45,7 @@ class WebDomain(Domain):
     uses_judge: bool = True
     reasons_by: AuthorKind = "model"
     """The judge's; those of comparisons are fixed words."""
+    question_by: AuthorKind = "person"
     rewards: tuple[str, ...] = ("answer", "path", "judged")
 
     def __init__(self) -> None:
@@ -136,7 +137,7 @@ class WebDomain(Domain):
         chosen = frozenset(acts)
         if unknown := sorted(chosen - ACTS):
             known = ", ".join(sorted(ACTS))
-            raise ConfigError(f"a walk has no act {unknown[0]!r}; choose from {known}", code="bad_act")
+            raise ConfigError(f"a walk has no act {unknown[0]!r}; choose from {known}")
         return self._with(acts=chosen)
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:

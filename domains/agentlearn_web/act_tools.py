@@ -10,7 +10,7 @@ from pydantic_ai.models import Model
 
 from agentlearn.domain.base import Answer
 from agentlearn.prompts import load_prompt
-from agentlearn.secret_values import without_secrets
+from agentlearn.text.secret_values import without_secrets
 from agentlearn.types.trajectory import PLACE, STATUS
 from agentlearn_web.browser.acts.pointer import ClickKind, Direction
 from agentlearn_web.browser.walk import Walk

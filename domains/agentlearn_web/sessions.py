@@ -29,8 +29,8 @@ from pydantic import BaseModel
 from agentlearn.config import SiteOptions
 from agentlearn.config.options import LoginAct
 from agentlearn.errors import ConfigError, ToolError
-from agentlearn.files import readable
-from agentlearn.secret_values import know_secret
+from agentlearn.text.files import readable
+from agentlearn.text.secret_values import know_secret
 from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort, read_allowed_host, walk_policy
 from agentlearn_web.boundary.upstream import UpstreamProxy
 from agentlearn_web.browser.pool import BrowserOptions
@@ -93,14 +93,11 @@ def _read_session(path: Path) -> SavedSession:
     except FileNotFoundError:
         raise ConfigError(f"there is no storage state {str(path)!r}; check the path", code="missing_file") from None
     except OSError as error:
-        raise ConfigError(
-            f"the storage state {str(path)!r} cannot be read: {error.strerror}; check the path", code="bad_session"
-        ) from None
+        raise ConfigError(f"the storage state {str(path)!r} cannot be read: {error.strerror}; check the path") from None
     except (ValueError, RecursionError):
         raise ConfigError(
             f"{str(path)!r} is not a storage state; write one with Playwright's `context.storage_state(path=...)`,"
-            " or with `playwright open --save-storage=FILE`",
-            code="bad_session",
+            " or with `playwright open --save-storage=FILE`"
         ) from None
 
 
@@ -170,13 +167,10 @@ def _read_certificates(path: Path) -> tuple[str, ...]:
             f"there is no file of certificates {str(path)!r}; check the path", code="missing_file"
         ) from None
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"the certificates in {str(path)!r} cannot be read: {error}; give a PEM file", code="bad_certificates"
-        ) from None
+        raise ConfigError(f"the certificates in {str(path)!r} cannot be read: {error}; give a PEM file") from None
     if not found:
         raise ConfigError(
-            f"{str(path)!r} holds no certificate; give a PEM file, which contains -----BEGIN CERTIFICATE-----",
-            code="bad_certificates",
+            f"{str(path)!r} holds no certificate; give a PEM file, which contains -----BEGIN CERTIFICATE-----"
         )
     return found
 
@@ -188,8 +182,7 @@ def _trusting_home(certificates: tuple[str, ...]) -> Generator[dict[str, str]]:
     if program is None:
         raise ConfigError(
             "ca_file needs the program certutil, which is not installed; on Debian and Ubuntu:"
-            " `apt-get install --no-install-recommends libnss3-tools`",
-            code="no_certutil",
+            " `apt-get install --no-install-recommends libnss3-tools`"
         )
     with TemporaryDirectory(prefix="agentlearn-home-", ignore_cleanup_errors=True) as home:
         folder = Path(home, ".pki", "nssdb")
@@ -211,8 +204,7 @@ def _trusting_home(certificates: tuple[str, ...]) -> Generator[dict[str, str]]:
                 words: object = getattr(error, "stderr", None) or error
                 raise ConfigError(
                     f"certutil did not take the certificates of ca_file: {' '.join(str(words).split())}; give a PEM"
-                    " file",
-                    code="bad_certificates",
+                    " file"
                 ) from error
         yield {**os.environ, "HOME": home}
 
@@ -254,8 +246,7 @@ class SiteAccess:
                     pass
             except ToolError as error:
                 raise ConfigError(
-                    f"the browser does not take the storage state: {error.message}; write one with Playwright",
-                    code="bad_session",
+                    f"the browser does not take the storage state: {error.message}; write one with Playwright"
                 ) from None
         if not self.login:
             return session
@@ -267,12 +258,10 @@ class SiteAccess:
                     try:
                         await _do(walk, act, values)
                     except (_NotFound, ToolError) as error:
-                        raise ConfigError(f"act {number} of the login failed: {error}", code="login_failed") from None
+                        raise ConfigError(f"act {number} of the login failed: {error}") from None
                 return _kept_secret(dict(await walk.page.context.storage_state()))
         except TimeoutError:
-            raise ConfigError(
-                f"the login took longer than {_LOGIN_S:g} s; check its acts", code="login_failed"
-            ) from None
+            raise ConfigError(f"the login took longer than {_LOGIN_S:g} s; check its acts") from None
 
     @classmethod
     def read(cls, options: SiteOptions) -> Self:

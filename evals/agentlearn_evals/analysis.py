@@ -43,8 +43,7 @@ def demand_decided(by_arm: Mapping[str, Sequence[Observation]]) -> None:
             codes = Counter(one.error or "no code" for one in rollouts)
             raise DataError(
                 f"none of the {len(rollouts):,} rollouts of {arm!r} is decided ({_named(codes)}), so nothing can be"
-                " compared; run them again, or leave the arm out",
-                code="no_decided_rollout",
+                " compared; run them again, or leave the arm out"
             )
 
 
@@ -85,7 +84,7 @@ def assemble(
         "warnings": (*lost_rollouts(table.all, (rules.score_range or (0.0, 1.0))[0]), *warnings),
         "level": rules.level,
         "baseline": table.arms[0],
-        "arms": tuple(_arm_line(table, arm, rules.level, arm_facts.get(arm, {})) for arm in table.arms),
+        "arms": tuple(_arm_line(table, arm, rules, arm_facts.get(arm, {})) for arm in table.arms),
         "contrasts": tuple(contrasts),
         "correction": rules.correction,
         "planned_looks": rules.planned_looks,
@@ -102,15 +101,11 @@ def _notes(table: ScoreTable) -> Iterator[str]:
     if table.dropped:
         pairs = f"{table.dropped} (task, rollout) {'pair was' if table.dropped == 1 else 'pairs were'}"
         yield f"{pairs} left out of every arm because an arm has no score there; the bounds show the possible effect"
-    if same := table.same_text:
-        many = f"{len(same):,} {'task has' if len(same) == 1 else 'tasks have'} the same text as another task"
-        words = "tasks with the same text gain or lose alike, so each text counts as one cluster"
-        yield f"{many} (such as {same[0]!r}); {words}"
 
 
-def _arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, object]) -> ArmLine:
+def _arm_line(table: ScoreTable, arm: str, rules: Rules, arm_facts: Mapping[str, object]) -> ArmLine:
     """Return the results of one arm. arm_facts: further fields of `ArmLine`."""
-    rollouts, interval = table.all[arm], table.score(arm, level)
+    rollouts, interval = table.all[arm], table.score(arm, rules.level, rules.score_range)
     statuses = Counter(one.status for one in rollouts)
     seconds = sorted(one.seconds for one in rollouts if one.seconds is not None)
     calls = [one.tool_calls for one in rollouts if one.tool_calls is not None]
@@ -132,6 +127,7 @@ def _arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str,
         "errors": dict(Counter(one.error or one.status for one in rollouts if one.status != "ok")),
         "cost_usd": _total([one.cost_usd for one in rollouts]),
         "tokens_in": _total([one.tokens_in for one in rollouts]),
+        "tokens_cached": _total([one.tokens_cached for one in rollouts]),
         "tokens_library": None if wrong else _total([one.tokens_library for one in rollouts]),
         "tokens_out": _total([one.tokens_out for one in rollouts]),
         "tool_calls": sum(calls) / len(calls) if calls else None,

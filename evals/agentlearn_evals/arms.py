@@ -11,19 +11,19 @@ math@all                                one arm for every published version of a
 """
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentlearn.config import Temperature
 from agentlearn.errors import ConfigError
-from agentlearn.files import readable
 from agentlearn.learning.subject import Subject, named_model
 from agentlearn.library import NO_LIBRARY, LibraryStore
+from agentlearn.library.history.change_log import names_file
 from agentlearn.library.store import library_from
+from agentlearn.text.files import readable
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.trajectory import Treatment
@@ -50,6 +50,8 @@ class Arm(Value):
     temperature: Temperature
     instructions: str = ""
     """Instructions in place of the agent's own; empty: the agent's own."""
+    control: Literal["", "again", "placebo", "history"] = ""
+    """What the arm is a control of; empty for an arm that is compared. `again`: another arm once more."""
 
     def label(self) -> str:
         """Return the arm in words: model, library, temperature."""
@@ -64,6 +66,10 @@ class Arm(Value):
         """The temperature in words."""
         return "no temperature sent" if self.temperature is None else f"temperature {self.temperature:g}"
 
+    def on(self, model: str) -> "Arm":
+        """Return the arm with this model where it names none."""
+        return self if self.model else self.model_copy(update={"model": model})
+
     @property
     def treatment(self) -> Treatment:
         """The treatment of the arm's rollouts. It does not contain the arm's name, so equal arms share rollouts."""
@@ -71,48 +77,27 @@ class Arm(Value):
         return Treatment(model=model, library=library, masked=masked, arm="compare", temperature=self.temperature)
 
 
-def resolve_arms(
-    texts: Sequence[str],
-    *,
-    models: Sequence[str],
-    temperature: float | None,
-    library_store: LibraryStore,
-    fewest: int = 2,
-) -> tuple[Arm, ...]:
-    """Return the arms in order.
-
-    Raises ConfigError for an unknown key, a name used twice, two equal arms, or fewer arms than `fewest`.
-    """
-    reader = ArmReader([(model, model) for model in models], temperature, library_store)
-    return _checked_arms([arm for text in texts for arm in reader.parsed(text)], fewest)
-
-
 def learned_names(arms: Sequence[Arm], library_store: LibraryStore) -> frozenset[str]:
     """Return the names of the store's libraries that arms read."""
     return frozenset(arm.reference.partition("@")[0] for arm in arms) & frozenset(library_store.names())
 
 
-def _checked_arms(arms: Sequence[Arm], fewest: int = 2) -> tuple[Arm, ...]:
-    """Return the arms. Raises ConfigError for a name used twice, two equal arms, or fewer arms than `fewest`."""
-    twice = [name for name, count in Counter(arm.name for arm in arms).items() if count > 1]
-    if twice:
-        raise ConfigError(
-            f"two arms are named {twice[0]!r}; rename one of them, as in other={twice[0]},…", code="arm_twice"
-        )
-    if len(arms) < fewest:
-        raise ConfigError(
-            f"there is only one arm, {arms[0].name!r}; give two or more, the baseline first, such as:"
-            f" agentlearn compare none {arms[0].reference if len(arms[0].library) else 'math'}",
-            code="one_arm",
-        )
-    same: dict[str, str] = {}
+def refuse_alike(arms: Sequence[Arm]) -> None:
+    """Raise ConfigError for a name that is used twice, and for two arms that differ in nothing else."""
+    names, same = set[str](), dict[str, str]()
     for arm in arms:
+        if arm.name in names:
+            raise ConfigError(
+                f"two arms are named {arm.name!r}; rename one of them, as in other={arm.name},…, or see with --controls"
+                " how much an arm differs from itself"
+            )
+        names.add(arm.name)
         other = same.setdefault(arm.model_copy(update={"name": "", "reference": ""}).model_dump_json(), arm.name)
         if other != arm.name:
             raise ConfigError(
-                f"the arms {other!r} and {arm.name!r} differ only in their names; leave one out", code="arm_twice"
+                f"the arms {other!r} and {arm.name!r} differ only in their names; leave one out, or see with --controls"
+                " how much an arm differs from itself"
             )
-    return tuple(arms)
 
 
 def baseline_first(names: Sequence[str], baseline: str | None) -> list[str]:
@@ -120,8 +105,7 @@ def baseline_first(names: Sequence[str], baseline: str | None) -> list[str]:
     if baseline is not None and baseline not in names:
         raise ConfigError(
             f"there is no arm {baseline!r} to be the baseline (arms: {', '.join(map(repr, names))}); name one of these"
-            " with --baseline",
-            code="unknown_arm",
+            " with --baseline"
         )
     return sorted(names, key=lambda name: baseline is not None and name != baseline)
 
@@ -144,17 +128,13 @@ def named_pairs(texts: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, 
         if len(found) != 1:
             raise ConfigError(
                 f"the pair {text!r} does not name two arms; give ARM:ARM, the one that counts as the baseline first, or"
-                f" all (arms: {known})",
-                code="bad_pair",
+                f" all (arms: {known})"
             )
         if {*found[0]} in [{*pair} for pair in pairs]:
-            raise ConfigError(f"the pair {text!r} is given twice; give it once", code="bad_pair")
+            raise ConfigError(f"the pair {text!r} is given twice; give it once")
         pairs += found
     if alone := [name for name in names if not any(name in pair for pair in pairs)]:
-        raise ConfigError(
-            f"the arm {alone[0]!r} is in no pair; add a pair with it, or name only the arms of the pairs",
-            code="bad_pair",
-        )
+        raise ConfigError(f"the arm {alone[0]!r} is in no pair; add a pair with it, or name only the arms of the pairs")
     return tuple(pairs)
 
 
@@ -203,7 +183,7 @@ class _ArmText:
 
     def name_for(self, reference: str, library: Library) -> str:
         """Return the arm's name; without one, what tells it from others."""
-        stem = Path(reference).stem if "/" in reference or reference.endswith(".json") else reference
+        stem = Path(reference).stem if names_file(reference) else reference
         parts = [stem if len(library) or not self.given else ""]
         others = {key: value for key, value in self.given.items() if key != "without"}
         parts += [Path(value).stem if key == "instructions" else value for key, value in others.items()]
@@ -250,7 +230,7 @@ class _ArmText:
         try:
             words = readable(Path(file)).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"the instructions {file!r} cannot be read: {error}", code="no_instructions") from error
+            raise ConfigError(f"the instructions {file!r} cannot be read: {error}") from error
         if not words.strip():
             raise ConfigError(f"the instructions {file!r} are empty; write instructions for the agent", code="bad_arm")
         return words
@@ -261,7 +241,8 @@ class ArmReader:
     """Reads the arms of a program or a command line."""
 
     models: Sequence[tuple[str, str]]
-    """The models of arms that name none: the label of each, and the name under which it is recorded."""
+    """The models of arms that name none: the label of each, and the name under which it is recorded; both empty where
+    these are not known yet, see `Arm.on`."""
     temperature: float | None
     libraries: LibraryStore
     objects: "dict[str, Model]" = field(default_factory=dict[str, "Model"])
@@ -286,33 +267,27 @@ class ArmReader:
             models.append((label, model if isinstance(model, str) else reader._recorded(label, model)))
         return reader
 
-    def arms(self, given: Any) -> tuple[Arm, ...]:
-        """Return the arms of a program in order.
+    def arms(self, given: Any, *, fewest: int = 2) -> tuple[Arm, ...]:
+        """Return the arms of a program or a command line in order.
 
         given: texts, libraries and files; or a mapping from names to those, lessons in words, models, or None. None:
-        one arm per model. Raises ConfigError or LibraryError.
+        one arm per model. Raises ConfigError, also for fewer arms than `fewest`, or LibraryError.
         """
         if given is None:
             arms = [self._arm(label, name) for label, name in self.models]
         elif isinstance(given, Mapping):
             arms = [arm for name, one in given.items() for arm in self._named(_checked_name(str(name)), one)]
-        elif isinstance(given, str | Library | Path):
-            raise ConfigError(
-                f"arms={given!r} is one arm; give two or more, the baseline first, such as arms=('none', 'support')",
-                code="one_arm",
-            )
         else:
-            arms = [arm for one in given for arm in self._unnamed(one)]
-        if len(arms) < 2:
-            named = f" ({arms[0].name!r})" if arms else ""
+            several = (given,) if isinstance(given, str | Library | Path) else given
+            arms = [arm for one in several for arm in self._unnamed(one)]
+        if len(arms) < fewest:
+            one = f"only one arm, {arms[0].name!r}" if arms else "no arm"
             raise ConfigError(
-                f"there are fewer than two arms{named}; give the baseline and another, such as"
-                " arms=('none', 'support') or model={'small': …, 'large': …}",
-                code="one_arm",
+                f"there is {one}; give two or more, the baseline first, such as 'none' and 'math'", code="one_arm"
             )
-        return _checked_arms(arms)
+        return tuple(arms)
 
-    def parsed(self, text: str) -> list[Arm]:
+    def _parsed(self, text: str) -> list[Arm]:
         """Return the arms that one text stands for: one per published version, and per model where it names none."""
         parts, arms = _ArmText.parse(text), list[Arm]()
         references = [parts.reference]
@@ -340,7 +315,7 @@ class ArmReader:
         """Return the arm or arms of a text, a library or a file."""
         match given:
             case str():
-                return self.parsed(given)
+                return self._parsed(given)
             case Library():
                 return self._of_library(given.version[:8] if len(given) else NO_LIBRARY, given)
             case Path():
@@ -360,7 +335,7 @@ class ArmReader:
             return [self._arm(name, self._recorded(name, given))]
         if not isinstance(given, str):
             return self._of_library(name, given)
-        found = self.parsed(given)
+        found = self._parsed(given)
         names = [name] if len(found) == 1 else [_checked_name(f"{name}:{arm.name}") for arm in found]
         return [arm.model_copy(update={"name": own}) for arm, own in zip(found, names, strict=True)]
 

@@ -9,26 +9,28 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 
+from agentlearn.domain.base import RolloutShape
 from agentlearn.errors import ConfigError, StoreMissing
 from agentlearn.learning.costs import (
     FEWEST_ROLLOUTS,
+    CostEstimate,
     RolloutSize,
     StageEstimate,
-    assumed_rollouts,
+    assumed_shape,
     file_task_shape,
     judged_size,
     latest_run,
+    with_replies,
 )
-from agentlearn.learning.open_run import mean_problem_tokens
+from agentlearn.learning.open_run import TaskSize
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate.answer_search import AnswerSearch, class_answers
-from agentlearn.library.curate.similarity import shingles, words_line
+from agentlearn.library.curate.similarity import words_line
 from agentlearn.measure.contrasts import estimate_contrasts, with_verdicts
-from agentlearn.measure.score_table import Observation, tabulate, text_clusters
+from agentlearn.measure.score_table import Observation, tabulate
+from agentlearn.measure.text_clusters import text_clusters
 from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.store import StoreReader, read_store
-from agentlearn.types.task import Task
 from agentlearn.types.value import Value
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.comparison import ArmFlag
@@ -37,29 +39,6 @@ from agentlearn_evals.plan import ComparePlan
 
 _MOST_NEEDED = 200
 """Largest number of tasks that is tried as enough for a verdict."""
-
-
-def _lesson_flags(arm: Arm, tasks: Sequence[Task]) -> tuple[ArmFlag, ...]:
-    """Return the reasons that are in the text of the arm's lessons.
-
-    That are expected answers too distinctive to be there by chance, and eight consecutive words of a problem.
-    """
-    shown = [one for one in arm.library.experiences if one.id not in arm.without]
-    expected = {task.answer for task in tasks if task.answer is not None}
-    answers = AnswerSearch.of(expected - class_answers(tasks))
-    problems = frozenset().union(*(shingles(task.problem) for task in tasks))
-    found: list[ArmFlag] = []
-    leaking = [one for one in shown if answers.found(one.lesson) == "distinctive"]
-    copying = [one for one in shown if shingles(one.lesson) & problems]
-    for code, what, lessons in (
-        ("leaks_answer", "contain an expected answer of the tasks it is measured on", leaking),
-        ("copies_problem", "repeat the words of tasks it is measured on", copying),
-    ):
-        if lessons:
-            named = ", ".join(one.id[:8] for one in lessons[:3]) + (", …" if len(lessons) > 3 else "")
-            words = f"{len(lessons)} of its lessons ({named}) {what}"
-            found.append(ArmFlag(arm=arm.name, code=code, words=words))
-    return tuple(found)
 
 
 def untrusted_arms(flags: Sequence[ArmFlag]) -> Mapping[str, str]:
@@ -89,6 +68,17 @@ class _ArmForecast(Value):
     """Whether its model may cost money."""
 
 
+class _RoleForecast(Value):
+    """What the model that judges answers, or that plays the users of tasks, would need."""
+
+    label: str
+    """The model, and what it does."""
+    paid: bool
+    """Whether its calls may cost money."""
+    new: StageEstimate | None
+    """Cost of its calls in new rollouts; None: nothing is known of them, and the price leaves them out."""
+
+
 class Forecast(Value):
     """What a comparison would do and cost, for `--dry-run` and before money is spent."""
 
@@ -98,18 +88,10 @@ class Forecast(Value):
     arms: tuple[_ArmForecast, ...]
     pairs: tuple[tuple[str, str], ...] = ()
     """Arms that are compared, as (baseline, arm), where these are not every arm with the first."""
-    judge: str = ""
-    """Endpoint that judges answers; empty when no model judges them."""
-    judge_paid: bool = False
-    """Whether its calls may cost money."""
-    judging: StageEstimate | None = None
-    """Cost of its calls in new rollouts; None: nothing is known of them, and the price leaves them out."""
-    user: StageEstimate | None = None
-    """The same of the calls that play the users of tasks."""
-    user_model: str = ""
-    """Endpoint that plays the users of tasks; empty when no model does."""
-    user_paid: bool = False
-    """Whether its calls may cost money."""
+    roles: tuple[_RoleForecast, ...] = ()
+    """Other models that new rollouts call."""
+    total: CostEstimate
+    """The new rollouts with all calls, and the ends of what can be expected."""
 
     @property
     def rollouts(self) -> int:
@@ -119,15 +101,15 @@ class Forecast(Value):
     @property
     def cost_usd(self) -> float | None:
         """Estimated cost of the new rollouts; None when a price is unknown."""
-        costs = [arm.new.cost_usd for arm in self.arms if arm.rollouts]
-        costs += [one.cost_usd for one in (self.judging, self.user) if one is not None and self.rollouts]
+        costs = [one.new.cost_usd for one in self._parts() if one.new is not None]
         return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
 
+    def _parts(self) -> list[_ArmForecast | _RoleForecast]:
+        return [*(arm for arm in self.arms if arm.rollouts), *self.roles]
+
     def paid(self) -> Sequence[str]:
-        """Return the labels of the arms that may cost money, and of the judge if it may."""
-        judging = [f"{self.judge}, the judge"] if self.judge_paid and self.rollouts else []
-        playing = [f"{self.user_model}, the user of tasks"] if self.user_paid and self.rollouts else []
-        return [arm.label for arm in self.arms if arm.rollouts and arm.paid] + judging + playing
+        """Return the labels of the arms that may cost money, and of the judge and the user if they may."""
+        return [one.label for one in self._parts() if one.paid]
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the forecast as (label, text) lines."""
@@ -139,19 +121,14 @@ class Forecast(Value):
         pairs = ", ".join(f"{arm} with {baseline}" for baseline, arm in self.pairs)
         price = "an unknown price" if self.cost_usd is None else f"about ${self.cost_usd:.2f}"
         bases = dict.fromkeys(arm.basis for arm in self.arms if arm.rollouts and arm.basis)
-        rest = "; ".join(bases) or "a rough estimate"
-        unknown = self.judge_paid and self.judging is None
-        judging = f", without the calls to the judge {self.judge}" if unknown else ""
-        unknown = self.user_paid and self.user is None
-        judging += f", without the calls of {self.user_model}, which plays the users" if unknown else ""
-        roles = ((self.judge, self.judging), (self.user_model, self.user))
-        others = [(one.stage, f"{model}, {one.words()}") for model, one in roles if one is not None]
+        ends = self.total.ends_words() if self.rollouts else ""
+        unknown = "".join(f", without the calls of {one.label}" for one in self.roles if one.paid and one.new is None)
         return [
             ("tasks", f"{self.tasks} of {', '.join(self.domains)} · {self.k} rollouts per task and arm"),
             *arms,
-            *others,
+            *((one.new.stage, f"{one.label}: {one.new.words()}") for one in self.roles if one.new is not None),
             *([("compared", pairs)] if pairs else []),
-            ("total", f"{self.rollouts:,} rollouts, {price} ({rest}{judging})"),
+            ("total", f"{self.rollouts:,} rollouts, {price}{ends} ({'; '.join(bases) or 'a rough estimate'}{unknown})"),
         ]
 
 
@@ -171,16 +148,15 @@ class BeforeCalls:
     def flags(self, arm: Arm) -> tuple[ArmFlag, ...]:
         """Return all reasons not to trust the arm's score on the tasks of the plan."""
         tasks = self.plan.all_tasks
-        found = _lesson_flags(arm, tasks)
         if self.reader is None or self._known is None:
-            return found
+            return ()
         learned = self._known.tasks(arm.library, arm.without)
         problems = {words_line(one.problem) for one in self.reader.tasks(sorted(learned)).values()}
         count = sum(task.id in learned or words_line(task.problem) in problems for task in tasks)
         if not count:
-            return found
+            return ()
         words = f"its library was learned from {count} of the {len(tasks)} tasks that it is measured on"
-        return (*found, ArmFlag(arm=arm.name, code="learned_from", words=words))
+        return (ArmFlag(arm=arm.name, code="learned_from", words=words),)
 
     def cautions(self) -> tuple[str, ...]:
         """Return cautions about verdicts that cannot be given.
@@ -192,9 +168,7 @@ class BeforeCalls:
         reasons = [untrusted.get(baseline) or untrusted.get(arm) for baseline, arm in self.plan.pairs]
         if all(reasons):
             compared = ", ".join(dict.fromkeys(repr(arm) for _, arm in self.plan.pairs))
-            raise ConfigError(
-                f"Cannot tell anything about {compared}, whatever it scores: {reasons[0]}", code="nothing_to_say"
-            )
+            raise ConfigError(f"Cannot tell anything about {compared}, whatever it scores: {reasons[0]}")
         found = [f"{name} will get no verdict: {why}" for name, why in untrusted.items()]
         return (*found, *_too_few(self.plan))
 
@@ -211,82 +185,70 @@ class BeforeCalls:
             inputs = reader.run_inputs(run)
             if inputs is not None and inputs.test and not learned & set(inputs.test):
                 held_out = f"compare on the {len(inputs.test)} tasks that its run held out: --held-out-of {run}"
-        leave_out = "leave those lessons out (,without=ID+ID), or measure it on other tasks"
-        return {
-            arm.name: f"{found[-1].words}; {held_out if found[-1].code == 'learned_from' else leave_out}"
-            for arm in plan.arms
-            if (found := self.flags(arm))
-        }
+        return {arm.name: f"{flag.words}; {held_out}" for arm in plan.arms for flag in self.flags(arm)}
 
     def forecast(self) -> Forecast:
         """Return what the plan would make, reuse and cost."""
         plan, reader = self.plan, self.reader
         reusable = [{} if reader is None else plan.reusable(reader, one) for one in plan.task_sets]
-        arms = tuple(self._arm_forecast(arm, [len(one.get(arm.name, ())) for one in reusable]) for arm in plan.arms)
-        new, shapes = sum(arm.rollouts for arm in arms), [one.domain.rollout_shape() for one in plan.task_sets]
+        found = [self._arm_forecast(arm, [len(one.get(arm.name, ())) for one in reusable]) for arm in plan.arms]
+        new, shapes = sum(arm.rollouts for arm, _ in found), [self._shape(task_set) for task_set in plan.task_sets]
+        roles, stages = list[_RoleForecast](), [one for _, one in found]
+        for role, words, model, size_of in (
+            ("judge", "the judge", plan.judge, judged_size),
+            ("user", "the user of tasks", plan.user, _played_size),
+        ):
+            sizes = [(len(task_set.tasks), size_of(one)) for task_set, one in zip(plan.task_sets, shapes, strict=True)]
+            known = [(new * tasks / plan.tasks, size, 0.0, False) for tasks, size in sizes if size is not None]
+            calls = [_ends(role, model, known)] if model and new and len(known) == len(sizes) else []
+            stages += calls
+            if model and new:
+                paid, first = is_paid(model, plan.given.models.get(model)), calls[0][0] if calls else None
+                roles.append(_RoleForecast(label=f"{model}, {words}", paid=paid, new=first))
+        total, least, most = (CostEstimate(rollouts=new, stages=tuple(one[at] for one in stages)) for at in range(3))
         return Forecast(
             domains=tuple(task_set.domain.name for task_set in plan.task_sets),
             tasks=plan.tasks,
             k=plan.settings.k,
-            judge=plan.judge,
-            judge_paid=bool(plan.judge) and is_paid(plan.judge, plan.given.models.get(plan.judge)),
             pairs=plan.pairs if plan.settings.pairs else (),
-            arms=arms,
-            judging=self._role_forecast("judge", plan.judge, new, [judged_size(one) for one in shapes]),
-            user=self._role_forecast(
-                "user", plan.user, new, [None if one.user is None else RolloutSize.of(one.user) for one in shapes]
-            ),
-            user_model=plan.user,
-            user_paid=bool(plan.user) and is_paid(plan.user, plan.given.models.get(plan.user)),
+            arms=tuple(arm for arm, _ in found),
+            roles=tuple(roles),
+            total=total.model_copy(update={"least": least, "most": most}),
         )
 
-    def _role_forecast(
-        self, stage: str, model: str, rollouts: int, sizes: Sequence[RolloutSize | None]
-    ) -> StageEstimate | None:
-        """Forecast the calls of the model that judges or plays users in new rollouts. sizes: of one, by task set."""
-        known = [one for one in sizes if one is not None]
-        if not known or len(known) < len(sizes):
-            return None
-        shares = [len(one.tasks) / self.plan.tasks for one in self.plan.task_sets]
-        found = [one.times(rollouts * share, model, stage) for share, one in zip(shares, known, strict=True)]
-        return StageEstimate.priced(
-            model,
-            stage,
-            sum(one.calls for one in found),
-            sum(one.tokens_in for one in found),
-            sum(one.tokens_out for one in found),
-        )
+    def _shape(self, task_set: EvalTasks) -> RolloutShape:
+        """Return the assumed shape of rollouts on these tasks, with what a judge and users add."""
+        shape = file_task_shape(self.plan.settings.tools) if task_set.judged_by else task_set.domain.rollout_shape()
+        judged = shape.judged or (bool(task_set.judged_by) and task_set.domain.uses_judge)
+        return with_replies(shape.model_copy(update={"judged": judged}), TaskSize.of(task_set.tasks))
 
-    def _arm_forecast(self, arm: Arm, reusable: Sequence[int]) -> _ArmForecast:
-        """Forecast one arm. reusable: number of its reusable rollouts in each domain."""
-        plan, again, parts, bases = self.plan, 0, list[StageEstimate](), dict[str, None]()
+    def _arm_forecast(self, arm: Arm, reusable: Sequence[int]) -> tuple[_ArmForecast, Sequence[StageEstimate]]:
+        """Forecast one arm, with its cost as `_ends` gives it. reusable: number of its reusable rollouts by domain."""
+        plan, again, bases = self.plan, 0, dict[str, None]()
+        parts = list[tuple[float, RolloutSize, float, bool]]()
         for task_set, found in zip(plan.task_sets, reusable, strict=True):
             again += len(plan.stored(self.reader, arm, task_set)) - found
-            size, basis = self._size(arm, task_set)
+            size, basis, measured = self._size(arm, task_set)
             bases[basis] = None
-            rollouts = len(task_set.tasks) * plan.settings.k - found
-            parts.append(size.times(rollouts, arm.model, "rollout", library=plan.library_tokens(arm)))
-        costs = [one.cost_usd for one in parts]
-        new = StageEstimate(
-            stage="rollout",
-            calls=sum(one.calls for one in parts),
-            tokens_in=sum(one.tokens_in for one in parts),
-            tokens_out=sum(one.tokens_out for one in parts),
-            cost_usd=None if None in costs else sum(one for one in costs if one is not None),
-        )
-        return _ArmForecast(
+            parts.append((len(task_set.tasks) * plan.settings.k - found, size, plan.library_tokens(arm), measured))
+        stages = _ends("rollout", arm.model, parts)
+        forecast = _ArmForecast(
             arm=arm.name,
             label=arm.label(),
             reused=sum(reusable),
             again=again,
             rollouts=plan.tasks * plan.settings.k - sum(reusable),
-            new=new,
+            new=stages[0],
             basis="; ".join(bases),
             paid=is_paid(arm.model, plan.given.models.get(arm.model)),
         )
+        return forecast, stages
 
-    def _size(self, arm: Arm, task_set: EvalTasks) -> tuple[RolloutSize, str]:
-        """Return the size of the arm's rollouts and where it comes from: stored rollouts, a run, or assumptions."""
+    def _size(self, arm: Arm, task_set: EvalTasks) -> tuple[RolloutSize, str, bool]:
+        """Return the size of the arm's rollouts, where it comes from, and whether it was measured.
+
+        It comes from stored rollouts, a run, or assumptions.
+        """
         plan, reader = self.plan, self.reader
         rows = [
             (plan.library_tokens(one), row)
@@ -302,13 +264,37 @@ class BeforeCalls:
                 tokens_in=without / len(rows),
                 tokens_out=sum(row.tokens_out for _, row in rows) / len(rows),
             )
-            return size, f"as {len(rows)} stored rollouts had"
+            return size, f"as {len(rows)} stored rollouts had", True
+        answer = 0.0
         if reader is not None:
             found = latest_run(reader, "learn", task_set.domain.name, arm.model, data=plan.settings.data)
             if found is not None:
-                return found[1], "as its last learning run had"
-        shape = file_task_shape(plan.settings.tools) if task_set.judged_by else task_set.domain.rollout_shape()
-        return assumed_rollouts(shape, arm.model, mean_problem_tokens(task_set.tasks))
+                return found[1], "as its last learning run had", True
+            other = latest_run(reader, "", "", arm.model)
+            answer = other[1].tokens_out / other[1].calls if other else 0.0
+        shape, task = self._shape(task_set), TaskSize.of(task_set.tasks)
+        shape, basis, _ = assumed_shape(shape, arm.model, task, answer)
+        return RolloutSize.of(shape), basis, False
+
+
+def _played_size(shape: RolloutShape) -> RolloutSize | None:
+    return shape.user and RolloutSize.of(shape.user)
+
+
+def _ends(stage: str, model: str, parts: Sequence[tuple[float, RolloutSize, float, bool]]) -> Sequence[StageEstimate]:
+    """Return the estimate of all parts together, and the smallest and the largest that can be expected.
+
+    parts: numbers of rollouts, their size, the tokens of their lessons, and whether the size was measured.
+    """
+    found = list[StageEstimate]()
+    for at in range(3):
+        each = [
+            (size, *size.ends(measured=measured))[at].times(count, model, stage, library=library)
+            for count, size, library, measured in parts
+        ]
+        sums = {of: sum(getattr(one, of) for one in each) for of in ("calls", "tokens_in", "tokens_out")}
+        found.append(StageEstimate.priced(model, stage, **sums))
+    return found
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """`agentlearn compare` and `agentlearn power`."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -8,21 +8,33 @@ from cyclopts import Parameter
 
 from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, StoreOption, YesOption, setting_options
-from agentlearn.cli.output import console, print_json, show_logs
-from agentlearn.config import DEFAULT_STORE, given_settings
+from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
+from agentlearn.config import DEFAULT_STORE, GivenSettings, given_settings, is_source
 from agentlearn.config.command_words import command_words
-from agentlearn.domain.base import is_source
-from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn.printing import print_line
+from agentlearn.text.printing import print_line
 from agentlearn_evals.compare_settings import CompareSettings, EvalSettings, PowerSettings
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from agentlearn_evals.comparing import Compared
     from agentlearn_evals.comparison import Comparison
+    from agentlearn_evals.plan import ComparePlan
 
 _Failing = Literal["worse", "not_better"]
-_FOR_LOGS = ("baseline", "pairs", "score_range", "margin", "correction", "planned_looks", "seed", "store", "domains")
+_FOR_LOGS = (
+    "baseline",
+    "pairs",
+    "score_range",
+    "margin",
+    "cost_margin",
+    "correction",
+    "planned_looks",
+    "seed",
+    "store",
+    "domains",
+)
 """Settings that also apply to logs: what `compare_logs` takes."""
 _OPTIONS: dict[str, str | tuple[str, ...]] = {
     "methods": "--method",
@@ -47,7 +59,8 @@ def compare(
         Parameter(
             help="The baseline, then the arms to compare with it: libraries (none, NAME, NAME@VERSION, NAME@all, a"
             " file), each with optional ,model=… ,temperature=… ,instructions=FILE ,without=LESSON+LESSON. Before them,"
-            " if you like, your own agent as MODULE:NAME and its task file; without arms: none and what it learned."
+            " if you like, your own agent as MODULE:NAME and its tasks, a file or MODULE:NAME; without arms: none and"
+            " what it learned."
         ),
     ],
     given: GivenSettings,
@@ -61,7 +74,7 @@ def compare(
         list[Path] | None,
         Parameter(
             negative="",
-            help="Also write rollouts (.csv, .parquet) or the result (.html, .json).",
+            help="Also write rollouts (.csv, .parquet), the result (.html, .json) or its tables (.md, .tex).",
         ),
     ] = None,
     fail_if: Annotated[
@@ -74,7 +87,6 @@ def compare(
 ) -> None:
     """Compare libraries, models or instructions with a baseline, and report which is better."""
     from agentlearn.cli.ask import recording_words
-    from agentlearn_evals.terminal import print_comparison
     from agentlearn_evals.write_results import refuse_unknown, write_all
 
     show_logs(log)
@@ -93,26 +105,34 @@ def compare(
             code="contradiction",
         )
     elif not arms:
-        raise ConfigError(
-            "say what to compare, the baseline first, such as: agentlearn compare none math", code="no_arms"
-        )
+        raise ConfigError("say what to compare, the baseline first, such as: agentlearn compare none math")
     else:
-        done = _run(settings, dry_run=dry_run, yes=yes, json=json)
+        done = run_planned(settings, dry_run=dry_run, yes=yes, json=json)
         if done is None:
             return
     if json:
         print_json(done.comparison)
+        write_all(done, store=settings.store, out=out or ())
     else:
-        print_comparison(done.comparison, console(), store=settings.store)
-    page = write_all(done, store=settings.store, out=out or ())
-    if not json and page is not None:
-        console().print(f"  {'page'.ljust(10)}{page}")
-        if done.comparison.run:
-            words = command_words("view", done.comparison.run, store=settings.store)
-            console().print(f"  {'view'.ljust(10)}{words}")
+        show_comparison(done, console(), settings.store, out or ())
     if settings.record is not None and not logs:
-        console(to_stderr=json).print(f"  {'recorded'.ljust(10)}{recording_words(settings.record)}")
+        from agentlearn.pages.terminal import print_parts
+
+        print_parts(console(to_stderr=json), [("recorded", recording_words(settings.record))])
     _fail(done.comparison, fail_if)
+
+
+def show_comparison(done: "Compared", out: "Console", store: Path, files: Sequence[Path] = ()) -> None:
+    """Print a comparison and write its page and the other files."""
+    from agentlearn.pages.terminal import print_parts
+    from agentlearn_evals.terminal import comparison_end
+    from agentlearn_evals.write_results import write_all
+
+    print_parts(out, comparison_end(done.comparison, store))
+    if (page := write_all(done, store=store, out=files)) is not None:
+        run = done.comparison.run
+        view = [("view", command_words("view", run, store=store))] if run else []
+        print_parts(out, [("page", str(page)), *view])
 
 
 def _with_agent(words: tuple[str, ...], given: GivenSettings) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -123,7 +143,7 @@ def _with_agent(words: tuple[str, ...], given: GivenSettings) -> tuple[tuple[str
     if not words or not is_agent(words[0]):
         return words, fields
     fields["agent"], *arms = words
-    if arms and is_source(arms[0]) and "data" not in fields:
+    if arms and (is_source(arms[0]) or is_agent(arms[0])) and "data" not in fields:
         fields["data"] = arms.pop(0)
     if not arms:
         subject = named_agent(words[0], reward=fields.get("reward") or "exact", deps=fields.get("deps"))
@@ -144,8 +164,18 @@ def _refuse_with_logs(given: Collection[str], *, dry_run: bool) -> None:
         )
 
 
-def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> "Compared | None":
-    """Make the missing rollouts and compare. Return None when only the plan was to be shown."""
+def run_planned(
+    settings: CompareSettings,
+    *,
+    yes: bool,
+    json: bool,
+    dry_run: bool = False,
+    prepared: "Callable[[ComparePlan], ComparePlan]" = lambda plan: plan,
+) -> "Compared | None":
+    """Make the missing rollouts and compare. Return None when only the plan was to be shown.
+
+    prepared: changes the plan before anything is shown or made.
+    """
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_to_end
     from agentlearn_evals.before_calls import before_calls
@@ -157,19 +187,16 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
 
     if not dry_run:
         require_extras((*settings.models, settings.judge or "", settings.user_model or ""), otel=settings.otel)
-    plan = plan_comparison(settings, imports_reward=not dry_run, fewest=1 if alone else 2)
+    plan = prepared(plan_comparison(settings, imports_reward=not dry_run, fewest=1 if alone else 2))
+    plan.require_model()
     with before_calls(plan) as before:
         expected = before.forecast()
-        if dry_run:
-            if json:
-                print_json(expected)
-            for label, words in () if json else expected.lines():
-                console().print(f"  {label.ljust(16)}{words}")
-            return None
-        plan.require_model()
-        plan.check_models()
         for caution in before.cautions() if expected.rollouts and not alone else ():
             print_line(f"note: {caution}", to_stderr=True)
+    if dry_run:
+        print_result(expected, plan_lines(expected.lines()), json=json)
+        return None
+    plan.check_models()
     if paid := expected.paid():
         words = f"{' and '.join(dict.fromkeys(paid))}: {expected.lines()[-1][1]}"
         ask(words, yes=yes or settings.max_cost_usd is not None, options="--yes or --max-cost-usd")
@@ -191,7 +218,8 @@ def _fail(found: "Comparison", fail_if: _Failing | None) -> None:
 @setting_options(
     EvalSettings,
     leave_out=(
-        *("arms", "agent", "data", "methods", "domains", "baseline", "pairs", "margin", "correction", "planned_looks"),
+        *("arms", "agent", "data", "methods", "domains", "baseline", "pairs", "margin", "cost_margin"),
+        *("correction", "planned_looks", "controls", "placebo"),
         *("fresh", "retry_failed"),
     ),
     names=_OPTIONS,
@@ -202,7 +230,7 @@ def evaluate(
         str, Parameter(help="Your own agent or function as MODULE:NAME, a domain (math), or a task file with --reward.")
     ],
     tasks: Annotated[
-        str | None, Parameter(help="The tasks: a file, hf:NAME or gym:TASK. Default: the domain's own.")
+        str | None, Parameter(help="The tasks: a file, hf:NAME, gym:TASK or MODULE:NAME. Default: the domain's own.")
     ] = None,
     /,
     *,
@@ -216,7 +244,6 @@ def evaluate(
 ) -> None:
     """Score an agent on tasks without learning, with an interval; failures are counted apart."""
     from agentlearn.learning.subject import is_agent
-    from agentlearn_evals.terminal import print_score
     from agentlearn_evals.write_results import write_all
 
     show_logs(log)
@@ -226,14 +253,14 @@ def evaluate(
         )
     named = {"agent": what} if is_agent(what) else {"domains": (what,)}
     settings = given_settings(EvalSettings, {**given.over(), **named, "data": tasks, "arms": (library,)})
-    done = _run(settings, dry_run=dry_run, yes=yes, json=json)
+    done = run_planned(settings, dry_run=dry_run, yes=yes, json=json)
     if done is None:
         return
-    page = write_all(done, store=settings.store)
     if json:
         print_json(done.comparison)
+        write_all(done, store=settings.store)
     else:
-        print_score(done.comparison, console(), page=page)
+        show_comparison(done, console(), settings.store)
     score = done.comparison.arms[0].score
     if fail_under is not None and score is not None and score < fail_under:
         raise AgentlearnError(f"the score {score:.3f} is below --fail-under {fail_under:g}", code="check_failed")

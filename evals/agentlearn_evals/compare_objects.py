@@ -3,28 +3,27 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typing_extensions import Unpack
 
 from agentlearn.config import given_settings
 from agentlearn.domain.base import Domain
-from agentlearn.domain.chosen_settings import with_chosen_columns
 from agentlearn.domain.objects import D, Deps, Out, Program, RewardGiven, TasksGiven
-from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.errors import AgentlearnError
 from agentlearn.learning.callbacks import calling_both, wants_progress
-from agentlearn.learning.subject import Subject, directory_of, named_model, subject_of
+from agentlearn.learning.subject import directory_of, named_model, subject_of
 from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.library.store import GivenLibrary
 from agentlearn.store import Store, read_store
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import new_run_id
-from agentlearn_evals.arms import Arm, ArmReader, learned_names
+from agentlearn_evals.arms import ArmReader, learned_names
 from agentlearn_evals.compare_settings import CompareOptions, CompareSettings
 from agentlearn_evals.comparing import compare_planned
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.eval_tasks import EvalTasks, HeldOutTasks, judged_by, load_eval_tasks
+from agentlearn_evals.eval_tasks import EvalTasks, HeldOutTasks
 from agentlearn_evals.plan import ONE_RUN, CompareGiven, ComparePlan
 from agentlearn_evals.progress import CompareCallbacks
 from agentlearn_evals.write_results import write_all
@@ -89,10 +88,10 @@ async def compare(
     )
     directory, by_name = directory_of(store), isinstance(what, str | Path)
     temperature = options.get("temperature", CompareSettings.model_fields["temperature"].default)
-    reader = ArmReader.of(subject, model, temperature, LibraryStore(directory / "libraries"))
-    found = reader.arms(arms)
+    arm_reader = ArmReader.of(subject, model, temperature, LibraryStore(directory / "libraries"))
+    found = arm_reader.arms(arms)
     if judge is not None and not isinstance(judge, str):
-        reader.objects[named_model(judge)] = judge
+        arm_reader.objects[named_model(judge)] = judge
     settings = given_settings(
         CompareSettings,
         {
@@ -100,7 +99,7 @@ async def compare(
             "arms": tuple(f"{arm.name}={arm.reference},model={arm.model}" for arm in found),
             "domains": (str(what) if by_name else subject.domain.name,),
             "data": None if by_name and subject.source == str(what) else subject.source,
-            "models": tuple(name for _, name in reader.models),
+            "models": tuple(name for _, name in arm_reader.models),
             "judge": None if judge is None else named_model(judge),
             "reward": reward if isinstance(reward, str) else None,
             "k": k,
@@ -108,12 +107,19 @@ async def compare(
         },
     )
     settings.refuse_contradictions()
+    if settings.held_out_of is None:
+        given_tasks = await subject.tasks(tasks, split="test", limit=settings.limit)
+        task_set = EvalTasks.of(subject, settings, given_tasks)
+    else:
+        with nullcontext(store) if isinstance(store, Store) else read_store(settings.store) as reader:
+            compared = learned_names(found, arm_reader.libraries)
+            held_out = HeldOutTasks(settings, reader, compared, others=tasks is not None)
+            task_set = held_out.tasks(subject, settings)
     own_judge = not isinstance(reward, str | None) or not by_name
-    task_sets = await _task_sets(subject, tasks, settings, store, found, own_judge=own_judge)
-    own_version = (version or f"{ONE_RUN}{new_run_id()}") if own_judge or reader.objects else ""
+    own_version = (version or f"{ONE_RUN}{new_run_id()}") if own_judge or arm_reader.objects else ""
     opened = store if isinstance(store, Store) else None
-    given = CompareGiven(models=reader.objects, store=opened, version=own_version)
-    plan = ComparePlan.checked(settings, found, task_sets, given)
+    given = CompareGiven(models=arm_reader.objects, store=opened, version=own_version)
+    plan = ComparePlan.checked(settings, found, (task_set,), given)
     plan.check_models()
     if wants_progress(progress, callbacks):
         from agentlearn.cli.output import console
@@ -132,34 +138,3 @@ async def compare(
 
 
 compare_sync = without_loop(compare)
-
-
-async def _task_sets(
-    subject: Subject, tasks: Any, settings: CompareSettings, store: Any, arms: Sequence[Arm], *, own_judge: bool
-) -> tuple[EvalTasks, ...]:
-    """Return the tasks: those that a run held out, those of the program, or those that the settings name.
-
-    own_judge: whether the program judges answers itself, because it gives an agent, a function, a domain or a reward.
-    """
-    if settings.held_out_of is not None:
-        if tasks is not None:
-            raise ConfigError(
-                f"held_out_of={settings.held_out_of!r} names the tasks, and other tasks are given too; leave one of"
-                " them out",
-                code="contradiction",
-            )
-        domain = with_chosen_columns(subject.domain, settings)
-        with nullcontext(store) if isinstance(store, Store) else read_store(settings.store) as reader:
-            compared = learned_names(arms, LibraryStore(reader.directory / "libraries"))
-            return (HeldOutTasks(settings.held_out_of, reader, compared).tasks(domain, settings),)
-    if not own_judge and (subject.source is not None or tasks is None):
-        return load_eval_tasks(settings, arms)
-    domain = with_chosen_columns(subject.domain, settings)
-    given = await subject.tasks(tasks, split="test", limit=settings.limit)
-    if given is None and subject.source is not None:
-        return (EvalTasks.read(domain, subject.source, settings, judged_by(domain)),)
-    if given is None:
-        given = tuple(domain.tasks("test", seed=settings.seed, limit=settings.limit))
-    if not given:
-        raise ConfigError(f"there is no task to compare {domain.name!r} on; give some", code="no_tasks")
-    return (EvalTasks(domain, given, judged_by(domain)),)

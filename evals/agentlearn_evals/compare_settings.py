@@ -1,6 +1,5 @@
 """Settings of `compare` and of `power`."""
 
-import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -27,6 +26,7 @@ from agentlearn.config.options import ModelName, as_tuple
 from agentlearn.config.solve_options import RolloutKeywords
 from agentlearn.errors import ConfigError
 from agentlearn.measure.contrast import Correction
+from agentlearn.types.reward import number_range
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
@@ -44,23 +44,10 @@ def _pair_texts(given: Any) -> Any:
 Pairs = Annotated[tuple[str, ...], BeforeValidator(_pair_texts)]
 
 
-def _two_numbers(given: Any) -> Any:
-    """`LOW,HIGH` as two numbers; anything that is not text as it is."""
-    parts = given.split(",") if isinstance(given, str) else given
-    try:
-        low, high = map(float, parts)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not -math.inf < low < high < math.inf:
-        raise ConfigError(
-            f"the score range {given!r} is not a lowest and a highest score; give two numbers, the smaller one first,"
-            " such as --score-range -1,1",
-            code="bad_score_range",
-        )
-    return low, high
-
-
-_ScoreRange = Annotated[tuple[float, float], BeforeValidator(_two_numbers)]
+_ScoreRange = Annotated[
+    tuple[float, float],
+    BeforeValidator(lambda given: number_range(given, "the score range", "--score-range -1,1")),
+]
 """The lowest and the highest possible score."""
 
 
@@ -83,6 +70,21 @@ class CompareSettings(
     StoreOptions,
 ):
     """Settings of `compare`. They are stored with its run."""
+
+    help_group = "Measuring"
+    common = (
+        "domains",
+        "data",
+        "held_out_of",
+        "limit",
+        "k",
+        "models",
+        "judge",
+        "temperature",
+        "baseline",
+        "pairs",
+        "margin",
+    )
 
     arms: tuple[Annotated[str, AfterValidator(_without_credentials)], ...] = Field(min_length=1)
     """Arms as `NAME=LIBRARY,key=value,…`, the baseline first; see `agentlearn_evals.arms`."""
@@ -113,17 +115,27 @@ class CompareSettings(
     """Lowest and highest possible score, LOW,HIGH. Default: 0,1 if all scores are between them, otherwise not known."""
     margin: float | None = Field(default=None, gt=0)
     """Non-inferiority margin: an arm that is worse by less than this counts as not worse."""
+    cost_margin: float | None = Field(default=None, ge=0)
+    """Share by which an arm may cost more and still be called better, such as 0.1. Default: whatever it costs."""
     correction: Correction = "holm"
     """Correction of p-values for the number of arms."""
     planned_looks: int = Field(default=1, ge=1, le=100)
     """Number of times that the same arms will be compared, on growing or on other data, fixed in advance."""
+    controls: bool = False
+    """For one library beside none: add both arms again, a placebo of equal length, and the raw attempts as lessons."""
+    placebo: str | None = None
+    """Library or file whose first lessons are the placebo of `controls`. Default: lessons about a household."""
     fresh: bool = False
     """Reuse no stored rollouts."""
     retry_failed: bool = False
     """Repeat the stored rollouts that are undecided, in every arm. What the agent failed at is not repeated."""
 
     def refuse_contradictions(self) -> None:
-        """Raise ConfigError for a useless margin."""
+        """Raise ConfigError for a useless margin, and for a placebo without controls."""
+        if self.placebo is not None and not self.controls:
+            raise ConfigError(
+                f"--placebo {self.placebo!r} is for --controls; add it, or leave --placebo out", code="contradiction"
+            )
         refuse_large_margin(self.margin, self.score_range)
 
 
@@ -145,8 +157,7 @@ def refuse_large_margin(margin: float | None, score_range: tuple[float, float] |
     if margin is not None and margin >= high - low:
         raise ConfigError(
             f"margin is {margin:g}; it must be below {high - low:g}, the largest possible difference of scores from"
-            f" {low:g} to {high:g}; give a smaller --margin, or the range of the scores with --score-range LOW,HIGH",
-            code="bad_margin",
+            f" {low:g} to {high:g}; give a smaller --margin, or the range of the scores with --score-range LOW,HIGH"
         )
 
 
@@ -201,7 +212,10 @@ class CompareOptions(RolloutKeywords, total=False):
     pairs: Sequence[str | tuple[str, str]] | str
     score_range: tuple[float, float] | str | None
     margin: float | None
+    cost_margin: float | None
     correction: Correction
     planned_looks: int
+    controls: bool
+    placebo: str | None
     fresh: bool
     retry_failed: bool

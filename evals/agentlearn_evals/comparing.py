@@ -4,7 +4,7 @@ import json
 import platform
 import time
 from asyncio import TaskGroup
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -13,31 +13,32 @@ from typing import Any
 import structlog
 
 from agentlearn.domain.reward_trial import try_reward
-from agentlearn.installed import version
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library.capability import Experiences
 from agentlearn.library.retrieval import Retriever
 from agentlearn.measure.contrast import Contrast
-from agentlearn.measure.contrasts import estimate_contrasts, with_verdicts
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.measure.difference import two_way_mean
 from agentlearn.measure.score_table import Observation, ScoreTable, in_score_range, tabulate
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.endpoint import Endpoint, open_endpoint
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
+from agentlearn.plugins.installed import version
 from agentlearn.rollout.executor import lost_workers_note, open_executor
 from agentlearn.rollout.first_rollouts import FirstRollouts
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
-from agentlearn.stats import two_way_mean
 from agentlearn.store import EvaluatedRow, RunRow, Store, open_store
 from agentlearn.types.experience import Library
-from agentlearn.types.ids import LibraryVersion, content_hash, derive_seed, new_run_id
+from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash, derive_seed, new_run_id
 from agentlearn.types.task import Task
 from agentlearn_evals.analysis import assemble
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.before_calls import BeforeCalls, untrusted_arms
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.comparison import Comparison, InterimLook, MethodLine, Reproducibility, VersionPoint
+from agentlearn_evals.controls import blocks, judged_controls
 from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.plan import ComparePlan, StoredRollouts, plan_comparison, rollout_seed
 from agentlearn_evals.progress import CompareCallbacks
@@ -54,10 +55,13 @@ class _RolloutSpec:
     seed: int
 
 
-def schedule(tasks: Sequence[Task], arms: Sequence[Arm], k: int, seed: int) -> Iterator[_RolloutSpec]:
+def schedule(
+    tasks: Sequence[Task], arms: Sequence[Arm], k: int, seed: int, seed_of: Callable[[Arm], int] | None = None
+) -> Iterator[_RolloutSpec]:
     """Yield all rollouts, interleaved so that drift of a service affects all arms alike.
 
     The order is by index, then by task in a random order per index, then by arm; every arm goes first equally often.
+    seed_of: the seed of an arm's rollouts; None: the same for all.
     """
     turn = 0
     for g in range(k):
@@ -67,7 +71,7 @@ def schedule(tasks: Sequence[Task], arms: Sequence[Arm], k: int, seed: int) -> I
             first = turn % len(arms)
             turn += 1
             for arm in (*arms[first:], *arms[:first]):
-                yield _RolloutSpec(arm, task, g, rollout_seed(seed, task, g))
+                yield _RolloutSpec(arm, task, g, rollout_seed(seed if seed_of is None else seed_of(arm), task, g))
 
 
 _Key = tuple[str, str]
@@ -85,7 +89,9 @@ class Collector:
     endpoints: dict[str, Endpoint]
     rollouts: dict[_Key, Rollouts]
     callbacks: CompareCallbacks
-    experiences: dict[str, Experiences] = field(init=False)
+    retriever: Retriever = field(init=False)
+    experiences: dict[tuple[str, tuple[ExperienceId, ...]], Experiences] = field(default_factory=dict, init=False)
+    """What agents read, by arm and the lessons that are left out."""
     phases: dict[_Key, str] = field(init=False)
     reusable: dict[_Key, StoredRollouts] = field(default_factory=dict[_Key, StoredRollouts])
     """Stored rollouts that can be reused."""
@@ -98,10 +104,7 @@ class Collector:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        retriever = Retriever.in_store(plan.settings.retrieval, plan.settings.store)
-        self.experiences = {
-            arm.name: Experiences(arm.library, masked=arm.without, retrieval=retriever) for arm in plan.arms
-        }
+        self.retriever = Retriever.in_store(plan.settings.retrieval, plan.settings.store)
         holds_back = not any(one.endpoint_state.takes_all for one in self.endpoints.values())
         self.first = FirstRollouts(_GO_ON, holds_back=holds_back)
         self.first_of, self.phases = {}, {}
@@ -135,8 +138,12 @@ class Collector:
 
     async def make_missing(self, task_set: EvalTasks) -> None:
         """Make the rollouts of a domain that are not reused, interleaved, and store them."""
-        settings, domain = self.plan.settings, task_set.domain.name
-        every = schedule(task_set.tasks, self.plan.arms, settings.k, settings.seed)
+        plan, settings, domain = self.plan, self.plan.settings, task_set.domain.name
+        every = (
+            spec
+            for arms in blocks(plan.arms)
+            for spec in schedule(task_set.tasks, arms, settings.k, settings.seed, plan.seed_of)
+        )
         missing = (one for one in every if (one.task.id, one.g) not in self.reusable[one.arm.name, domain])
 
         async def work() -> None:
@@ -156,7 +163,12 @@ class Collector:
         slot = RolloutSlot(self.phases[key], spec.g, spec.seed)
 
         async def one() -> Finished:
-            return await rollouts.one(spec.task, slot, spec.arm.treatment, self.experiences[spec.arm.name])
+            treatment = self.plan.treatment(spec.arm, spec.task, spec.g)
+            read = (spec.arm.name, treatment.masked)
+            if read not in self.experiences:
+                lessons = Experiences(spec.arm.library, masked=treatment.masked, retrieval=self.retriever)
+                self.experiences[read] = lessons
+            return await rollouts.one(spec.task, slot, treatment, self.experiences[read])
 
         finished = await self.first.make(lambda: first_of_arm.make(one))
         await finished.save(self.store)
@@ -234,14 +246,15 @@ def _observation(row: EvaluatedRow, arm: Arm, task: Task, library_tokens: int) -
             "tokens_library": library_tokens * row.requests,
             "rollout": row.id,
             **{name: getattr(task, name) for name in ("cluster", "tags", "domain", "problem")},
-            **{name: getattr(row, name) for name in ("cost_usd", "tokens_in", "tokens_out", "tool_calls", "seconds")},
+            **{name: getattr(row, name) for name in _COPIED},
         }
     )
 
 
+_COPIED = ("cost_usd", "tokens_in", "tokens_cached", "tokens_out", "tool_calls", "seconds")
+"""Numbers of a stored rollout that an observation has too."""
 _EvalReport = tuple[RunRow, Mapping[str, Any]]
 """A finished comparison: its run and its stored report."""
-_LEVEL = 0.95
 _RUNS = 10_000
 """Number of earlier runs that are searched for interim looks."""
 
@@ -262,7 +275,7 @@ def _earlier_looks(reports: Sequence[_EvalReport], contrast: Contrast) -> tuple[
     return tuple(found.values())
 
 
-def _learning_curve(arms: Sequence[Arm], table: ScoreTable) -> tuple[VersionPoint, ...]:
+def _learning_curve(arms: Sequence[Arm], table: ScoreTable, rules: Rules) -> tuple[VersionPoint, ...]:
     """Return the longest line of arms whose libraries descend from one another; empty for fewer than two."""
     libraries = {arm.library.version: arm for arm in arms if len(arm.library) and not arm.without}
     roots = [arm for arm in libraries.values() if arm.library.parent not in libraries]
@@ -279,7 +292,7 @@ def _learning_curve(arms: Sequence[Arm], table: ScoreTable) -> tuple[VersionPoin
             **found.model_dump(include={"low", "high"}),
         )
         for step, arm in enumerate(longest)
-        for found in (table.score(arm.name, _LEVEL),)
+        for found in (table.score(arm.name, rules.level, rules.score_range),)
     )
 
 
@@ -364,16 +377,19 @@ class _Session:
     async def _compare(self, started: float) -> Compared:
         plan, collector, store = self.plan, self.collector, self.store
         await collector.prepare()
-        names = tuple(arm.name for arm in plan.arms)
-        reused = {name: collector.reused(name) for name in names}
+        names = tuple(arm.name for arm in plan.compared)
+        reused = {arm.name: collector.reused(arm.name) for arm in plan.arms}
         self.callbacks.opened(collector.call_context, plan.tasks * plan.settings.k, reused)
         before = BeforeCalls(plan, store)
-        flags = [flag for arm in plan.arms for flag in before.flags(arm)]
+        flags = [flag for arm in plan.compared for flag in before.flags(arm)]
         rules = plan.rules(untrusted_arms(flags))
         observations: list[Observation] = []
         for task_set in plan.task_sets:
             observations += await self._observe(task_set)
-        table = tabulate(observations, names)
+        table = tabulate([one for one in observations if one.arm in names], names)
+        controls = ()
+        if len(names) < len(plan.arms):
+            controls = judged_controls(plan.arms, tabulate(observations, [arm.name for arm in plan.arms]), rules)
         keyed = [
             one.model_copy(update={"key": self._key(one), "data": _data_hash(table, one.arm, one.baseline)})
             for one in estimate_contrasts(table, rules)
@@ -395,9 +411,10 @@ class _Session:
                     "lessons": len(arm.library) - len(arm.without),
                     "reused": reused[arm.name],
                 }
-                for arm in plan.arms
+                for arm in plan.compared
             },
             warnings=beside,
+            controls=controls,
             notes=(
                 *self.notes,
                 *self._made_again(),
@@ -414,7 +431,7 @@ class _Session:
             simulated=collector.simulated,
             flags=tuple(flags),
             looks=tuple(look for own in looks for look in own),
-            curve=_learning_curve(plan.arms, table),
+            curve=_learning_curve(plan.compared, table, rules),
             services=services,
             cost_usd=None if budget.unpriced_calls else budget.cost_usd,
             wall_s=time.perf_counter() - started,

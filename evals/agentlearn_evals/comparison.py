@@ -50,6 +50,8 @@ class ArmLine(Value):
     cost_usd: float | None = None
     """Cost of all rollouts, including reused ones; None when a price is unknown."""
     tokens_in: int | None = None
+    tokens_cached: int | None = None
+    """Part of `tokens_in` that the service had cached."""
     tokens_library: int | None = None
     """Estimated part of `tokens_in` that lessons took."""
     tokens_out: int | None = None
@@ -161,6 +163,24 @@ class InterimLook(Value):
         return cls(arm=contrast.arm, baseline=contrast.baseline, run=run, at=at, pairs=pairs, p=p)
 
 
+class Control(Value):
+    """What one control shows; see `agentlearn_evals.controls`. It changes no verdict."""
+
+    arm: str
+    baseline: str
+    expected: Literal["same", "better", "open"]
+    """What the arm should show against its baseline if the library helps by what its lessons say."""
+    holds: bool
+    """Whether it does; True where nothing is expected."""
+    changed: int
+    """Number of tasks with another mean score."""
+    score: float | None
+    baseline_score: float | None
+    contrast: Contrast
+    words: str
+    """The finding in a sentence."""
+
+
 class ArmFlag(Value):
     """A reason not to trust an arm's score, such as a lesson that contains an expected answer."""
 
@@ -222,6 +242,8 @@ class Comparison(Value):
     """Number of looks that were planned beforehand."""
     looks_note: str = ""
     """Which looks at logs are not counted or not recorded, and why, as a sentence; empty when all are."""
+    controls: tuple[Control, ...] = Field(default=(), exclude_if=lambda controls: not controls)
+    """What `--controls` added."""
     methods: tuple[MethodLine, ...] = ()
     slices: tuple[Slice, ...] = ()
     tasks: tuple[TaskLine, ...] = ()

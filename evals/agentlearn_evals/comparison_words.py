@@ -1,20 +1,17 @@
 """The facts of a comparison in words, each worded once: for the terminal, `print`, a notebook and the page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from agentlearn.measure.contrast import Contrast, ContrastVerdict
+from agentlearn.measure.contrast import PAIRED, Contrast
 from agentlearn.measure.contrasts import signed_difference
-from agentlearn.views.figure import Tone
+from agentlearn.pages.figure import TONES, decimal, interval
+from agentlearn.pages.markup import clipped
+from agentlearn.pages.table import Note, Paragraph, Statement
 from agentlearn_evals.comparison import ArmLine, Comparison
 
-TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
-VERDICTS: dict[ContrastVerdict, str] = {
-    "better": "better",
-    "worse": "worse",
-    "no_worse": "no worse",
-    "cannot_tell": "cannot tell",
-}
+_SENTENCE, _FLAGS = 500, 5
+"""Largest number of characters of a sentence, and of flags, that are shown."""
 _LOOKS = 3
 """Number of earlier looks of an arm that are named."""
 
@@ -24,11 +21,9 @@ def worst_first(contrasts: Sequence[Contrast]) -> list[Contrast]:
     return sorted(contrasts, key=lambda one: (one.verdict != "worse", not (one.withheld or one.unsafe)))
 
 
-def full_sentence(contrast: Contrast) -> str:
-    """Return the contrast's sentence. The reason why a verdict is withheld comes first."""
-    if contrast.withheld and contrast.withheld not in contrast.sentence:
-        return f"{contrast.withheld} {contrast.sentence}".strip()
-    return contrast.sentence
+def verdict_words(contrast: Contrast) -> str:
+    """Return the verdict: `better`, `worse`, `no worse` or `cannot tell`."""
+    return contrast.verdict.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +51,46 @@ class ComparisonWords:
         """The confidence level: `95 %`."""
         return f"{self.found.level * 100:g} %"
 
-    @property
-    def interval_cautions(self) -> dict[str, str]:
-        """Each caution about an interval once, with the arms that it is about."""
-        arms: dict[str, list[str]] = {}
-        for one in self.found.contrasts:
-            if one.caution:
-                arms.setdefault(one.caution, []).append(self.found.label(one))
-        return {caution: ", ".join(names) for caution, names in arms.items()}
+    def verdicts(self) -> Iterator[Note | Statement | Paragraph]:
+        """Yield what to know before any verdict, then a sentence per contrast, or the score of the only arm."""
+        found = self.found
+        yield from (Note(kind="warning", text=text) for text in found.warnings)
+        if self.model_caution:
+            yield Paragraph(text=self.model_caution, quiet=True)
+        if len(found.arms) == 1:
+            arm = found.arms[0]
+            limits = interval(arm.low, arm.high, digits=3)
+            within = f" ({self.level} interval {limits})" if limits else ""
+            yield Statement(text=f"score {decimal(arm.score, 3)}{within} on {arm.tasks:,} tasks")
+        for one in worst_first(found.contrasts):
+            said = "" if one.withheld in one.sentence else one.withheld
+            words = f"{said} {one.sentence}".strip() or f"{one.arm} against {one.baseline}: {verdict_words(one)}."
+            yield Statement(text=clipped(words, _SENTENCE), tone=TONES[one.verdict])
+            if one.holds_if:
+                yield Paragraph(text=one.holds_if)
+
+    def controls(self) -> Iterator[tuple[str, str]]:
+        """Yield what each control shows, as labels and texts: `control`, or `doubt` where it is not as expected."""
+        yield from (("control" if one.holds else "doubt", one.words) for one in self.found.controls)
+
+    def cautions(self) -> Iterator[tuple[str, str]]:
+        """Yield what to see before trusting the verdicts, as labels and texts; each caution once, with its arms."""
+        found = self.found
+        yield from (("caution", f"{found.label(one)}: {one.unsafe}") for one in found.contrasts if one.unsafe)
+        for caution in dict.fromkeys(one.caution for one in found.contrasts if one.caution):
+            arms = ", ".join(found.label(one) for one in found.contrasts if one.caution == caution)
+            yield "caution", f"{arms}: {caution}"
+        yield from (("suspect", f"{one.arm}: {one.words}") for one in found.flags[:_FLAGS])
+        if (more := len(found.flags) - _FLAGS) > 0:
+            yield "suspect", f"{more:,} more; the page and --json list them"
+        yield from (("look", line) for line in self.looks)
 
     @property
     def assumptions(self) -> list[str]:
         """What the tests assume, one line each."""
         if all(one.p is None for one in self.found.contrasts):
             return []
-        return list(dict.fromkeys(filter(None, (one.assumes for one in self.found.contrasts))))
+        return [*dict.fromkeys(filter(None, (one.assumes for one in self.found.contrasts))), PAIRED]
 
     def bounds(self, contrast: Contrast) -> str:
         """Return the bounds of the difference; empty when every rollout of both arms has a score."""

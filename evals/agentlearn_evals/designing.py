@@ -5,19 +5,19 @@ from pathlib import Path
 
 from agentlearn.domain.base import RolloutShape
 from agentlearn.errors import ConfigError
-from agentlearn.files import readable
 from agentlearn.learning.costs import RolloutSize, StageEstimate
-from agentlearn.stats import (
+from agentlearn.measure.clustered import grouped
+from agentlearn.measure.difference import typical_size
+from agentlearn.measure.power import (
     Clusters,
     PlannedComparison,
     VarianceParts,
     guessed_parts,
     measured_clusters,
-    typical_size,
     variance_parts,
 )
-from agentlearn.stats.clustered import grouped
 from agentlearn.store import read_store
+from agentlearn.text.files import readable
 from agentlearn.types.value import Value
 from agentlearn_evals.compare_settings import PowerSettings
 from agentlearn_evals.comparison import Comparison
@@ -70,13 +70,11 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
     if settings.pairs is not None and settings.pairs > most:
         raise ConfigError(
             f"{settings.pairs} pairs of {settings.arms} arms cannot be compared; there are {most}; give more --arms or"
-            " fewer --pairs",
-            code="bad_pairs",
+            " fewer --pairs"
         )
     if settings.power <= settings.alpha:
         raise ConfigError(
-            f"a power of {settings.power:g} must be larger than alpha {settings.alpha:g}; ask for 0.8 or 0.9",
-            code="bad_power",
+            f"a power of {settings.power:g} must be larger than alpha {settings.alpha:g}; ask for 0.8 or 0.9"
         )
     tasks, k, effect, wanted = settings.tasks, settings.k, settings.effect, settings.power
     planned = _guessed(settings) if measured is None else _measured(settings, measured)
@@ -164,8 +162,7 @@ def _measured(settings: PowerSettings, found: Comparison) -> PlannedComparison:
     if parts is None:
         raise ConfigError(
             f"the comparison {found.title!r} has one rollout per task, too few to separate chance from differences"
-            " between tasks; compare with --k 2 or more, or leave --like out",
-            code="one_rollout",
+            " between tasks; compare with --k 2 or more, or leave --like out"
         )
     labels = [line.cluster or f"task {line.task}" for line in lines]
     means, reached = ([line.scores[side] or 0.0 for line in lines] for side in sides)
@@ -187,8 +184,7 @@ def _rollouts(mean: float | None, count: int) -> tuple[float, ...]:
     if abs(right - round(right)) > 1e-6:
         raise ConfigError(
             "the comparison has scores between 0 and 1, and its report does not contain their variances; give"
-            " --baseline, --task-spread and --difference-spread instead",
-            code="partial_scores",
+            " --baseline, --task-spread and --difference-spread instead"
         )
     return (1.0,) * round(right) + (0.0,) * (count - round(right))
 
@@ -227,14 +223,12 @@ def comparison_of(reference: str, store: Path) -> Comparison:
         text = row.report if row.kind == "eval" else ""
         if not text:
             raise ConfigError(
-                f"the run {row.run} is not a finished comparison; `agentlearn runs list` shows them as (eval, done)",
-                code="no_comparison",
+                f"the run {row.run} is not a finished comparison; `agentlearn runs list` shows them as (eval, done)"
             )
     try:
         return Comparison.model_validate_json(text)
     except ValueError as error:
         raise ConfigError(
             f"{reference!r} does not contain a comparison that this version can read; write it again with agentlearn"
-            " compare … --out",
-            code="no_comparison",
+            " compare … --out"
         ) from error

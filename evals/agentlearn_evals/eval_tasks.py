@@ -2,20 +2,21 @@
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from agentlearn.config import ONLINE, TASK_FILES
+from agentlearn.config import ONLINE, TASK_FILES, TaskOptions, is_source
 from agentlearn.config.names import name_of_result
-from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
+from agentlearn.domain.base import Domain, installed_domains
 from agentlearn.domain.chosen_settings import read_source, with_chosen_columns
-from agentlearn.domain.custom import CustomTasks, custom_tasks, default_reward, name_for
+from agentlearn.domain.custom import CustomTasks, default_reward, name_for
 from agentlearn.domain.objects import OutputTasks
 from agentlearn.errors import ConfigError
-from agentlearn.learning.subject import agent_of
+from agentlearn.learning.open_run import domain_of
+from agentlearn.learning.subject import Subject, agent_of
+from agentlearn.library.curate.leaks import Leaks
 from agentlearn.store import StoreReader
 from agentlearn.types.task import Task
-from agentlearn_evals.arms import Arm
 from agentlearn_evals.compare_settings import CompareSettings
 
 _LAST = "last"
@@ -37,16 +38,34 @@ class EvalTasks:
     note: str = ""
     """What was left out of the source, and why; empty when nothing was."""
 
+    def counted(self, given_away: Leaks) -> "EvalTasks":
+        """Return these tasks without those that lessons give away, and with a note on them."""
+        kept = given_away.kept(self.tasks)
+        if len(kept) == len(self.tasks):
+            return self
+        return replace(self, tasks=kept, note="; ".join(filter(None, (self.note, given_away.sentence))))
+
     @property
     def has_users(self) -> bool:
         """Whether a model plays the user of any task."""
         return any(user.goal for task in self.tasks if (user := task.user) is not None)
 
     @staticmethod
-    def read(domain: Domain, source: str, settings: CompareSettings, judged_by: str = "") -> "EvalTasks":
-        """Return the tasks of a source. Raises ConfigError or DataError."""
-        found = read_source(domain, source, settings, split="test", limit=settings.limit)
-        return EvalTasks(domain, found.tasks, judged_by, found.note)
+    def of(subject: Subject, settings: CompareSettings, given: tuple[Task, ...] | None = None) -> "EvalTasks":
+        """Return the given tasks; without any those of the subject's source, else the domain's own test tasks.
+
+        Raises ConfigError or DataError.
+        """
+        domain = with_chosen_columns(subject.domain, settings)
+        if given is None and subject.source is not None:
+            found = read_source(domain, subject.source, settings, split="test", limit=settings.limit)
+            return EvalTasks(domain, found.tasks, judged_by(domain), found.note)
+        tasks = tuple(domain.tasks("test", seed=settings.seed, limit=settings.limit)) if given is None else given
+        if not tasks:
+            raise ConfigError(
+                f"there is no task to compare {domain.name!r} on; give tasks with --data", code="no_tasks"
+            )
+        return EvalTasks(domain, tasks, judged_by(domain))
 
 
 def judged_by(domain: Domain) -> str:
@@ -55,112 +74,123 @@ def judged_by(domain: Domain) -> str:
     return judged.reward.name if isinstance(judged, CustomTasks) else ""
 
 
-def load_eval_tasks(
-    settings: CompareSettings, arms: Sequence[Arm], *, imports_reward: bool = True
-) -> tuple[EvalTasks, ...]:
-    """Return one task set per domain, in the order given. Raises ConfigError or DataError.
+def named_subjects(
+    settings: CompareSettings, libraries: Collection[str] = (), *, imports_reward: bool = True
+) -> tuple[Subject, ...]:
+    """Return what the settings name, one subject per domain, in the order given. Raises ConfigError.
 
-    imports_reward: False for a plan, which judges nothing.
+    libraries: names of the compared libraries, which stand for a domain where none is named. imports_reward: False for
+    a plan, which judges nothing.
     """
+    if settings.agent is not None and settings.held_out_of is None and (settings.data is None or settings.domains):
+        raise ConfigError(
+            f"say which tasks {settings.agent!r} is measured on: a file, hf:NAME, gym:TASK or MODULE:NAME after its"
+            " name, or --held-out-of RUN",
+            code="no_task",
+        )
     if subject := agent_of(settings, settings.data):
-        if settings.data is None or settings.domains:
-            raise ConfigError(
-                f"say which tasks {settings.agent!r} is measured on: a file, hf:NAME or gym:TASK after its name, or"
-                " --held-out-of RUN",
-                code="no_task",
-            )
-        domain = with_chosen_columns(subject.domain, settings)
-        return (EvalTasks.read(domain, settings.data, settings, subject.judged.reward.name),)
-    names = settings.domains or (_default_domain(settings, arms),)
+        return (subject,)
+    names = settings.domains or (_default_domain(settings, libraries),)
+    if settings.held_out_of is None:
+        _refuse_unfit(settings, names)
+    found = tuple(_named_subject(name, settings, imports_reward=imports_reward) for name in names)
+    if len({one.domain.name for one in found}) < len(found):
+        raise ConfigError(f"a domain is given twice in {', '.join(names)}; give each domain once")
+    return found
+
+
+def _refuse_unfit(settings: CompareSettings, names: Sequence[str]) -> None:
+    """Raise ConfigError for options that are only for one domain, or only for tasks from a file."""
     if settings.data is not None and len(names) > 1:
         raise ConfigError(
             f"--data {settings.data!r} is for one domain, but {len(names)} are given; leave --data out, or give one",
             code="contradiction",
         )
-    if not any(map(is_source, names)):
-        _refuse_file_options(settings, names)
-    found = tuple(_load_task_set(name, settings, imports_reward=imports_reward) for name in names)
-    if len({one.domain.name for one in found}) < len(found):
-        raise ConfigError(f"a domain is given twice in {', '.join(names)}; give each domain once", code="domain_twice")
-    return found
-
-
-def _refuse_file_options(settings: CompareSettings, names: Sequence[str]) -> None:
-    """Raise ConfigError for options that are only for tasks from a file."""
-    domains = " and ".join(names)
-    if settings.reward is not None:
-        raise ConfigError(
-            f"--reward {settings.reward!r} is for tasks from a file, but {domains} judges its own answers; leave it"
-            " out, or give a task file with --data or --domain and no installed domain",
-            code="contradiction",
-        )
-    if settings.tools != "none":
-        raise ConfigError(
-            f"--tools {settings.tools!r} is for tasks from a file, but {domains} has its own tools; leave --tools out",
-            code="contradiction",
-        )
-    if settings.instructions is not None:
-        raise ConfigError(
-            f"--instructions is for tasks of your own, but {domains} has its own prompt; give an arm its instructions"
-            " with ,instructions=FILE",
-            code="contradiction",
-        )
-
-
-def _load_task_set(name: str, settings: CompareSettings, *, imports_reward: bool) -> EvalTasks:
-    if is_source(name):
-        reward = settings.reward or default_reward(name)
-        if reward is None:
+    for option in () if any(map(is_source, names)) else ("reward", "tools", "instructions"):
+        if getattr(settings, option) != CompareSettings.model_fields[option].default:
             raise ConfigError(
-                f"tasks in {name!r} need a reward; give --reward exact, number, choice, contains, judge or"
+                f"--{option} is for tasks from a file, but {' and '.join(names)} has its own {option}; leave it out",
+                code="contradiction",
+            )
+
+
+def _named_subject(name: str, settings: CompareSettings, *, imports_reward: bool) -> Subject:
+    source = name if is_source(name) else settings.data
+    fields = settings.model_dump(include={*TaskOptions.model_fields} - {"data", "limit"})
+    if is_source(name):
+        name, fields["reward"] = name_for(name), settings.reward or default_reward(name)
+        if fields["reward"] is None:
+            raise ConfigError(
+                f"tasks in {source!r} need a reward; give --reward exact, number, choice, contains, judge or"
                 " module:function",
                 code="no_reward",
             )
-        domain: Domain = custom_tasks(
-            name_for(name),
-            reward,
-            tools=settings.tools,
-            instructions=settings.instructions,
-            only_instructions=settings.only_instructions,
-            imports_reward=imports_reward,
-        )
-        return EvalTasks.read(with_chosen_columns(domain, settings), name, settings, reward)
-    domain = with_chosen_columns(load_domain(name), settings)
-    if settings.data is not None:
-        return EvalTasks.read(domain, settings.data, settings)
-    tasks = domain.tasks("test", seed=settings.seed, limit=settings.limit)
-    if not tasks:
-        raise ConfigError(f"domain {name!r} has no test tasks; give tasks with --data", code="no_tasks")
-    return EvalTasks(domain, tuple(tasks), "")
+    elif len(settings.domains) > 1:  # the reward is that of the files beside it
+        fields["reward"] = None
+    return Subject(domain_of(TaskOptions(domain=name, **fields), imports_reward=imports_reward), source)
+
+
+_JUDGING = frozenset(
+    {"agent", "deps", "reward", "tools", "instructions", "only_instructions", "columns", "max_unreadable"}
+)
+"""Settings that say who solves tasks, and how they are read and judged."""
 
 
 class HeldOutTasks:
     """The tasks that a run held out."""
 
-    def __init__(self, reference: str, reader: StoreReader, libraries: Collection[str] = ()) -> None:
+    def __init__(
+        self, settings: CompareSettings, reader: StoreReader, libraries: Collection[str], *, others: bool
+    ) -> None:
         """Find the run: by its id or the start of it, or the latest with such tasks for `last`. Raises ConfigError.
 
-        libraries: names of the compared libraries; `last` is then the latest run that learned one of them.
+        libraries: names of the compared libraries; `last` is then the latest run that learned one of them. others:
+        whether other tasks are given too.
         """
+        reference = settings.held_out_of or _LAST
+        if others:
+            raise ConfigError(
+                f"--held-out-of {reference!r} names the tasks, and other tasks are given too; leave one of them out",
+                code="contradiction",
+            )
         self.reader, last = reader, reference == _LAST
         for row in reader.runs(limit=_RUNS) if last else (reader.run(reference),):
             inputs = reader.run_inputs(row.run) if row.kind in _LEARNING else None
-            settings: dict[str, Any] = json.loads(row.settings)
-            learned = settings.get("name") or name_of_result(row.domain)
+            then: dict[str, Any] = json.loads(row.settings)
+            learned = then.get("name") or name_of_result(row.domain)
             if inputs is not None and inputs.test and (not last or not libraries or learned in libraries):
-                self.row, self.ids, self.settings = row, inputs.test, settings
+                self.row, self.ids, self.settings = row, inputs.test, then
                 return
         of = f" that learned {' or '.join(map(repr, sorted(libraries)))}" if libraries else ""
         which = f"no stored run{of} has" if last else f"the run {reference!r} has no"
         raise ConfigError(
             f"{which} held-out tasks; `agentlearn runs list` shows the runs, and a learn run holds some out unless"
-            " --no-eval or --pilot is given",
-            code="no_held_out_tasks",
+            " --no-eval or --pilot is given"
         )
 
-    def tasks(self, domain: Domain, settings: CompareSettings) -> EvalTasks:
-        """Return the tasks as they are stored, judged by this domain."""
-        stored = self.reader.tasks(self.ids)
+    def completed(self, settings: CompareSettings) -> CompareSettings:
+        """Return the settings with what the run knows and they do not say: the model, and how tasks are judged.
+
+        Raises ConfigError for a run with objects of a program, which are not stored.
+        """
+        run, then = self.row.run, self.settings
+        if {"agent or program", "reward"} & set(then.get("given", ())):
+            raise ConfigError(
+                f"run {run!r} was started by a program with an agent or a reward of its own, which are not stored;"
+                f" compare there: compare(agent, reward=…, held_out_of={run!r})"
+            )
+        known = {name: then[name] for name in _JUDGING - settings.model_fields_set if then.get(name) is not None}
+        models = settings.models or (then["model"],)
+        return settings.model_copy(update={**known, "domains": (then["domain"],), "models": models})
+
+    def judge(self, domain: Domain, settings: CompareSettings) -> str | None:
+        """Return the model that judges answers, by default the one that did in the run."""
+        asked = domain.uses_judge and settings.judge is None
+        return self.settings.get("reflector") or self.settings["model"] if asked else settings.judge
+
+    def tasks(self, subject: Subject, settings: CompareSettings) -> EvalTasks:
+        """Return the tasks as they are stored, judged by this subject's domain."""
+        domain, stored = with_chosen_columns(subject.domain, settings), self.reader.tasks(self.ids)
         tasks = tuple(stored[task] for task in self.ids if task in stored)
         note = self._changed_since(tasks, domain, settings)
         return EvalTasks(domain, tasks[: settings.limit], judged_by(domain), note)
@@ -183,17 +213,15 @@ class HeldOutTasks:
         )
 
 
-def _default_domain(settings: CompareSettings, arms: Sequence[Arm]) -> str:
+def _default_domain(settings: CompareSettings, libraries: Collection[str]) -> str:
     """Return the domain to use when the user names none: the one that the libraries are named after."""
     if settings.data is not None and settings.reward is not None:
         return settings.data
     installed = installed_domains()
-    named = {arm.reference.partition("@")[0] for arm in arms} & set(installed)
-    choices = sorted(named) or list(installed)
+    choices = sorted({*libraries} & {*installed}) or list(installed)
     if len(choices) == 1:
         return choices[0]
     raise ConfigError(
         f"which tasks to use is not clear; give --domain {' or '.join(choices) or 'NAME'}, or a task file with --reward"
-        f" ({', '.join(TASK_FILES)}, {', '.join(ONLINE)})",
-        code="no_domain",
+        f" ({', '.join(TASK_FILES)}, {', '.join(ONLINE)})"
     )

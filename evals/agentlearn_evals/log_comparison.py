@@ -17,10 +17,10 @@ from typing import Self
 
 from agentlearn.domain.base import Domain, load_domain
 from agentlearn.errors import ConfigError, DataError, StoreError, StoreLocked
-from agentlearn.installed import version
 from agentlearn.measure.contrast import Contrast, Correction
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.score_table import Observation, ScoreTable, comparable, in_score_range, tabulate
+from agentlearn.plugins.installed import version
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import RunRow, open_store, read_store
 from agentlearn.types.ids import content_hash, new_run_id
@@ -115,6 +115,7 @@ class _LogSettings(Value):
     logs: tuple[str, ...]
     """Log files as the user named them."""
     margin: float | None = None
+    cost_margin: float | None = None
     correction: Correction = "holm"
     planned_looks: int = 1
     seed: int = 0
@@ -266,6 +267,7 @@ def compare_logs(
     pairs: Sequence[str] = (),
     score_range: tuple[float, float] | None = None,
     margin: float | None = None,
+    cost_margin: float | None = None,
     correction: Correction = "holm",
     planned_looks: int = 1,
     seed: int = 0,
@@ -297,13 +299,13 @@ def compare_logs(
     if not comparable(kept, chosen) and any(one.score is None for one in kept):
         raise DataError(
             f"no rollout is decided in every arm, so nothing can be compared ({'; '.join(lost_rollouts(by_arm))}); run"
-            " the undecided ones again",
-            code="nothing_to_compare",
+            " the undecided ones again"
         )
     table = tabulate(kept, chosen, allow_missing=allow_missing)
     rules = Rules(
         correction=correction,
         margin=margin,
+        cost_margin=cost_margin,
         planned_looks=planned_looks,
         seed=seed,
         score_range=score_range,
@@ -312,6 +314,7 @@ def compare_logs(
     settings = _LogSettings(
         logs=tuple(files),
         margin=margin,
+        cost_margin=cost_margin,
         correction=correction,
         planned_looks=planned_looks,
         seed=seed,
@@ -354,7 +357,7 @@ def _chosen(arms: tuple[str, ...], found: tuple[str, ...]) -> tuple[str, ...]:
     named = ", ".join(repr(one) for one in found) or "none"
     for arm in arms:
         if arm not in found:
-            raise ConfigError(f"the logs have no arm {arm!r} (found: {named}); name one of these", code="unknown_arm")
+            raise ConfigError(f"the logs have no arm {arm!r} (found: {named}); name one of these")
     chosen = arms or found
     if len(set(chosen)) < 2:
         raise ConfigError(

@@ -4,23 +4,25 @@ A rollout is stored under everything that determines it, so that no rollout is p
 model.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from agentlearn.config import SIMULATED_MODEL, RequestOptions, SiteOptions, default_model, learn_settings
+from agentlearn.config import SIMULATED_MODEL, RequestOptions, SiteOptions, default_model
 from agentlearn.config.model_folders import contents_sha256
 from agentlearn.errors import ConfigError
-from agentlearn.installed import version
 from agentlearn.learning.costs import refuse_unpriced
-from agentlearn.learning.open_run import domain_of
-from agentlearn.learning.subject import agent_of, named_model
+from agentlearn.learning.subject import named_model
 from agentlearn.library import LibraryStore
+from agentlearn.library.curate.leaks import leaks
+from agentlearn.library.shown import masks
 from agentlearn.measure.contrasts import Rules
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
 from agentlearn.models.endpoint import check_endpoint
+from agentlearn.plugins.installed import version
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
 from agentlearn.store import EvaluatedRow, Store, StoreReader, read_store
 from agentlearn.types.experience import estimated_tokens
@@ -29,15 +31,20 @@ from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Treatment
 from agentlearn.types.value import Value
-from agentlearn_evals.arms import Arm, baseline_first, learned_names, named_pairs, resolve_arms
+from agentlearn_evals.arms import Arm, ArmReader, baseline_first, learned_names, named_pairs, refuse_alike
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.eval_tasks import EvalTasks, HeldOutTasks, load_eval_tasks
+from agentlearn_evals.controls import control_arms
+from agentlearn_evals.eval_tasks import EvalTasks, HeldOutTasks, named_subjects
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 _FORM = 1
 """Raise this number when stored rollouts may no longer be reused."""
+
+
+HIDING = "hiding"
+"""Phase of rollouts from which lessons are hidden at random, to measure each of them."""
 
 
 class _Conditions(Value):
@@ -69,13 +76,16 @@ class _Conditions(Value):
     """Endpoint that plays the users of tasks; empty where no model does."""
     judge_weights: str = Field(default="", exclude_if=lambda weights: not weights)
     """The same of the model that judges answers."""
+    control: str = Field(default="", exclude_if=lambda control: not control)
+    """`again` for an arm that is measured once more, whose rollouts are no others'; `hiding` to hide its lessons."""
     version: str = Field(default="", exclude_if=lambda version: not version)
     """Version of a program's own agent or function; empty for an installed domain."""
 
     @property
     def phase(self) -> str:
         """Name under which such rollouts are stored, the same for every comparison."""
-        return f"compare:{content_hash('compare', _FORM, self.model_dump(mode='json'))[:24]}"
+        kind = HIDING if self.control == HIDING else "compare"
+        return f"{kind}:{content_hash('compare', _FORM, self.model_dump(mode='json'))[:24]}"
 
 
 def rollout_seed(seed: int, task: Task, g: int) -> int:
@@ -99,15 +109,16 @@ def stored_rollouts(
 
 
 def made_together(
-    reader: StoreReader, phases: Mapping[str, str], tasks: Sequence[Task], k: int, seed: int
+    reader: StoreReader, phases: Mapping[str, tuple[str, int]], tasks: Sequence[Task], k: int
 ) -> Mapping[str, StoredRollouts]:
     """Return, by arm, the stored rollouts whose counterparts in all other arms were made by the same run.
 
     A run interleaves its arms, so a service that changes between two runs affects both sides of such a pair alike. Of
-    several runs that made a task and index in every arm, the latest counts. phases: by arm name.
+    several runs that made a task and index in every arm, the latest counts. phases: with their seeds, by
+    arm name.
     """
     by_run: dict[tuple[RunId, TaskId, int], dict[str, EvaluatedRow]] = {}
-    for arm, phase in phases.items():
+    for arm, (phase, seed) in phases.items():
         for row in _wanted(reader, phase, tasks, k, seed):
             by_run.setdefault((row.run, row.task, row.g), {})[arm] = row
     found: dict[str, dict[tuple[TaskId, int], EvaluatedRow]] = {arm: {} for arm in phases}
@@ -130,7 +141,7 @@ ONE_RUN = "run:"
 """How the version of an agent or program starts to which its program gave none: it is another one in each run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CompareGiven:
     """Objects that a program gives to a comparison, in place of the names in its settings."""
 
@@ -151,40 +162,70 @@ class ComparePlan:
 
     settings: CompareSettings
     arms: tuple[Arm, ...]
+    """The arms that are compared, then the controls."""
     task_sets: tuple[EvalTasks, ...]
     methods: Mapping[str, tuple[str, ...]]
     """Arms by method name."""
     pairs: tuple[tuple[str, str], ...]
     """The arms that are compared, as (baseline, arm)."""
     given: CompareGiven = NOTHING_GIVEN
+    hides: bool = False
+    """Whether each lesson is hidden from half of the rollouts of each task."""
 
     @staticmethod
     def checked(
         settings: CompareSettings,
-        arms: tuple[Arm, ...],
+        arms: Sequence[Arm],
         task_sets: tuple[EvalTasks, ...],
         given: CompareGiven = NOTHING_GIVEN,
     ) -> "ComparePlan":
         """Return the plan for these arms and tasks. Raises ConfigError."""
+        refuse_alike(arms)
         by_name = {arm.name: arm for arm in arms}
-        arms = tuple(by_name[name] for name in baseline_first(list(by_name), settings.baseline))
-        names = [arm.name for arm in arms]
+        names = baseline_first(list(by_name), settings.baseline)
         methods, pairs = _parse_methods(settings.methods, names), named_pairs(settings.pairs, names)
-        plan = ComparePlan(settings, arms, task_sets, methods, pairs, given)
-        if settings.user_model is not None and not plan.user:
+        shown = [one for arm in arms for one in arm.library.experiences if one.id not in arm.without]
+        given_away = leaks(shown, [task for one in task_sets for task in one.tasks])
+        task_sets = tuple(one.counted(given_away) for one in task_sets)
+        if not any(one.tasks for one in task_sets):
             raise ConfigError(
-                f"--user-model {settings.user_model!r} is not needed, because no model plays a user in these tasks;"
-                " leave it out",
-                code="contradiction",
+                f"Cannot tell anything: {given_away.sentence}; leave those lessons out (,without=ID+ID), or measure on"
+                " other tasks"
             )
-        if settings.judge is not None and not (plan.judge or plan.user):
-            raise ConfigError(
-                f"--judge {settings.judge!r} is not needed, because no model judges these answers; leave it out, or use"
-                " --reward judge with tasks from a file",
-                code="contradiction",
-            )
+        ordered = tuple(by_name[name] for name in names)
+        if settings.controls:
+            controls = control_arms(settings, ordered, given.store)
+            refuse_alike([one for one in (*ordered, *controls) if one.control != "again"])
+            ordered += controls
+        plan = ComparePlan(settings, ordered, task_sets, methods, pairs, given)
+        for option, given_name, why in (
+            ("user-model", settings.user_model if not plan.user else None, "no model plays a user in these tasks"),
+            ("judge", settings.judge if not (plan.judge or plan.user) else None, "no model judges these answers"),
+        ):
+            if given_name is not None:
+                raise ConfigError(
+                    f"--{option} {given_name!r} is not needed, because {why}; leave it out", code="contradiction"
+                )
         refuse_unpriced(plan.models, settings.max_cost_usd)
         return plan
+
+    @property
+    def compared(self) -> tuple[Arm, ...]:
+        """The arms without controls."""
+        return tuple(arm for arm in self.arms if not arm.control)
+
+    def seed_of(self, arm: Arm) -> int:
+        """Return the seed of an arm's rollouts: that of the comparison, and another one where it is measured again."""
+        seed = self.settings.seed
+        return derive_seed(seed, "again") if arm.control == "again" else seed
+
+    def treatment(self, arm: Arm, task: Task, g: int) -> Treatment:
+        """Return the treatment of one rollout."""
+        if not self.hides:
+            return arm.treatment
+        lessons, k = [one for one in arm.library.by_id if one not in arm.without], self.settings.k
+        hidden = masks(lessons, rollouts=k, hidden=k // 2, key=f"{self.settings.seed}/{task.id}/{arm.library.version}")
+        return arm.treatment.model_copy(update={"masked": tuple(sorted({*arm.without, *hidden[g]}))})
 
     @property
     def all_tasks(self) -> list[Task]:
@@ -202,6 +243,7 @@ class ComparePlan:
         return Rules(
             correction=settings.correction,
             margin=settings.margin,
+            cost_margin=settings.cost_margin,
             planned_looks=settings.planned_looks,
             seed=settings.seed,
             score_range=settings.score_range,
@@ -235,6 +277,7 @@ class ComparePlan:
             sites=None if settings.sites == SiteOptions() else settings.sites,
             weights="" if arm.model in self.given.models else contents_sha256(arm.model),
             judge_weights="" if judge in self.given.models else contents_sha256(judge),
+            control=HIDING if self.hides else arm.control if arm.control == "again" else "",
             version=self.given.version,
         )
 
@@ -327,8 +370,8 @@ class ComparePlan:
         settings = self.settings
         if settings.fresh:
             return {arm.name: {} for arm in self.arms}
-        phases = {arm.name: self.conditions(arm, task_set).phase for arm in self.arms}
-        rows = made_together(reader, phases, task_set.tasks, settings.k, settings.seed)
+        phases = {arm.name: (self.conditions(arm, task_set).phase, self.seed_of(arm)) for arm in self.arms}
+        rows = made_together(reader, phases, task_set.tasks, settings.k)
         undecided = {key for found in rows.values() for key, row in found.items() if row.outcome == "undecided"}
         left_out = undecided if settings.retry_failed else set[tuple[TaskId, int]]()
         return {name: {key: row for key, row in found.items() if key not in left_out} for name, found in rows.items()}
@@ -340,7 +383,7 @@ class ComparePlan:
 
         reader: the store; None: there is none. run: only rollouts that this run made.
         """
-        phase, k, seed = self.conditions(arm, task_set).phase, self.settings.k, self.settings.seed
+        phase, k, seed = self.conditions(arm, task_set).phase, self.settings.k, self.seed_of(arm)
         return {} if reader is None else stored_rollouts(reader, phase, task_set.tasks, k, seed, run=run)
 
 
@@ -358,13 +401,10 @@ def _parse_methods(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple
             known = ", ".join(arms[1:])
             raise ConfigError(
                 f"the method {text!r} must name two or more different arms, as in NAME=A+B (not the baseline; arms:"
-                f" {known})",
-                code="bad_method",
+                f" {known})"
             )
         if name in methods:
-            raise ConfigError(
-                f"two methods are named {name!r}; rename one of them, or join their arms by +", code="bad_method"
-            )
+            raise ConfigError(f"two methods are named {name!r}; rename one of them, or join their arms by +")
         methods[name] = named
     return methods
 
@@ -377,70 +417,36 @@ def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, f
     """
     settings.refuse_contradictions()
     libraries = LibraryStore(settings.store / "libraries")
+    named = [(model, model) for model in settings.models or ("",)]
+    arms = ArmReader(named, settings.temperature, libraries).arms(settings.arms, fewest=fewest)
+    compared = learned_names(arms, libraries)
+    with nullcontext() if settings.held_out_of is None else read_store(settings.store) as reader:
+        others = bool(settings.domains) or settings.data is not None
+        held_out = None if reader is None else HeldOutTasks(settings, reader, compared, others=others)
+        settings = settings if held_out is None else held_out.completed(settings)
+        subjects = named_subjects(settings, compared, imports_reward=imports_reward)
+        if held_out is None:
+            task_sets = tuple(EvalTasks.of(one, settings) for one in subjects)
+        else:
+            task_sets = (held_out.tasks(subjects[0], settings),)
+            settings = settings.model_copy(update={"judge": held_out.judge(task_sets[0].domain, settings)})
+    own = subjects[0]
+    if settings.models:
+        model = settings.models[0]
+    elif settings.agent is None:
+        model = _default_model(task_sets)
+    else:
+        model = named_model(own.chosen_model(None, needed=False))
+    arms = [arm.on(model) for arm in arms]
+    if settings.agent is None:
+        return ComparePlan.checked(settings, arms, task_sets)
+    found = {arm.model: own.model_named(arm.model) for arm in arms}
+    models = {name: model for name, model in found.items() if model is not None}
+    # The code of an agent may change, so no earlier rollout is used again.
+    return ComparePlan.checked(settings, arms, task_sets, CompareGiven(models, version=f"{ONE_RUN}{new_run_id()}"))
 
-    def arms_on(models: Sequence[str]) -> tuple[Arm, ...]:
-        return resolve_arms(
-            settings.arms, models=models, temperature=settings.temperature, library_store=libraries, fewest=fewest
-        )
 
-    task_sets: tuple[EvalTasks, ...] = ()
-    if settings.held_out_of is not None:
-        with read_store(settings.store) as reader:
-            compared = learned_names(arms_on(settings.models or (SIMULATED_MODEL,)), libraries)
-            settings, task_set = _with_held_out(settings, reader, compared, imports_reward=imports_reward)
-        task_sets = (task_set,)
-    subject = agent_of(settings, settings.data)
-    given = NOTHING_GIVEN
-    if subject is not None:  # its code may change, so no earlier rollout is used again
-        arms = arms_on(settings.models or (named_model(subject.chosen_model(None, needed=False)),))
-        named = {arm.model: subject.model_named(arm.model) for arm in arms}
-        models = {name: model for name, model in named.items() if model is not None}
-        given = CompareGiven(models=models, version=f"{ONE_RUN}{new_run_id()}")
-        return ComparePlan.checked(settings, arms, task_sets or load_eval_tasks(settings, arms), given)
-    # Without --model, the domains' common default model is used, else the simulated one.
-    arms = arms_on(settings.models or (SIMULATED_MODEL,))
-    task_sets = task_sets or load_eval_tasks(settings, arms, imports_reward=imports_reward)
+def _default_model(task_sets: Sequence[EvalTasks]) -> str:
+    """Return the domains' common default model, else the simulated one."""
     defaults = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in task_sets}
-    if not settings.models and len(defaults) == 1 and SIMULATED_MODEL not in defaults:
-        arms = arms_on(tuple(defaults))
-    return ComparePlan.checked(settings, arms, task_sets)
-
-
-_JUDGING = frozenset(
-    {"agent", "deps", "reward", "tools", "instructions", "only_instructions", "columns", "max_unreadable"}
-)
-"""Settings that say who solves tasks, and how they are read and judged."""
-
-
-def _with_held_out(
-    settings: CompareSettings, reader: StoreReader, compared: Collection[str], *, imports_reward: bool = True
-) -> tuple[CompareSettings, EvalTasks]:
-    """Return the held-out tasks that the settings name, and the settings with what the run knows and they do not say.
-
-    That is how the tasks are judged, and the model. compared: names of the compared libraries. Raises ConfigError.
-    """
-    assert settings.held_out_of is not None
-    if settings.domains or settings.data is not None:
-        raise ConfigError(
-            f"--held-out-of {settings.held_out_of!r} names the tasks; leave --domain and --data out",
-            code="contradiction",
-        )
-    held_out = HeldOutTasks(settings.held_out_of, reader, compared)
-    run, then = held_out.row.run, held_out.settings
-    if {"agent or program", "reward"} & set(then.get("given", ())):
-        raise ConfigError(
-            f"run {run!r} was started by a program with an agent or a reward of its own, which are not stored;"
-            f" compare there: compare(agent, reward=…, held_out_of={run!r})",
-            code="not_stored",
-        )
-    own = {name: getattr(settings, name) for name in _JUDGING & settings.model_fields_set}
-    known = {name: then[name] for name in ("domain", *_JUDGING) if then.get(name) is not None}
-    domain = domain_of(learn_settings({**known, **own}), imports_reward=imports_reward)
-    asked = domain.uses_judge and settings.judge is None
-    filled = {
-        "models": settings.models or (then["model"],),
-        "judge": then.get("reflector") or then["model"] if asked else settings.judge,
-    }
-    if agent := own.get("agent", known.get("agent")):
-        filled |= {"agent": agent, **{name: own.get(name, known.get(name)) for name in ("deps", "reward")}}
-    return settings.model_copy(update=filled), held_out.tasks(domain, settings)
+    return defaults.pop() if len(defaults) == 1 else SIMULATED_MODEL

@@ -2,19 +2,17 @@
 
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from agentlearn.cli.live import Heartbeat
+from agentlearn.cli.live import RunDisplay
 from agentlearn.cli.output import same_command
-from agentlearn.errors import BudgetExceeded, Interrupted, may_go_on
 from agentlearn.models.call_context import CallContext
+from agentlearn.pages.figure import large as short_count
 from agentlearn.text import number_text, visible_line
 from agentlearn.types.trajectory import Trajectory
-from agentlearn.views.figure import large as short_count
 
 if TYPE_CHECKING:
     from agentlearn_evals.plan import ComparePlan
@@ -40,102 +38,63 @@ _NAME = 60
 """Largest number of characters of an arm before its bar."""
 
 
-class CompareProgress(CompareCallbacks):
+class CompareProgress(RunDisplay, CompareCallbacks):
     """Prints the arms and tasks at the start; on a terminal it also shows one progress bar per arm."""
 
     def __init__(
         self, plan: "ComparePlan", out: Console, clock: Callable[[], float] = time.monotonic, *, python: bool = False
     ) -> None:
         """python: whether a program called `compare`, so that there is no command to go on with."""
-        self.plan, self.out, self.python = plan, out, python
-        self.call_context: CallContext | None = None
-        self._bars: Progress | None = None
+        columns = (
+            TextColumn("  {task.description}", markup=False),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[score]}", markup=False),
+            TimeRemainingColumn(),
+        )
+        self._bars = Progress(*columns, console=out, transient=True)
+        super().__init__(out, lambda: self._bars, clock)
+        self.plan, self.python = plan, python
         self._bar_by_arm: dict[str, TaskID] = {}
         self._rewards: dict[str, list[float]] = {}
-        if out.is_terminal and not out.is_dumb_terminal:
-            columns = (
-                TextColumn("  {task.description}", markup=False),
-                BarColumn(bar_width=24),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[score]}", markup=False),
-                TimeRemainingColumn(),
-            )
-            self._bars = Progress(*columns, console=out, transient=True)
         self._wanted = self._done = 0
-        self.heartbeat = Heartbeat(self._state, lambda words: self.print_line("so far", words), clock)
-
-    def __enter__(self) -> Self:
-        if self._bars is not None:
-            self._bars.start()
-        else:
-            self.heartbeat.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.heartbeat.stop()
-        if self._bars is not None:
-            self._bars.stop()
-        if error is not None and may_go_on(error) and (line := self.how_to_go_on()):
-            error.add_note(f"{line}   (with a higher limit)" if isinstance(error, BudgetExceeded) else line)
 
     def how_to_go_on(self) -> str:
         """The line with the command that goes on with the comparison: it reuses the stored rollouts."""
         if self.call_context is None or self.python:
             return ""
-        return self.labelled("continue", same_command("--fresh"))
-
-    def interrupt(self) -> bool:
-        """Stop after the calls in flight. Return False when the comparison is already stopping or has not started."""
-        if self.call_context is None or self.call_context.stopped is not None:
-            return False
-        self.call_context.stop(Interrupted("interrupted; finished rollouts are stored"))
-        if calls := self.call_context.in_flight:
-            self.print_line("stopping", f"waiting for {calls} calls in flight to be stored; Ctrl-C again stops at once")
-        return True
+        higher = "   (with a higher limit)" if self.call_context.budget.reached else ""
+        return self.labelled("continue", f"{same_command('--fresh')}{higher}")
 
     def opened(self, call_context: CallContext, wanted: int, reused: Mapping[str, int]) -> None:
         self.call_context = call_context
         self._wanted, self._done = wanted * len(reused), sum(reused.values())
         for arm in self.plan.arms:
-            self.print_line("arm", f"{arm.name}: {arm.label()}")
+            self.line("arm", f"{arm.name}: {arm.label()}")
         domains, k = ", ".join(task_set.domain.name for task_set in self.plan.task_sets), self.plan.settings.k
         stored = f"{sum(reused.values()):,} of {wanted * len(reused):,} rollouts are already stored"
-        self.print_line("tasks", f"{self.plan.tasks} of {domains} · {k} rollouts per task and arm · {stored}")
-        self.print_line("run", call_context.run)
-        if self._bars is not None:
-            for arm, count in reused.items():
-                name = visible_line(arm, _NAME)
-                self._bar_by_arm[arm] = self._bars.add_task(name, total=wanted, completed=count, score="")
+        self.line("tasks", f"{self.plan.tasks} of {domains} · {k} rollouts per task and arm · {stored}")
+        self.line("run", call_context.run)
+        for arm, count in reused.items():
+            name = visible_line(arm, _NAME)
+            self._bar_by_arm[arm] = self._bars.add_task(name, total=wanted, completed=count, score="")
 
     def service_changed(self, words: str, silent: bool) -> None:
         stops = "; Ctrl-C stops" if self.python else "; Ctrl-C stops, the same command goes on"
         more = stops if silent else ""
-        self.print_line("service", f"{words}{more}")
+        self.line("service", f"{words}{more}")
 
     def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
         self._done += 1
-        if self._bars is None:
-            return
         if trajectory.reward is not None:
             self._rewards.setdefault(arm, []).append(trajectory.reward)
         rewards = self._rewards.get(arm, [])
         score = f"score {number_text(sum(rewards) / len(rewards))}" if rewards else ""
         self._bars.update(self._bar_by_arm[arm], advance=1, score=score)
 
-    def _state(self) -> str:
-        """How far the comparison is, in one line."""
+    def state_words(self) -> str:
         if self.call_context is None:
             return "the models are being opened"
         written = short_count(self.call_context.budget.usage.tokens_out)
         calls = f"{self.call_context.in_flight:,} model calls in flight"
         return f"{self._done:,} of {self._wanted:,} rollouts   {calls}   {written} tokens written"
-
-    def print_line(self, label: str, text: str) -> None:
-        """Print one line."""
-        self.out.print(self.labelled(label, text))
-        self.heartbeat.printed()
-
-    def labelled(self, label: str, text: str) -> str:
-        return f"  {label.ljust(10)}{text}"

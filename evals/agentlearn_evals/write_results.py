@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from agentlearn.config.command_words import command_words
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn.files import own_folder, write_whole
+from agentlearn.pages.terminal import table_rows
+from agentlearn.text import visible_line
+from agentlearn.text.files import own_folder, write_whole
 from agentlearn.types.ids import content_hash
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from agentlearn_evals.comparing import Compared
     from agentlearn_evals.comparison import Comparison
 
-_SUFFIXES = (".html", ".json", ".csv", ".parquet")
+_SUFFIXES = (".html", ".json", ".csv", ".parquet", ".md", ".tex")
 _MOST_CHARACTERS = 20_000
 """Largest size of a transcript on the page, in characters."""
 
@@ -57,8 +59,9 @@ def write_all(
     try:
         html = comparison_page(found) if of_logs or not found.run else _with_transcripts(found, store, reader)
         for path in out:
-            if path.suffix in {".html", ".json"}:
+            if path.suffix not in {".csv", ".parquet"}:
                 text = html if path.suffix == ".html" else found.model_dump_json(indent=1)
+                text = tables_text(found, path.suffix) if path.suffix in {".md", ".tex"} else text
                 path.write_text(text, encoding="utf-8", errors="backslashreplace")
             else:
                 write_observations(done.observations, path)
@@ -78,6 +81,36 @@ def write_all(
         kept = f"; the comparison is stored: {command_words('runs', 'show', run, store=store)}" if run else ""
         raise AgentlearnError(f"the result could not be written: {error}{kept}", code="not_written") from error
     return page
+
+
+_TEX = str.maketrans({
+    **{one: f"\\{one}" for one in "&%$#_{}"},
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "→": r"$\to$", "≤": r"$\le$",
+})  # fmt: skip
+_MARKDOWN = str.maketrans({"|": r"\|", "<": "&lt;", "`": r"\`", "\\": r"\\"})
+
+
+def tables_text(found: "Comparison", suffix: str) -> str:
+    """Return the verdicts and the tables of the terminal for a paper. suffix: `.md` for Markdown, `.tex` for LaTeX."""
+    from agentlearn_evals.page.number_sections import NumberSections
+
+    shown, parts = NumberSections(found), list[str]()
+    verdicts = [visible_line(one.text) for one in shown.verdicts()]
+    tables = [(one.caption, [list(map(visible_line, row)) for row in table_rows(one)]) for one in shown.tables()]
+    if suffix == ".md":
+        for caption, (header, *rows) in tables:
+            ruled = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+            lines = (f"| {' | '.join(cell.translate(_MARKDOWN) for cell in row)} |" for row in ruled)
+            parts.append("\n".join((f"**{caption}**", "", *lines)))
+        return "\n\n".join((*verdicts, *parts)) + "\n"
+    for caption, (header, *rows) in tables:
+        lines = [" & ".join(cell.translate(_TEX) for cell in row) + r" \\" for row in (header, *rows)]
+        parts += [
+            rf"\begin{{table}}\caption{{{caption.translate(_TEX)}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+        ]
+        parts += [r"\hline", lines[0], r"\hline", *lines[1:], r"\hline", r"\end{tabular}\end{table}", ""]
+    return "\n".join((*(f"% {one}" for one in verdicts), "", *parts))
 
 
 def _with_transcripts(found: "Comparison", store: Path, reader: "StoreReader | None") -> str:

@@ -24,6 +24,7 @@ _SIZES = {
     "coverage": "--simulations 200",
     "drift": "--simulations 40",
     "evidence_limits": "--libraries 6",
+    "feedback": "--lives 5 --lessons 3",
     "export": "--rollouts 30000 --small 3000",
     "false_verdicts": "--simulations 50",
     "gateway": "--calls 100",

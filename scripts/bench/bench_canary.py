@@ -71,8 +71,9 @@ def simulate(setting: Setting, seed: int, earlier: Sequence[Canary] = ()) -> tup
     """How a canary ends by our rule, and by running means."""
     rng = np.random.default_rng(seed)
     level = LEVEL + setting.fall * (0.5 - np.arange(MOST) / MOST)
-    right, episodes = simulated_blocks(rng, MOST, setting.share, level + setting.difference, level)
-    effects = list(map(float, right[0] / episodes[0] - right[1] / episodes[1]))
+    right, _, episodes = simulated_blocks(rng, MOST, setting.share, level + setting.difference, level)
+    key, effects = ExperienceId("c" * 32), right[0] / episodes[0] - right[1] / episodes[1]
+    blocks = [LessonBlock(key, "m", float(one), 1, 1, at, until=at) for at, one in enumerate(effects, start=1)]
     needed = canary_threshold(earlier, "end_canary"), canary_threshold(earlier, "promote")
     all_episodes, exposed = episodes.sum(axis=0).cumsum(), episodes[0].cumsum()
 
@@ -84,7 +85,7 @@ def simulate(setting: Setting, seed: int, earlier: Sequence[Canary] = ()) -> tup
     by_rule = ended("collect", MOST)
     look = LOOK
     while look <= MOST and by_rule.outcome == "collect":
-        outcome, worse, no_worse = canary_outcome(effects[:look], MARGIN, *needed)
+        outcome, worse, no_worse = canary_outcome(blocks[:look], MARGIN, *needed)
         by_rule = ended(outcome, look, worse, no_worse) if outcome != "collect" else by_rule
         look += max(LOOK, look // 20)
     first = int(np.searchsorted(exposed, FEWEST)) + 1

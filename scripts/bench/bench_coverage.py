@@ -1,4 +1,4 @@
-"""How often the 0.95 interval of a difference covers the true value, and how often its tests give false findings.
+"""How often 0.95 intervals of a difference and of a score cover the truth, and how often tests give false findings.
 
 The comparisons are simulated with a known true difference and fixed seeds, and computed with the library's functions.
 The figures are shares of the simulations. For each scenario they are: the method that was chosen, the intervals called
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agentlearn.stats import estimate_difference, sign_flip_p
+from agentlearn.measure.clustered import bounded_mean
+from agentlearn.measure.difference import estimate_difference, sign_flip_p
 from scripts.bench.found import Found, Number, Row, Target
 
 Rng = np.random.Generator
@@ -140,6 +141,58 @@ SCENARIOS = (
 )
 
 
+def arm(sizes: Sequence[int], rate: float, shared: float, k: int) -> Callable[[Rng], tuple[list[float], list[int]]]:
+    """Return scores of an arm. shared: share of families whose rollouts are all right together, or all wrong."""
+
+    def draw(rng: Rng) -> tuple[list[float], list[int]]:
+        scores: list[float] = []
+        for size in sizes:
+            alike = rng.random() < shared
+            own = [float(rng.random() < rate)] * size if alike else (rng.binomial(k, rate, size=size) / k).tolist()
+            scores += own
+        return scores, np.repeat(np.arange(len(sizes)), sizes).tolist()
+
+    return draw
+
+
+UNEQUAL = [max(1, round(4 * math.exp(one))) for one in np.random.default_rng(20).normal(size=20)]
+ARMS = {
+    f"{words} at {rate:g}, {shared:.0%} of the families of one fate, K={k}": (arm(sizes, rate, shared, k), rate)
+    for words, sizes, rate, shared, k in (
+        *(("20 families of 3", [3] * 20, 0.9, shared, k) for shared in (0.0, 0.1, 0.5, 1.0) for k in (1, 4)),
+        ("20 families of 3", [3] * 20, 0.1, 0.5, 4),
+        ("20 families of 3", [3] * 20, 0.5, 0.5, 4),
+        ("15 families of 4", [4] * 15, 0.8, 0.5, 1),
+        ("15 families of 4", [4] * 15, 0.8, 0.5, 4),
+        ("40 families of 3", [3] * 40, 0.9, 0.5, 1),
+        ("40 families of 3", [3] * 40, 0.9, 0.5, 4),
+        ("10 families of 6", [6] * 10, 0.95, 0.5, 4),
+        ("6 families of 6", [6] * 6, 0.7, 0.5, 4),
+        ("20 unequal families", UNEQUAL, 0.8, 1.0, 4),
+        ("60 tasks", [1] * 60, 0.97, 0.2, 8),
+        ("60 tasks", [1] * 60, 0.9, 0.0, 1),
+        ("200 tasks", [1] * 200, 0.97, 0.2, 8),
+        ("15 tasks", [1] * 15, 0.9, 0.5, 4),
+    )
+}
+"""Arms by name, each with its true score."""
+
+
+def arm_row(name: str, simulations: int) -> Row:
+    """Return how often the interval of an arm's score misses the truth, and its median width."""
+    draw, truth = ARMS[name]
+    rng, above, below, widths = np.random.default_rng(20_261_129), 0, 0, list[float]()
+    for _ in range(simulations):
+        found = bounded_mean(*draw(rng))
+        low, high = found.low or 0.0, 1.0 if found.high is None else found.high
+        above, below = above + (low > truth), below + (high < truth)
+        widths.append(high - low)
+    missed = {"truth_below": above / simulations, "truth_above": below / simulations}
+    return Row(
+        name=name, figures={**missed, "missed": (above + below) / simulations, "width": float(np.median(widths))}
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """The results of one scenario, as shares of the simulations."""
@@ -203,12 +256,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def measure(chosen: argparse.Namespace) -> Found:
     """Return one row per scenario; coverage is missing when no interval was safe."""
+    arms = [arm_row(name, chosen.simulations) for name in ARMS if chosen.only in name]
     named = [scenario for scenario in SCENARIOS if chosen.only in scenario.name]
     results = [(scenario.name, simulate(scenario, chosen.simulations)) for scenario in named]
     widest = max((result.sign_flip for _, result in results), default=0.0)
     return Found(
-        rows=tuple(Row(name=name, figures=_figures(result)) for name, result in results),
+        rows=(*(Row(name=name, figures=_figures(result)) for name, result in results), *arms),
         targets=(
+            *(Target(what=one.name, figure=one.figures["missed"] or 0.0, bound="at_most", limit=0.065) for one in arms),
             Target(what="level of the sign-flip test at 0.05, worst", figure=widest, bound="at_most", limit=0.06),
         ),
         notes=(

@@ -72,6 +72,7 @@ def _row(one: Rollout) -> EvaluatedRow:
         reward=one.reward,
         requests=1,
         tokens_in=0,
+        tokens_cached=0,
         tokens_out=0,
         cost_usd=0.0,
         seconds=0.0,
@@ -100,7 +101,7 @@ def verdict(kind: Kind, drop: float, rule: Rule, rng: np.random.Generator) -> st
     reader = cast("StoreReader", Stored(stored))
     reused: Mapping[str, StoredRollouts]
     if rule == "now":
-        reused = made_together(reader, {arm: arm for arm in ARMS}, TASKS, k, 0)
+        reused = made_together(reader, {arm: (arm, 0) for arm in ARMS}, TASKS, k)
     else:
         reused = {arm: stored_rollouts(reader, arm, TASKS, k, 0) for arm in ARMS}
     observations = list[Observation]()

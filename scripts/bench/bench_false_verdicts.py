@@ -7,7 +7,7 @@ was given (falsely), a verdict was withheld (by reason), or no difference was de
 clusters, without any correction for looks.
 
     just bench false_verdicts
-    just bench false_verdicts --simulations 200 --only outage
+    just bench false_verdicts --simulations 200 --only outage skewed
 """
 
 import argparse
@@ -22,10 +22,11 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from agentlearn.measure.clustered import clustered_mean
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.measure.power import Clusters, PlannedComparison, VarianceParts, guessed_parts
 from agentlearn.measure.score_table import Observation, tabulate
-from agentlearn.stats import Clusters, PlannedComparison, VarianceParts, clustered_mean, guessed_parts
 from scripts.bench.found import Found, Row, Target
 
 Rng = np.random.Generator
@@ -44,8 +45,8 @@ class Look:
     lost_after: np.ndarray
     clusters: np.ndarray | None = None
     missing: bool = False
-    texts: np.ndarray | None = None
-    """Number of the text of each task; None: not recorded."""
+    texts: Sequence[str] = ()
+    """Text of each task; empty: not recorded."""
     others: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     """Scores and lost rollouts of further arms."""
 
@@ -231,7 +232,191 @@ def same_texts(texts: int, copies: int) -> Draw:
 
     def draw(rng: Rng) -> list[Look]:
         [look] = clustered(np.full(texts, copies), 1.0)(rng)
-        return [replace(look, clusters=None, texts=look.clusters)]
+        return [replace(look, clusters=None, texts=[f"text {n}" for n in np.repeat(np.arange(texts), copies)])]
+
+    return draw
+
+
+WORDS = [f"{first}{second}" for first in "bdfgklmnprst" for second in ("a", "ole", "ine", "urt", "ist")]
+OWN_WORDS = [" ".join(np.random.default_rng(n).choice(WORDS, size=14)) for n in range(60)]
+"""Texts that have nothing to do with each other."""
+
+
+def templates(count: int, tasks: int, mean: float = 0.0, *, names: bool = False) -> Draw:
+    """Return tasks whose texts differ from others of their template in numbers, or in names; they gain or lose alike.
+
+    Without templates, each text has words of its own.
+    """
+    people = [word.capitalize() for word in WORDS]
+
+    def draw(rng: Rng) -> list[Look]:
+        sizes = np.full(count, tasks)
+        [look] = clustered(sizes, 1.0, mean=mean)(rng)
+        given = rng.choice(people, size=(count * tasks, 2)) if names else rng.integers(2, 999, size=(count * tasks, 2))
+        kinds = np.repeat(np.arange(count), tasks)
+        texts = [f"{OWN_WORDS[kind]} {one}, and {other}?" for kind, (one, other) in zip(kinds, given, strict=True)]
+        return [replace(look, clusters=None, texts=texts)]
+
+    return draw
+
+
+Scores = Callable[[Rng, int], np.ndarray]
+"""Draws that many scores."""
+
+
+def lognormal(spread: float) -> Scores:
+    """Return scores of mean 1 with a long upper tail."""
+    return lambda rng, n: np.exp(spread * rng.normal(size=n) - spread**2 / 2)
+
+
+def pareto(shape: float) -> Scores:
+    """Return scores of mean 1 with an upper tail that falls as a power."""
+    return lambda rng, n: (rng.pareto(shape, size=n) + 1) * (shape - 1) / shape
+
+
+def unbounded(tasks: int, scores: Scores, *, both: bool = False, sign: int = 1, gain: float = 0.0) -> Draw:
+    """Return scores without a known range, of equal means: a baseline around 1, or as skewed, and a skewed arm.
+
+    sign: -1 for costs, which are better the lower they are.
+    """
+
+    def draw(rng: Rng) -> list[Look]:
+        before = scores(rng, tasks) if both else 1 + 0.1 * rng.normal(size=tasks)
+        return [whole(10 * sign * before[:, None], 10 * sign * (scores(rng, tasks) + gain)[:, None])]
+
+    return draw
+
+
+def solved(tasks: int, share: float, k: int, *, of_noisy: bool = False) -> Draw:
+    """Return tasks of which a share goes from never to always right, and the others are always, never or half right."""
+
+    def draw(rng: Rng) -> list[Look]:
+        rates = rng.choice((0.0, 1.0), size=tasks) if not of_noisy else rng.choice((0.0, 0.5, 1.0), size=tasks)
+        gained = rng.random(tasks) < share
+        before, after = np.where(gained, 0.0, rates)[:, None], np.where(gained, 1.0, rates)[:, None]
+        return [whole(*((rng.random((tasks, k)) < rate).astype(float) for rate in (before, after)))]
+
+    return draw
+
+
+def arms(tasks: int, k: int, drawn: Callable[[Rng, np.ndarray], np.ndarray], *, spread: float = 0.1) -> Draw:
+    """Return arms with rollouts of their own kind. drawn: scores by success rates of shape (tasks, k)."""
+
+    def draw(rng: Rng) -> list[Look]:
+        middle, moved = rng.uniform(0.3, 0.7, size=tasks), shifts(rng, tasks, spread=spread) / 2
+        return [
+            whole(
+                *(
+                    drawn(rng, np.repeat(np.clip(rate, 0, 1)[:, None], k, 1))
+                    for rate in (middle - moved, middle + moved)
+                )
+            )
+        ]
+
+    return draw
+
+
+def right(rng: Rng, rates: np.ndarray) -> np.ndarray:
+    """Return right and wrong rollouts."""
+    return (rng.random(rates.shape) < rates).astype(float)
+
+
+def retried(rng: Rng, rates: np.ndarray) -> np.ndarray:
+    """Return rollouts of which nine in ten repeat the first one of their task."""
+    scores = right(rng, rates)
+    return np.where(rng.random(rates.shape) < 0.9, scores[:, :1], scores)
+
+
+def ordinal(rng: Rng, rates: np.ndarray) -> np.ndarray:
+    """Return grades in quarters."""
+    return rng.binomial(4, rates) / 4
+
+
+def cached(tasks: int, k: int) -> Draw:
+    """Return an arm whose rollouts of a task are all the same, and one whose rollouts differ."""
+
+    def draw(rng: Rng) -> list[Look]:
+        before, after = binary(rng, shifts(rng, tasks), k)
+        return [whole(np.repeat(before[:, :1], k, 1), after)]
+
+    return draw
+
+
+def unranged(tasks: int, noise: Callable[[Rng, tuple[int, int]], np.ndarray], k: int = 4) -> Draw:
+    """Return scores without a known range: both arms have the same noise."""
+
+    def draw(rng: Rng) -> list[Look]:
+        level = rng.normal(size=(tasks, 1))
+        return [whole(*(level + noise(rng, (tasks, k)) for _ in range(2)))]
+
+    return draw
+
+
+def costly(rng: Rng, shape: tuple[int, int]) -> np.ndarray:
+    """Return costs of which one in twenty is 21 times as large."""
+    return np.where(rng.random(shape) < 0.05, 21.0, 1.0)
+
+
+def by_difficulty(rng: Rng, tasks: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return success rates from .1 to .9, and the rollouts of both arms."""
+    middle, moved = rng.uniform(0.1, 0.9, size=tasks), shifts(rng, tasks) / 2
+    before, after = (np.clip(rate, 0, 1)[:, None] for rate in (middle - moved, middle + moved))
+    return middle, right(rng, before + np.zeros((1, k))), right(rng, after + np.zeros((1, k)))
+
+
+def lost_by_difficulty(tasks: int, *, hardest: float = 0.0) -> Draw:
+    """Return comparisons in which hard tasks lose more rollouts, or one arm has a fault on a share of the hardest."""
+
+    def draw(rng: Rng) -> list[Look]:
+        middle, before, after = by_difficulty(rng, tasks, 4)
+        chance = (middle <= np.quantile(middle, hardest)) * 0.5 if hardest else 0.2 * (1 - middle)
+        lost, lost_after = (rng.random(before.shape) < chance[:, None] for _ in range(2))
+        return [Look(before, after, lost & (hardest == 0), lost_after)]
+
+    return draw
+
+
+def k_by_difficulty(tasks: int) -> Draw:
+    """Return comparisons in which hard tasks have up to eight rollouts and easy ones one, in both arms."""
+
+    def draw(rng: Rng) -> list[Look]:
+        middle, before, after = by_difficulty(rng, tasks, 8)
+        lost = np.arange(8)[None, :] >= np.ceil(8 * (1 - middle))[:, None]
+        return [Look(before, after, lost, lost, missing=True)]
+
+    return draw
+
+
+def alike_neighbours(tasks: int, alike: float) -> Draw:
+    """Return tasks whose true differences are correlated with those of the tasks beside them."""
+
+    def draw(rng: Rng) -> list[Look]:
+        true, own = np.zeros(tasks), rng.normal(size=tasks)
+        for at in range(tasks):
+            true[at] = own[at] if not at else alike * true[at - 1] + (1 - alike**2) ** 0.5 * own[at]
+        return [whole(*binary(rng, np.clip(0.1 * true, -0.3, 0.3), 4))]
+
+    return draw
+
+
+def one_at_zero(tasks: int) -> Draw:
+    """Return an arm at .95 on every task, and one that is right but for every twentieth task, where it is wrong."""
+
+    def draw(rng: Rng) -> list[Look]:
+        after = (rng.random((tasks, 1)) < 0.95).astype(float)
+        return [whole(np.full((tasks, 1), 0.95), after)]
+
+    return draw
+
+
+def same_but_for_case(texts: int, copies: int) -> Draw:
+    """Return tasks whose text stands under several ids, in another case or with a space before a mark."""
+
+    def draw(rng: Rng) -> list[Look]:
+        [look] = same_texts(texts, copies)(rng)
+        kinds: tuple[Callable[[str], str], ...] = (str.upper, str.title, "{} ?".format, "{}?".format, str.lower)
+        own = [kinds[at % copies](OWN_WORDS[at // copies]) for at in range(texts * copies)]
+        return [replace(look, texts=own)]
 
     return draw
 
@@ -297,6 +482,35 @@ def scenarios() -> Iterator[Scenario]:
     yield Scenario("20% of the wrong undecided in each of four arms", lost_wrong_of_four_arms)
     for texts in (12, 40):
         yield Scenario(f"five ids for each of {texts} texts", same_texts(texts, 5))
+    for (count, tasks), names in product(((4, 15), (6, 10), (8, 8), (12, 5), (20, 3), (30, 2)), (False, True)):
+        yield Scenario(
+            f"{count} templates x {tasks} {'names' if names else 'numbers'}", templates(count, tasks, names=names)
+        )
+    yield Scenario("60 texts of their own", templates(60, 1))
+    for n in (12, 20, 60, 300):
+        for spread in (1.0, 1.5, 2.0):
+            yield Scenario(f"skewed: lognormal({spread:g}), n={n}", unbounded(n, lognormal(spread)))
+        for shape in (2.2, 2.5):
+            yield Scenario(f"skewed: pareto({shape:g}), n={n}", unbounded(n, pareto(shape)))
+        yield Scenario(f"skewed: exponential, n={n}", unbounded(n, lambda rng, n: rng.exponential(size=n)))
+        yield Scenario(f"skewed: both lognormal(1.5), n={n}", unbounded(n, lognormal(1.5), both=True))
+    yield Scenario("skewed: costs, lognormal(1.5), n=60", unbounded(60, lognormal(1.5), sign=-1))
+    yield Scenario("skewed: a lognormal(2) of 0 to 1000, n=60", unbounded(60, lognormal(2)), score_range=(0.0, 1e4))
+    yield Scenario("normal scores without a range, n=60", unbounded(60, lambda rng, n: 1 + 0.3 * rng.normal(size=n)))
+    for n in (60, 200):
+        yield Scenario(f"t(1.5) noise, n={n}", unranged(n, lambda rng, shape: 0.3 * rng.standard_t(1.5, size=shape)))
+        yield Scenario(f"one in twenty costs 21 x, n={n}", unranged(n, costly))
+        yield Scenario(f"grades in quarters, n={n}", arms(n, 4, ordinal))
+        yield Scenario(f"rollouts that repeat the first, n={n}", arms(n, 4, retried))
+        yield Scenario(f"one arm is cached, n={n}", cached(n, 4))
+        yield Scenario(f"hard tasks lose rollouts, n={n}", lost_by_difficulty(n))
+        yield Scenario(f"fault of one arm on the hardest 20 %, n={n}", lost_by_difficulty(n, hardest=0.2))
+        yield Scenario(f"K by difficulty, n={n}", k_by_difficulty(n))
+        yield Scenario(f"neighbours alike .5, n={n}", alike_neighbours(n, 0.5))
+        yield Scenario(f".95 against 19 right and one wrong, n={n}", one_at_zero(n))
+    for share in (0.01, 0.03, 0.1, 0.3):
+        yield Scenario(f"{share:.0%} of both sides undecided at random, n=200", some_undecided(200, share, 0.0))
+    yield Scenario("same text but for case and spaces, 12 x 5", same_but_for_case(12, 5))
     yield Scenario("K=1 against K=8, n=60", unequal_k(60, 0.0))
     yield Scenario("scores -1 and 1, 1 % undecided, n=200", ranged(200, 0.0, 0.01), score_range=(-1.0, 1.0))
     for n, k, rate in ((200, 4, 0.97), (200, 1, 0.97), (200, 4, 0.99), (60, 4, 0.95), (60, 8, 0.9)):
@@ -339,6 +553,16 @@ def scenarios() -> Iterator[Scenario]:
         yield Scenario(f"true +0.2, n={n}, K=4", plain(n, 4, 0.2), effect=True, forecast=forecast)
     for mean in (0.1, 0.2):
         yield Scenario(f"true {mean:+g}, n=60, K=1", plain(60, 1, mean), effect=True)
+    for n, share, k, noisy in ((60, 0.1, 4, False), (60, 0.1, 4, True), (60, 0.1, 1, False), (200, 0.03, 4, False)):
+        name = f"true: {share:.0%} of {n} tasks solved{', others half right' if noisy else ''}, K={k}"
+        yield Scenario(name, solved(n, share, k, of_noisy=noisy), effect=True)
+    for n in (12, 20, 60):
+        draw = unbounded(n, lambda rng, n: 1 + 0.3 * rng.normal(size=n), gain=0.9 / n**0.5)
+        yield Scenario(f"true: normal scores without a range, n={n}", draw, effect=True)
+    yield Scenario("true: both lognormal(1), n=60", unbounded(60, lognormal(1), both=True, gain=0.6), effect=True)
+    for count, tasks in ((12, 5), (20, 3)):
+        yield Scenario(f"true +0.2, {count} templates x {tasks}", templates(count, tasks, 0.2), effect=True)
+    yield Scenario("true +0.2, 60 texts of their own", templates(60, 1, 0.2), effect=True)
     for (n, mean), share in product(((60, 0.2), (200, 0.1), (200, 0.05)), (0.01, 0.03, 0.05, 0.1)):
         name = f"true {mean:+g}, {share:.0%} undecided"
         yield Scenario(f"{name} in the new arm, n={n}", one_arm_undecided(n, share, mean), effect=True)
@@ -408,7 +632,7 @@ def observations(look: Look) -> list[Observation]:
     for arm, (scores, lost) in zip("abcdefgh", arms, strict=False):
         for task, (row, marks) in enumerate(zip(scores.tolist(), lost.tolist(), strict=True)):
             cluster = "" if look.clusters is None else f"c{look.clusters[task]}"
-            problem = "" if look.texts is None else f"text {look.texts[task]}"
+            problem = look.texts[task] if look.texts else ""
             for g, (score, gone) in enumerate(zip(row, marks, strict=True)):
                 if not (gone and look.missing):
                     seen.append(rollout(arm, task, g, None if gone else score, cluster, problem))
@@ -480,14 +704,14 @@ def named_row(name: str, simulations: int, seed: int) -> Row:
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
     parser.add_argument("--simulations", type=int, default=1_000, help="comparisons per row")
-    parser.add_argument("--only", default="", help="only rows whose names contain this")
+    parser.add_argument("--only", nargs="*", default=[""], help="only rows whose names contain one of these")
     parser.add_argument("--seed", type=int, default=0, help="seed of the simulations")
     parser.add_argument("--workers", type=int, default=2, help="number of processes")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
     """Return the share of verdicts by scenario."""
-    kept = [one for one in scenarios() if chosen.only in one.name]
+    kept = [one for one in scenarios() if any(part in one.name for part in chosen.only)]
     names = [one.name for one in kept]
     rows: list[Row] = []
     with ProcessPoolExecutor(chosen.workers, mp_context=get_context("spawn")) as pool:

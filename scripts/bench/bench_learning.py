@@ -8,6 +8,7 @@ the published library.
 
     just bench learning --tuning --seeds 10
     just bench learning --hard
+    just bench learning --interacting
     just bench learning --stuck
     just bench learning
 """
@@ -23,10 +24,12 @@ from multiprocessing import get_context
 from scripts.bench.found import Found, Row, Target
 from scripts.bench.learning_rules.environment import Environment, lessons_of
 from scripts.bench.learning_rules.loop import Run
-from scripts.bench.learning_rules.rules import EARLIER, GATED, NEW, SKIPPING, Rules
+from scripts.bench.learning_rules.rules import EARLIER, GATED, LENIENT, NEW, SKIPPING, Rules
 from scripts.bench.learning_rules.worlds import (
     HARD,
     HARD_SEEDS,
+    INTERACTING,
+    INTERACTING_SEEDS,
     SEALED,
     SEALED_SEEDS,
     STUCK,
@@ -37,9 +40,10 @@ from scripts.bench.learning_rules.worlds import (
 )
 
 OURS, BEFORE, GATE = "agentlearn", "agentlearn before", "agentlearn with its held-out gate"
+EARLIER_GATE = "agentlearn with its earlier gate"
 SKIP = "agentlearn --all-wrong skip"
 _RULES = {OURS: NEW, BEFORE: EARLIER}
-_HARD_RULES = {OURS: NEW, GATE: GATED}
+_HARD_RULES = {OURS: NEW, EARLIER_GATE: LENIENT, GATE: GATED}
 _STUCK_RULES = {OURS: NEW, SKIP: SKIPPING}
 GAINS = {"clean": 0.98, "bad-30": 0.90, "bad-60": 0.60}
 """Smallest mean share of the oracle's gain that we want, by world."""
@@ -72,6 +76,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tuning", action="store_true", help="use the worlds for tuning")
     parser.add_argument("--hard", action="store_true", help="hard worlds, with and without the held-out gate")
     parser.add_argument("--stuck", action="store_true", help="worlds where some tasks are always wrong, taught or not")
+    parser.add_argument("--interacting", action="store_true", help="worlds where lessons change what others do")
     parser.add_argument("--world", action="append", default=[], help="only this world (may be given again)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="processes at once")
 
@@ -83,13 +88,15 @@ def measure(chosen: argparse.Namespace) -> Found:
         catalogue, seeds = (*HARD, *TURNING), HARD_SEEDS
     if chosen.stuck:
         catalogue = STUCK
-    rules = "hard" if chosen.hard else "stuck" if chosen.stuck else "usual"
+    if chosen.interacting:
+        catalogue, seeds = INTERACTING, INTERACTING_SEEDS
+    rules = "hard" if chosen.hard or chosen.interacting else "stuck" if chosen.stuck else "usual"
     worlds = [world_named(name).name for name in chosen.world] or [world.name for world in catalogue]
     jobs = [(world, seed, rules) for world in worlds for seed in seeds[: chosen.seeds]]
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each process has one core
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
         found = [outcome for outcomes in pool.map(_judge, jobs, chunksize=2) for outcome in outcomes]
-    if chosen.hard:
+    if chosen.hard or chosen.interacting:
         return _hard(found, worlds)
     if chosen.stuck:
         return _stuck(found, worlds)
@@ -119,8 +126,8 @@ def _stuck(found: Sequence[Outcome], worlds: Sequence[str]) -> Found:
 def _hard(found: Sequence[Outcome], worlds: Sequence[str]) -> Found:
     """Return the hard worlds together, then those that turn, and a target for what the gate lets through."""
     hard = {world.name for world in HARD}
-    together = [one for one in found if one.world in hard]
-    rows = [Row(name=f"hard worlds: {name}", figures=_figures(of)) for name, of in _by_rules(together).items()]
+    together = [one for one in found if one.world in hard] or found
+    rows = [Row(name=f"all of these worlds: {name}", figures=_figures(of)) for name, of in _by_rules(together).items()]
     gated = [one for one in together if one.rules == GATE]
     worse = sum(one.gain < _BY_2 for one in gated) / max(1, len(gated))
     what = "hard worlds: share of runs more than 2 points below the empty library"

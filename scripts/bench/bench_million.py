@@ -17,7 +17,7 @@ from pathlib import Path
 
 import duckdb
 
-from agentlearn.stats.score import pass_at_k
+from agentlearn.measure.score import pass_at_k
 from agentlearn.store.database import Database
 from scripts.bench.found import Found, Row, Target
 

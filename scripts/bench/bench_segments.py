@@ -17,7 +17,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agentlearn.recorder.several_stores import archive_store, merge_stores
+from agentlearn.live.several_stores import archive_store, merge_stores
 from agentlearn.store import check_store
 from agentlearn.store.codec import LiveEntry, encode_entry
 from agentlearn.store.journal_file import JournalFile, begin_store

@@ -28,10 +28,11 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from agentlearn import LibraryStore, Recorder, lessons, read_store
 from agentlearn.library.history import MAIN
 from agentlearn.library.tenants import tenant_store
-from agentlearn.live import Inbox, keep_learning
 from agentlearn.live.canary import canary_risk
+from agentlearn.live.inbox import Inbox
+from agentlearn.live.passes import keep_learning
+from agentlearn.pages.learn_page import write_learn_page
 from agentlearn.store import Selection
-from agentlearn.views.learn_page import write_learn_page
 from scripts.bench.found import Found, Row, Target
 
 LOOK_UP = "When a parcel is late, look up its number before you name a day."
@@ -182,7 +183,7 @@ class Desk:
                     self.promised = canary_risk(
                         inbox.libraries, self.home, "support", share=0.5, effect=SEEN, margin=0.02
                     ).found_after[1]
-                history.start_canary(version, share=0.5, margin=0.02, who="the person")
+                history.start_canary(version, share=0.5, margin=0.02, who="the person", feedback_days=0)
                 self.running = " ".join(sorted(words))
                 self.events.append((day, "canary", self.running))
             self.allowed |= words

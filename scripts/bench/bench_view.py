@@ -25,12 +25,12 @@ from typing import Any
 import uvicorn
 from playwright.sync_api import sync_playwright
 
+from agentlearn.pages.web_app.server import Site, app_of, free_port
 from agentlearn.store import open_store
 from agentlearn.types.ids import LibraryVersion, RunId, rollout_id
 from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory, Treatment, UserTurn, Verdict
-from agentlearn.view.server import Site, app_of, free_port
 from scripts.bench.found import Found, Row, Target
 
 MANY, LONG = RunId("01jd" + "0" * 22), RunId("01je" + "0" * 22)

@@ -22,7 +22,7 @@ def test_without_a_clone_the_next_step_is_named(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with pytest.raises(ConfigError, match="it has no folder 'small_bench_0'; clone it there") as raised:
         imported("small_bench_0")
-    assert raised.value.code == "no_clone"
+    assert raised.value.code == "bad_config"
 
 
 def test_a_clone_is_imported_and_what_stood_in_is_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_clone_that_cannot_be_imported_is_one_sentence(monkeypatch: pytest.Mon
         ConfigError, match=r"cannot be imported from .*nothing_that_is_installed.*; check out"
     ) as raised:
         imported("small_bench_2")
-    assert raised.value.code == "bad_clone"
+    assert raised.value.code == "bad_config"
 
 
 def test_libraries_are_named_after_the_benchmark() -> None:

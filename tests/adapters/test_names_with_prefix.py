@@ -22,13 +22,13 @@ LIBRARY_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 @pytest.mark.parametrize(
     ("name", "code"),
     [
-        ("inspect:", "unknown_adapter_name"),
-        ("inspect:nope/nothing", "unknown_adapter_name"),
+        ("inspect:", "bad_config"),
+        ("inspect:nope/nothing", "bad_config"),
         ("inspect:missing.py@sums", "missing_file"),
-        (f"inspect:{EXAMPLES}@nope", "unknown_adapter_name"),
-        (f"inspect:{EXAMPLES}", "several_tasks"),
-        (f"inspect:{EXAMPLES}@sandboxed", "needs_sandbox"),
-        (f"inspect:{__file__}", "unknown_adapter_name"),
+        (f"inspect:{EXAMPLES}@nope", "bad_config"),
+        (f"inspect:{EXAMPLES}", "bad_config"),
+        (f"inspect:{EXAMPLES}@sandboxed", "bad_config"),
+        (f"inspect:{__file__}", "bad_config"),
     ],
 )
 def test_a_name_that_cannot_be_used_is_one_sentence(name: str, code: str) -> None:

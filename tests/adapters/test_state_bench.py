@@ -263,4 +263,4 @@ def test_a_name_that_it_does_not_have_and_a_problem_of_ones_own_are_refused() ->
     of = domain()
     with pytest.raises(ConfigError) as raised:
         of.question(Task.of(of.name, "Cancel my flight.", None))
-    assert raised.value.code == "no_customer"
+    assert raised.value.code == "bad_config"

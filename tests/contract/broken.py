@@ -78,8 +78,8 @@ def broken(promise: str, words: str, **members: Any) -> None:
 
 def counting(first: int = 1) -> Callable[[object], int]:
     """Count the calls with one object."""
-    counts: defaultdict[int, itertools.count[int]] = defaultdict(lambda: itertools.count(first))
-    return lambda of: next(counts[id(of)])
+    counts: defaultdict[object, itertools.count[int]] = defaultdict(lambda: itertools.count(first))
+    return lambda of: next(counts[of])  # held, so no later object takes its place in memory
 
 
 class Nothing:

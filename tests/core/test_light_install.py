@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import agentlearn
-from agentlearn.installed import LEARN_MODULES
+from agentlearn.plugins.installed import LEARN_MODULES
 
 HIDE = f"""
 import sys
@@ -82,7 +82,7 @@ NOT_FOR_LESSONS = (
         "agentlearn.rollout",
         "agentlearn.sandbox",
         "agentlearn.store",
-        "agentlearn.views",
+        "agentlearn.pages",
         "importlib.resources",
         "yaml",
     ),

@@ -43,13 +43,25 @@ def clone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TAU_BENCH, str(CLONES / "tau"))
 
 
+def test_lessons_from_tau_bench_wait_and_the_run_names_the_word_that_opens_them(clone: None, tmp_path: Path) -> None:
+    with OpenAIStub(served) as stub:
+        models = ("--model", f"{stub.base_url}#desk", "--user-model", f"{stub.base_url}#reader", "--yes")
+        learned = json.loads(
+            agentlearn_here(
+                "learn", "tau-bench:retail", *models, "--epochs", "1", "--no-eval", "--json", cwd=tmp_path
+            ).stdout
+        )
+    assert learned["selection"]["status"] == "pending"
+    assert "tasks of a dataset (tau-bench:retail); --trust tasks " in learned["selection"]["reason"]
+
+
 def test_tau_bench_is_learned_compared_and_its_users_are_another_model(clone: None, tmp_path: Path) -> None:
     with OpenAIStub(served) as stub:
         models = ("--model", f"{stub.base_url}#desk", "--user-model", f"{stub.base_url}#reader", "--yes")
         learned = json.loads(
             agentlearn_here(
                 *("learn", "tau-bench:retail", *models, "--epochs", "1", "--eval-rollouts", "2"),
-                "--json",
+                *("--trust", "tasks", "--json"),
                 cwd=tmp_path,
             ).stdout
         )

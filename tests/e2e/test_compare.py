@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.app import run as command
-from agentlearn.errors import ConfigError
 from agentlearn.store import read_store
 from agentlearn_evals import CompareSettings, Comparison, run_comparison_sync
 from tests.support.command import agentlearn_here
@@ -115,13 +114,11 @@ def test_the_helpful_library_wins_the_placebo_does_not_and_any_pair_is_compared_
     assert "placebo - good worse, good - none better" in listed
 
 
-def test_a_library_that_holds_answers_is_flagged_and_gets_no_verdict(run: RUN) -> None:
+def test_a_task_whose_answer_a_lesson_holds_is_not_counted_and_the_others_are(run: RUN) -> None:
     write("leaking", GOOD, f"For such a problem the result is {max(list(PROBLEMS.values())[:8], key=len)}.")
-    with pytest.raises(ConfigError, match="Cannot tell anything about 'leaking', whatever it scores: 1 of its lessons"):
-        run("none", "leaking.json")
     found = run("none", "leaking.json", "good.json")
-    assert [flag.code for flag in found.flags] == ["leaks_answer"]
-    assert found.contrasts[0].verdict == "cannot_tell"
+    assert any("tasks is not counted: 1 lesson (" in note for note in found.notes)
+    assert found.contrasts[0].tasks == len(found.tasks) == 7
 
 
 def test_a_method_is_compared_over_its_learning_seeds(run: RUN) -> None:
@@ -178,7 +175,7 @@ def test_bad_input_is_one_sentence(
         "none": "only one arm",
         "none gone": "'gone' is not in the library store",
         f"{hot} --domain maths": "'maths' is not installed",
-        f"{hot} --k 0": "k is 0",
+        f"{hot} --k 0": "--k is '0'",
         f"{hot} --margin 2": "margin is 2",
         f"{hot} --out x.pdf": "x.pdf",
         "none x=none,model=openai:gpt-5-mini --domain math": "--yes or --max-cost-usd",
@@ -201,3 +198,20 @@ def test_a_dry_run_prints_the_forecast_and_spends_nothing(tmp_path: Path) -> Non
     assert "480 rollouts to make" in done.stdout
     assert "$" in done.stdout
     assert not (tmp_path / ".agentlearn").exists()
+
+
+def test_a_library_is_measured_lesson_by_lesson_with_another_model(
+    service: OpenAIStub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for lesson in (GOOD, PLACEBO):
+        assert command(["library", "add", "two", lesson, "--store", "store"]) == 0
+    capsys.readouterr()
+    model = f"{service.base_url}#new"
+    options = f"--domain sums.jsonl --reward number --model {model} --k 4 --store store --yes".split()
+    assert command(["library", "survive", "two", *options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    points = {one["lesson"]: one["evidence"]["points"] for one in found["lessons"]}
+    assert points[GOOD] > 20 > abs(points[PLACEBO])
+    assert (
+        command(["library", "survive", "two", "--domain", "sums.jsonl", "--reward", "number", "--store", "store"]) == 2
+    )

@@ -13,7 +13,7 @@ import pytest
 
 from agentlearn.library import LibraryStore
 from agentlearn.library.import_lessons import import_lessons
-from agentlearn.live import Inbox
+from agentlearn.live.inbox import Inbox
 from agentlearn.store import open_store, read_store
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ProposalId, RunId
@@ -27,7 +27,7 @@ REVIEWER = """
 import random, sys
 from pathlib import Path
 from agentlearn.errors import AgentlearnError
-from agentlearn.live import Inbox
+from agentlearn.live.inbox import Inbox
 store, seed = Path(sys.argv[1]), int(sys.argv[2])
 draw, inbox = random.Random(seed), Inbox(store / "libraries", store, who=f"reviewer-{seed}")
 while items := inbox.items():

@@ -52,7 +52,7 @@ def first_turn(trajectory: Trajectory) -> SampledTokens:
 def test_the_teacher_reads_exactly_what_a_rollout_with_the_lessons_reads(
     weights: Path, tasks: Path, tmp_path: Path
 ) -> None:
-    report = trained(fields_of(weights, tasks, tmp_path, gradient={"guided_share": 0.5}))
+    report = trained(fields_of(weights, tasks, tmp_path, gradient={"distillation": {"guided_share": 0.5}}))
     library = LibraryStore(tmp_path / "libraries").load("letters")
     assert report.distilled == library.version
     by_task = dict[str, dict[bool, SampledTokens]]()
@@ -79,8 +79,8 @@ def test_the_teacher_reads_exactly_what_a_rollout_with_the_lessons_reads(
 @pytest.mark.parametrize(
     "gradient",
     [
-        {"teacher": "ema", "lora_rank": 4, "distill_top_k": 5, "guided_share": 0.25, "iterations": 2},
-        {"loss": "dapo", "reference": "copy", "kl": "k3", "kl_beta": 0.01, "stop_at_kl": 100.0},
+        {"distillation": {"teacher": "ema", "top_k": 5, "guided_share": 0.25}, "lora_rank": 4, "iterations": 2},
+        {"loss": "dapo", "reference": "copy", "kl": "k3", "kl_beta": 0.01, "distillation": {"stop_at_kl": 100.0}},
     ],
     ids=["ema, adapter", "mixed"],
 )
@@ -188,7 +188,7 @@ def test_what_does_not_fit_together_is_said(
     for changes, sentence in (
         ({"library": "letters"}, "reads none; leave --library out"),
         ({"distill": "none", "gradient": {"loss": "distill"}}, "give a library with --distill"),
-        ({"gradient": {"distill_coef": 0.0, "loss": "dapo", "reference": "none"}}, "a weight above 0"),
+        ({"gradient": {"distillation": {"coef": 0.0}, "loss": "dapo", "reference": "none"}}, "a weight above 0"),
     ):
         with subtests.test(sentence), pytest.raises(ConfigError, match=sentence):
             train_settings(fields_of(weights, tasks, tmp_path, **changes))

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.slow
 
 NASTY = "".join(CONTROLS[:4]).replace("/", "").replace("\\", "") + CONTROLS[9] + f"\n{FORGED}<script>"
 """What the names of files and folders hold; DuckDB takes a backslash for the end of a folder's name."""
-LESSON = f'{FORGED} <script>window.hacked=1</script> "><img src=x onerror="window.hacked=1"> [red]x[/red] =HYPERLINK(1)'
+LESSON = "worse: 0.9 → 0.1 <b onclick='window.hacked=2'></p>\"><svg onload=window.hacked=3> [b]y[/b] =SUM(1)"
+"""Words that no task has: tasks of which a lesson repeats the words are not counted."""
 ANSWER = POISON.replace("\n", "").replace("<", "")
 STORE = f"store{NASTY}"
 TASKS = 12
@@ -198,4 +199,4 @@ def test_no_page_runs_or_loads_anything(world: Path, screens: dict[str, tuple[in
                 assert all(one.startswith(("#", "data:image/svg+xml")) for one in links)
                 words = page.evaluate("document.body.textContent")
                 assert unseen(words) <= {r"'\t'"}
-                assert "<script>window.hacked=1</script>" in words, "the text is shown as it is"
+                assert "<script>window.h" in words, "the text is shown as it is, and may be cut"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentlearn.types.experience import ASKED_LESSON_WORDS, word_count
+from agentlearn.types.experience import word_count
+from agentlearn.types.rendering import ASKED_LESSON_WORDS
 from tests.support.command import agentlearn_here, learn
 
 pytestmark = pytest.mark.slow
@@ -68,4 +69,4 @@ def test_the_run_can_be_looked_at(full: tuple[Path, dict[str, Any]]) -> None:
     wrong = next(one for one in rollouts if one["phase"] == "before" and one["reward"] == 0)
     trace = agentlearn_here("trace", wrong["id"][:16], cwd=folder).stdout
     assert "call run_python" in trace
-    assert "verdict    incorrect" in trace
+    assert "verdict    wrong" in trace

@@ -42,11 +42,11 @@ def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> No
     assert ids["FENCE"] != ids["ROW"]
     assert "count one marker more" in said["library blame"]
     assert "count one post more" in said["library blame"], "blame shows what the lesson was before"
-    assert "took 1 lesson" in said["library join"]
+    assert "1 lesson" in said["library import"]
     assert "exclude each other" in shown(tmp_path, "copy")
     assert "exclude each other" not in shown(tmp_path, "math"), "the version by hand is current again"
     kinds = [one["kind"] for one in changes(tmp_path)]
-    assert {"learn", "add", "edit", "tag", "branch", "join", "import", "approve", "rollback"} <= set(kinds)
+    assert {"learn", "add", "edit", "branch", "import", "approve", "rollback"} <= set(kinds)
     assert "score" in said["library audit"]
     assert (tmp_path / "math.md").read_text(encoding="utf-8").startswith("# Library math")
     assert "points" in said["library effects"]

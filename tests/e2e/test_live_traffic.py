@@ -85,7 +85,7 @@ def test_the_command_line_learns_from_live_traffic_and_shows_it(
         recorder.feedback_sync("0" * 32, reward=1)
     place = ("--store", str(store))
     assert command_line(["runs", "list", *place]) == 0
-    assert "live    done" in capsys.readouterr().out
+    assert "live     done" in capsys.readouterr().out
     assert command_line(["trace", identity, *place]) == 0
     shown = capsys.readouterr().out
     assert "it must help; right answer: By card." in shown

@@ -53,7 +53,7 @@ def test_an_agent_is_scored_learned_for_compared_and_asked(shop: Path) -> None:
     solved = agentlearn_here(
         *("solve", agent, "Parcel 99 is late", "--library", "shop", "--answer", "shipping", *reward), cwd=shop
     )
-    assert "verdict: correct, reward 1" in solved.stdout
+    assert "verdict: right, reward 1" in solved.stdout
 
 
 def test_a_run_over_an_agent_is_resumed_by_the_command_line(shop: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from agentlearn.views.learn_page import learn_page
+from agentlearn.pages.learn_page import learn_page
 from agentlearn_evals.page import comparison_page
 from tests.support.comparisons import minimal, rich
 from tests.support.hostile import HOSTILE
@@ -227,8 +227,8 @@ def test_proposals_are_filtered_by_choice_and_by_text(browser: Browser, files: P
         figure = page.locator("figure", has=page.get_by_role("region", name="Proposals (simulated)"))
         rows = figure.locator("tbody tr:visible")
         whole = rows.count()
-        figure.get_by_label("End").select_option("rejected")
-        assert set(rows.locator("td:nth-child(5)").all_inner_texts()) == {"rejected"}
+        figure.get_by_label("End").select_option("refused")
+        assert set(rows.locator("td:nth-child(5)").all_inner_texts()) == {"refused"}
         figure.get_by_label("Epoch").select_option("2")
         assert rows.count() == whole / 15
         figure.get_by_label("End").select_option("any end")

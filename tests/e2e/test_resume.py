@@ -20,7 +20,7 @@ from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.resume import settings_of
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store import Store, check_store, read_store
-from agentlearn.store import group_commit as group_commit
+from agentlearn.store import journal_file as journal_file
 from tests.support.command import AGENTLEARN
 from tests.support.openai_script import Reply, Request, Script, Solver
 from tests.support.openai_stub import OpenAIStub
@@ -254,7 +254,7 @@ def test_a_full_disk_ends_the_run_in_one_sentence_and_nothing_acknowledged_is_lo
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     undisturbed, requests, _ = plain
-    monkeypatch.setattr(group_commit, "RETRY_PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(journal_file, "RETRY_PAUSES_S", (0.0, 0.0))
     script = Tripwire(requests // 2)
     with OpenAIStub(script) as stub:
         begun = settings(data, stub.base_url, "full")

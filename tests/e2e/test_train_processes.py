@@ -168,8 +168,8 @@ def test_a_run_that_torchrun_stops_is_interrupted_and_says_how_to_go_on(
 
 def test_with_a_server_two_processes_distil_lessons_as_one_does(recipe: Path, tmp_path: Path) -> None:
     common = (
-        *("--sampler", "vllm", "--distill", "lessons", "--set", "guided_share=0.25"),
-        *("--set", "teacher=ema", "--set", "teacher_update_rate=0.5"),
+        *("--sampler", "vllm", "--distill", "lessons", "--set", "distillation.guided_share=0.25"),
+        *("--set", "distillation.teacher=ema", "--set", "distillation.teacher_update_rate=0.5"),
     )
     options = (*common, "--processes", "shard")
     stores = {name: tmp_path / name / "store" for name in ("one", "two")}

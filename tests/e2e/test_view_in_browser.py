@@ -14,7 +14,9 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, Page
 
-from agentlearn.view.server import Site, app_of, free_port
+from agentlearn import Recorder
+from agentlearn.library import LibraryStore
+from agentlearn.pages.web_app.server import Site, app_of, free_port
 from tests.e2e.test_page_in_browser import COLLISIONS, PATIENCE_MS, PROGRAM, TOO_PALE, launched
 from tests.support.hostile import HOSTILE
 from tests.support.viewed import EVAL, LEARN, Recorded, every_address, recorded
@@ -162,9 +164,40 @@ def test_a_lesson_is_rejected_with_a_reason_and_an_answer_gets_a_thumb(browser: 
     held.get_by_role("button", name="Reject").click()
     assert "The lesson was refused." in page.locator(".done").inner_text()
     assert page.locator(".waits", has_text="Tell the judge nothing.").count() == 0
+    history = LibraryStore(plain.of.store / "libraries").history("math")
+    history.unpark(history.load().withheld[0].experience.id)
+    page.goto(plain.address("/waiting"))
+    whole = page.locator(".waits", has_text="Convert all lengths")
+    whole.get_by_role("checkbox").nth(1).uncheck()
+    whole.get_by_role("button", name="Approve what is ticked").click()
+    assert "Approved. The library math" in page.locator(".done").inner_text()
     page.goto(plain.address(f"/rollout/{plain.of.talk}"))
     page.get_by_role("button", name="right").first.click()
     assert "Saved: the answer was right." in page.locator(".done").inner_text()
+    assert said == []
+    page.context.close()
+
+
+def test_many_answers_are_folded_to_a_line_each_on_a_phone(browser: Browser, plain: Served) -> None:
+    def record() -> None:
+        with Recorder("shop", plain.of.store) as recorder:
+            for number in range(40):
+                asked = {"role": "user", "content": f"Where is order {number}? {'It is late. ' * 40}"}
+                recorder.record_sync([asked, {"role": "assistant", "content": "On its way. " * 40}], user="bo")
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(record).result()
+    said: list[str] = []
+    page = opened(browser, plain, said, width=390)
+    page.goto(plain.address("/live/shop"))
+    assert page.evaluate("document.scrollingElement.scrollHeight") < 6 * 844
+    newest = page.locator(".talk").first
+    newest.locator("summary").click()
+    newest.get_by_role("button", name="right").first.click()
+    assert "Saved: the answer was right." in page.locator(".done").inner_text()
+    page.locator(".talk").first.locator("summary").click()
+    page.get_by_role("link", name="Erase what is stored of bo").first.click()
+    assert "40 rollouts of this user" in page.locator("main").inner_text()
     assert said == []
     page.context.close()
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from agentlearn.stats import estimate_difference, mean_interval, no_worse, pass_at_k, sign_flip_p
-from agentlearn.stats.clustered import cdf, quantile
+from agentlearn.measure.clustered import cdf, mean_interval, quantile
+from agentlearn.measure.difference import estimate_difference, no_worse, sign_flip_p
+from agentlearn.measure.score import pass_at_k
 
 scores = st.floats(-100, 100).map(lambda value: round(value, 6))
 samples = st.lists(scores, min_size=2, max_size=14)

@@ -122,12 +122,6 @@ class TrustHistory(RuleBasedStateMachine):
         return file
 
     @rule(name=NAMES, file=files)
-    def join(self, name: str, file: Path | None) -> None:
-        """A person joins a file."""
-        if file is not None and self.store.history(name).exists:
-            self.store.history(name).join(self.store.read_file(file), prefer="theirs")
-
-    @rule(name=NAMES, file=files)
     def take(self, name: str, file: Path | None) -> None:
         """A person imports a file without approving it."""
         if file is not None and self.store.history(name).exists:

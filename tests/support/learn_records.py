@@ -8,6 +8,9 @@ from agentlearn.config import LearnSettings
 from agentlearn.learning.report import (
     LearnReport,
 )
+from agentlearn.pages.learn_record import LearnRecord, _FamilyScore
+from agentlearn.pages.lesson_origins import LessonOrigin
+from agentlearn.pages.records import GroupRow
 from agentlearn.store import ProposalRow, RunRow, TrajectoryRow
 from agentlearn.types.experience import Experience, Library, Origin
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId, RolloutId, RunId, TaskId
@@ -26,9 +29,6 @@ from agentlearn.types.operation import (
     Rejected,
 )
 from agentlearn.types.trajectory import PromptRef
-from agentlearn.views.learn_record import LearnRecord, _FamilyScore
-from agentlearn.views.lesson_origins import LessonOrigin
-from agentlearn.views.records import GroupRow
 
 RUN = RunId("01jc0000000000000000000001")
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)

@@ -1,9 +1,11 @@
-"""HTTP as bytes on a socket: a client that sends given bytes, and a server whose answers a function writes."""
+"""HTTP as bytes on a socket: a client that sends given bytes, a server that a function scripts, and that of an app."""
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 HOST = "127.0.0.1"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -39,6 +41,21 @@ async def scripted(script: Script) -> AsyncGenerator[int]:
             await asyncio.wait(running)
         await asyncio.sleep(0)
         await server.wait_closed()
+
+
+@asynccontextmanager
+async def serving(app: Any, **options: Any) -> AsyncGenerator[int]:
+    """Serve an ASGI app as `agentlearn` does, and yield the port on 127.0.0.1. options: of `uvicorn.Config`."""
+    from agentlearn.serving.web_server import server_of
+
+    server = server_of(app, log_level="critical", lifespan="off", **options)
+    with socket.create_server((HOST, 0), backlog=512) as listener:
+        running = asyncio.ensure_future(server.serve(sockets=[listener]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        yield listener.getsockname()[1]
+        server.should_exit = server.force_exit = True
+        await running
 
 
 @asynccontextmanager

@@ -17,8 +17,8 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from agentlearn.cli.model_probe import MemoryJournal
 from agentlearn.config import BudgetOptions, CallOptions
-from agentlearn.doctor.model_probe import MemoryJournal
 from agentlearn.errors import AgentlearnError
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, WorkUnit

@@ -11,7 +11,7 @@ from tokenizers import pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from agentlearn.config.model_folders import KnownModel
-from agentlearn.files import sha256_of
+from agentlearn.text.files import sha256_of
 from tests.support.tiny_model import PLAIN, SPECIAL, spread, tiny_tokenizer
 
 NAME = "tiny-llama"

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agentlearn.train.arguments import Arguments, GRPOArguments, gradient_arguments
-from agentlearn.train.update.metrics import EntropyBonus, highest_entropies
+from agentlearn.train.arguments import GradientArguments, gradient_arguments
+from agentlearn.train.update.metrics import highest_entropies
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 with warnings.catch_warnings():
@@ -62,7 +62,7 @@ def some_case(
     )
 
 
-def grid(*, seeds: range, dtype: torch.dtype) -> Iterator[tuple[Arguments, Case]]:
+def grid(*, seeds: range, dtype: torch.dtype) -> Iterator[tuple[GradientArguments, Case]]:
     """Yield all combinations of loss, two-sided clipping, divergence, correction and drift, and options one by one."""
     losses = ("grpo", "dr_grpo", "bnpo", "dapo", "cispo", "sapo", "vespo", "gspo", "luspo")
     corrections = ("none", "token_truncate", "sequence_mask")
@@ -71,7 +71,8 @@ def grid(*, seeds: range, dtype: torch.dtype) -> Iterator[tuple[Arguments, Case]
         if delta is not None and loss in ("cispo", "sapo", "vespo"):
             continue
         correction = "token_mask" if loss == "vespo" and importance == "sequence_mask" else importance
-        fields: dict[str, Any] = {"delta": delta, "kl": kl, "kl_ratio": kl_ratio, "importance_sampling": correction}
+        own = {"kl_ratio": kl_ratio} | ({} if delta is None else {"delta": delta})
+        fields: dict[str, Any] = {"kl": kl, "importance_sampling": correction, "loss_settings": own}
         if kl != "none":
             fields |= {"kl_beta": 0.3, "reference": "copy"}
         for drift, seed in product((0.02, 0.6), seeds):
@@ -81,11 +82,11 @@ def grid(*, seeds: range, dtype: torch.dtype) -> Iterator[tuple[Arguments, Case]
         {"importance_sampling": "token_mask", "importance_floor": 0.9, "importance_cap": 1.1},
         {"importance_sampling": "sequence_truncate", "importance_floor": 0.5},
         {"importance_sampling": "sequence_mask", "importance_floor": 0.5},
-        {"off_policy_mask_threshold": 0.05, "kl": "k3", "kl_beta": 0.3, "reference": "copy"},
+        {"loss_settings.off_policy_mask_threshold": 0.05, "kl": "k3", "kl_beta": 0.3, "reference": "copy"},
         {"top_entropy_quantile": 0.4},
         {"top_entropy_quantile": 0.0},
         {"entropy_coef": 0.2},
-        {"entropy_coef": 0.2, "top_entropy_quantile": 0.3, "off_policy_mask_threshold": 0.01},
+        {"entropy_coef": 0.2, "top_entropy_quantile": 0.3, "loss_settings.off_policy_mask_threshold": 0.01},
     )
     for loss, fields, seed in product(losses, options, seeds):
         if loss == "vespo" and str(fields.get("importance_sampling")).startswith("sequence"):
@@ -93,18 +94,19 @@ def grid(*, seeds: range, dtype: torch.dtype) -> Iterator[tuple[Arguments, Case]
         yield _arguments(loss, fields), some_case(seed, drift=0.3, dtype=dtype)
 
 
-def _arguments(loss: str, fields: dict[str, Any]) -> Arguments:
+def _arguments(loss: str, fields: dict[str, Any]) -> GradientArguments:
     """The settings of the loss itself are no rounded numbers, because TRL keeps some of them in fp32."""
     own: dict[str, dict[str, Any]] = {
         "dr_grpo": {"completion_length": COMPLETION_LENGTH},
-        "cispo": {"cispo_cap": 1.2},
-        "sapo": {"sapo_temperature_pos": 0.75, "sapo_temperature_neg": 2.0},
-        "vespo": {"vespo_k_pos": 1.0, "vespo_lambda_pos": 1.5, "vespo_k_neg": 2.5, "vespo_lambda_neg": 0.5},
+        "cispo": {"cap": 1.2},
+        "sapo": {"temperature_pos": 0.75, "temperature_neg": 2.0},
+        "vespo": {"k_pos": 1.0, "lambda_pos": 1.5, "k_neg": 2.5, "lambda_neg": 0.5},
     }
-    return gradient_arguments({"loss": loss, **own.get(loss, {}), **fields})
+    settings = own.get(loss, {}) | fields.get("loss_settings", {})
+    return gradient_arguments({"loss": loss, **fields, "loss_settings": settings})
 
 
-def written_importance(arguments: Arguments, case: Case) -> Tensor:
+def written_importance(arguments: GradientArguments, case: Case) -> Tensor:
     """Return the importance weights. TRL computes them while it samples, so they are computed again here."""
     difference = (case.old_BT - case.sampler_BT) * case.mask_BT
     kind, cap = arguments.importance_sampling, arguments.importance_cap
@@ -118,48 +120,42 @@ def written_importance(arguments: Arguments, case: Case) -> Tensor:
 
 
 def trl_loss(
-    arguments: Arguments,
+    arguments: GradientArguments,
     case: Case,
     *,
     accumulation: int = 1,
     steps_per_generation: int = 1,
     tokens: float | None = None,
-    bonus: EntropyBonus | None = None,
 ) -> tuple[Tensor, Tensor, dict[str, list[float]]]:
     """Return TRL's loss of one micro-batch, its gradient, and its metrics.
 
-    The gradient is that with respect to the log-probabilities, followed by that with respect to the entropies. bonus:
-    where adaptive entropy stands before this step; it is not changed.
+    The gradient is that with respect to the log-probabilities, followed by that with respect to the entropies.
     """
     logprobs_BT = case.logprobs_BT.clone().requires_grad_()
     entropy_BT = case.entropy_BT.clone().requires_grad_()
     metrics: dict[str, list[float]] = defaultdict(list)
-    high = arguments.cispo_cap if isinstance(arguments, GRPOArguments) and arguments.loss == "cispo" else None
+    own = arguments.loss_settings.model_dump()
+    entropy = ("entropy_target", "entropy_coef_delta", "entropy_coef_min", "entropy_coef_max")
+    parts = ("temperature_pos", "temperature_neg", "k_pos", "lambda_pos", "k_neg", "lambda_neg")
     stand_in = SimpleNamespace(
         _get_per_token_logps_and_entropies=lambda *_, **__: (logprobs_BT, entropy_BT, None),
         get_off_policy_mask=GRPOTrainer.get_off_policy_mask,
         get_gamma_weights=GRPOTrainer.get_gamma_weights,
         aux_loss_enabled=False,
         top_entropy_quantile=arguments.top_entropy_quantile,
-        off_policy_mask_threshold=arguments.off_policy_mask_threshold,
+        off_policy_mask_threshold=own["off_policy_mask_threshold"],
         importance_sampling_level="sequence" if arguments.loss in ("gspo", "luspo") else "token",
         loss_type="grpo" if arguments.loss == "gspo" else arguments.loss,
         beta=arguments.kl_beta,
         args=SimpleNamespace(
-            use_bias_correction_kl=arguments.kl_ratio,
-            delta=arguments.delta,
+            use_bias_correction_kl=own["kl_ratio"],
+            delta=own.get("delta"),
             steps_per_generation=steps_per_generation,
-            **{
-                name: getattr(arguments, name, None)
-                for name in (
-                    *("entropy_target", "entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"),
-                    *("sapo_temperature_pos", "sapo_temperature_neg"),
-                    *("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"),
-                )
-            },
+            **dict.fromkeys(entropy),
+            **{f"{loss}_{name}": own.get(name) for loss in ("sapo", "vespo") for name in parts},
         ),
-        epsilon_low=arguments.eps_low,
-        epsilon_high=arguments.eps_high if high is None else high,
+        epsilon_low=own.get("eps_low"),
+        epsilon_high=own.get("eps_high", own.get("cap")),
         use_vllm=arguments.importance_sampling != "none",
         vllm_importance_sampling_correction=True,
         model=SimpleNamespace(training=True),
@@ -172,10 +168,10 @@ def trl_loss(
             pad_across_processes=lambda value, **_: value,
             sync_gradients=True,
         ),
-        _entropy_bonus_enabled=arguments.entropy_coef != 0 or arguments.entropy_target is not None,
-        use_adaptive_entropy=arguments.entropy_target is not None,
-        entropy_coef=arguments.entropy_coef if bonus is None else bonus.coefficient,
-        _last_world_entropy=math.inf if bonus is None else bonus.state_dict()["last"],
+        _entropy_bonus_enabled=arguments.entropy_coef != 0,
+        use_adaptive_entropy=False,
+        entropy_coef=arguments.entropy_coef,
+        _last_world_entropy=math.inf,
         _entropy_window_stats=None,
         _metrics={"train": metrics},
     )
@@ -206,7 +202,9 @@ def _gradient(loss: Tensor, *inputs: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(one) if part is None else part for one, part in zip(inputs, parts, strict=True)])
 
 
-def flat(losses: ModuleType, arguments: Arguments, case: Case, weights: list[float], logprobs_BT: Tensor) -> Any:
+def flat(
+    losses: ModuleType, arguments: GradientArguments, case: Case, weights: list[float], logprobs_BT: Tensor
+) -> Any:
     """Return the case in our format, without mask or padding."""
     keep = case.mask_BT.bool()
     chosen = arguments.top_entropy_quantile < 1
@@ -224,30 +222,28 @@ def flat(losses: ModuleType, arguments: Arguments, case: Case, weights: list[flo
 
 def our_loss(
     losses: ModuleType,
-    arguments: Arguments,
+    arguments: GradientArguments,
     case: Case,
     *,
     batch_tokens: float | None = None,
-    bonus: EntropyBonus | None = None,
 ) -> tuple[Tensor, Tensor, Any]:
     """Return our loss of the case as one optimiser step, its gradient as in `trl_loss`, and the token losses."""
     logprobs_BT = case.logprobs_BT.clone().requires_grad_()
     entropy_BT = case.entropy_BT.clone().requires_grad_()
     tokens_B = [int(tokens) for tokens in case.mask_BT.sum(1)]
-    length = getattr(arguments, "completion_length", None)
+    length = getattr(arguments.loss_settings, "completion_length", None)
     weights = losses.row_weights(arguments.loss, tokens_B, batch_tokens=batch_tokens, completion_length=length)
     scored = flat(losses, arguments, case, weights, logprobs_BT)
     found = losses.token_losses(scored, arguments)
     loss = losses.loss_share(found, scored)
-    bonus = EntropyBonus(arguments) if bonus is None else bonus
-    if bonus.used:
+    if arguments.entropy_coef > 0:
         entropy_N = entropy_BT[case.mask_BT.bool()]
         chosen_N = torch.ones_like(entropy_N) if scored.chosen_N is None else scored.chosen_N
-        loss = loss - bonus.share(entropy_N, chosen_N, float(chosen_N.sum()))
+        loss = loss - arguments.entropy_coef * (entropy_N * chosen_N).sum() / float(chosen_N.sum())
     return loss.detach(), _gradient(loss, logprobs_BT, entropy_BT), found
 
 
-def apart(losses: ModuleType, cases: Iterator[tuple[Arguments, Case]], *, enough: float = math.inf) -> float:
+def apart(losses: ModuleType, cases: Iterator[tuple[GradientArguments, Case]], *, enough: float = math.inf) -> float:
     """Return the largest difference between our losses and gradients and TRL's, relative to the largest TRL value.
 
     The divisor is at least 1. enough: stop at a difference above this.

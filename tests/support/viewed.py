@@ -16,13 +16,13 @@ from agentlearn import Recorder
 from agentlearn.config import LearnSettings
 from agentlearn.library import LibraryStore
 from agentlearn.library.import_lessons import import_lessons
+from agentlearn.pages.web_app.server import Site, app_of
 from agentlearn.store import open_store
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId, rollout_id
 from agentlearn.types.operation import Add, Applied, Ended, Proposal, Quarantined
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Failure, ModelTurn, ToolCall, ToolResult, Trajectory, Treatment, Verdict
-from agentlearn.view.server import Site, app_of
 from agentlearn_evals.comparison import Flip
 from tests.support.comparisons import rich
 from tests.support.learn_records import full_report
@@ -70,6 +70,7 @@ async def _filled(store: Path, text: str, steps: int, library: Library) -> Recor
         await opened.save_version(library, run=LEARN)
         for run, kind in ((LEARN, "learn"), (EVAL, "eval"), (BROKEN, "learn")):
             settings = LearnSettings(domain="math", model="sim:novice", store=Path("s")).resolved()
+            settings = '{"arms": ["none", "math"]}' if kind == "eval" else settings
             at = nouns.AT + timedelta(days=("learn", "eval").index(kind))
             await opened.save_run(nouns.run_event(run=run, kind=kind, settings=settings, model="sim:novice", at=at))
             report = full_report(text, epochs=2, tasks=4, library=library, simulated=True).model_dump_json()
@@ -110,7 +111,7 @@ async def _filled(store: Path, text: str, steps: int, library: Library) -> Recor
     history.update(lambda current: imported.added_to(current, approve=False), kind="import")
     with Recorder("support", store) as recorder:
         chat = [{"role": "user", "content": f"How do I pay? {text}"}, {"role": "assistant", "content": text or "so"}]
-        talk = recorder.record_sync(chat, episode=text[:40] or "talk")
+        talk = recorder.record_sync(chat, episode=text[:40] or "talk", user="ann")
         rated = recorder.record_sync(chat, episode="talk-2")
         recorder.feedback_sync(rated, reward=(0, text), demonstration=f"By card. {text}", by=text[:40])
         picture = UserPromptPart(content=["What is this?", BinaryContent(PIXEL, media_type="image/png")])
@@ -188,7 +189,17 @@ def every_address(of: Recorded) -> tuple[str, ...]:
     )
     library = ("", "/history", "/diff", "/audit", "/card")
     return (
-        *("/runs", "/libraries", "/waiting", "/live", "/live/support", "/cost", f"/cost?run={LEARN}", "/search"),
+        *(
+            "/runs",
+            "/libraries",
+            "/waiting",
+            "/live",
+            "/live/support",
+            "/erase?user=ann",
+            "/cost",
+            f"/cost?run={LEARN}",
+            "/search",
+        ),
         *(f"/run/{LEARN}{page}" for page in pages),
         *(f"/run/{EVAL}{page}" for page in ("", "/flips", "/report", "/grid")),
         *(f"/run/{BROKEN}{page}" for page in ("", "/grid")),

@@ -11,11 +11,11 @@ from agentlearn.errors import ConfigError
 
 def test_numbers_out_of_range(subtests: pytest.Subtests) -> None:
     for field, value, sentence in (
-        ("epochs", 0, "epochs is 0, but input should be greater than or equal to 1; give a value in that range"),
-        ("temperature", 9.5, "temperature is 9.5, but input should be less than or equal to 2; give a value"),
-        ("test_share", 1.0, "test_share is 1.0, but input should be less than 1; give a value in that range"),
-        ("max_cost_usd", 0, "max_cost_usd is 0, but input should be greater than 0; give a value in that range"),
-        ("seed", 2**40, "seed is 1099511627776, but input should be less than or equal to 2147483647;"),
+        ("epochs", 0, "epochs is 0, but should be greater than or equal to 1"),
+        ("temperature", 9.5, "temperature is 9.5, but should be less than or equal to 2"),
+        ("test_share", 1.0, "test_share is 1.0, but should be less than 1"),
+        ("max_cost_usd", 0, "max_cost_usd is 0, but should be greater than 0"),
+        ("seed", 2**40, "seed is 1099511627776, but should be less than or equal to 2147483647"),
     ):
         with subtests.test(field):
             with pytest.raises(ConfigError) as caught:

@@ -40,7 +40,7 @@ def test_public_names_resolve_and_show_up_in_completion_and_no_other_name_is_the
 
 
 def test_import_stays_cheap() -> None:
-    assert loaded_after("import agentlearn, agentlearn.stats").isdisjoint({*HEAVY, "mpmath"})
+    assert loaded_after("import agentlearn, agentlearn.measure").isdisjoint({*HEAVY, "mpmath"})
 
 
 def test_help_stays_cheap() -> None:

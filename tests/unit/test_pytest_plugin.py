@@ -59,9 +59,9 @@ def test_every_line_is_a_test_and_what_is_wrong_is_said(tmp_path: Path, subtests
 
 
 def test_the_plug_in_alone_imports_nothing_heavy() -> None:
-    program = "import agentlearn.pytest_plugin, sys; print(*sys.modules)"
+    program = "import agentlearn.domain.pytest_plugin, sys; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True
     ).stdout
     own = {name for name in loaded.split() if name.startswith(("agentlearn", "pydantic", "duckdb"))}
-    assert own == {"agentlearn", "agentlearn.pytest_plugin"}
+    assert own == {"agentlearn", "agentlearn.domain", "agentlearn.domain.pytest_plugin"}

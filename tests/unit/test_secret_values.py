@@ -12,7 +12,16 @@ from agentlearn.config.endpoint_address import credentials_of, endpoint_name, ha
 from agentlearn.config.settings import SolveSettings, given_settings
 from agentlearn.errors import ConfigError, EndpointError
 from agentlearn.learning.resume import keep_credentials
-from agentlearn.secret_values import HIDDEN, LEAST, know_environment, know_secret, without_secrets
+from agentlearn.text import visible_line
+from agentlearn.text.secret_values import (
+    HIDDEN,
+    LEAST,
+    know_environment,
+    know_secret,
+    secrets_here,
+    without_keys,
+    without_secrets,
+)
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_web import WebDomain
 from tests.support.cases import cases
@@ -89,6 +98,23 @@ def test_of_two_secrets_the_longer_one_is_left_out_whole() -> None:
     assert without_secrets("canary-short-and-long") == HIDDEN
 
 
+def test_errors_lose_a_key_that_was_cut_and_what_has_the_form_of_a_key() -> None:
+    know_secret("canary-cut-0123456789")
+    assert without_keys("Incorrect key: canary-cut-01234…") == f"Incorrect key: {HIDDEN}…"
+    assert without_keys("canary-c is a word") == "canary-c is a word"
+    message = EndpointError("refused AKIAABCDEFGHIJKLMNOP, password: hunter2-now, http://me:s3cret@x.test").message
+    assert message == f"refused {HIDDEN}, {HIDDEN} http://{HIDDEN}@x.test"
+
+
+def test_secrets_of_a_request_are_known_within_it_only() -> None:
+    with secrets_here(["canary-of-a/request", "short"]):
+        assert without_secrets("canary-of-a/request canary-of-a%2Frequest canary-of-a\\/request short") == (
+            f"{HIDDEN} {HIDDEN} {HIDDEN} short"
+        )
+        assert visible_line("canary-of-a/request") == HIDDEN
+    assert without_secrets("canary-of-a/request") == "canary-of-a/request"
+
+
 def test_an_api_key_that_is_no_text_is_not_repeated() -> None:
     with pytest.raises(ConfigError) as refused:
         learn_settings({"domain": "math", "api_key": 1234567890123})
@@ -102,7 +128,7 @@ def test_a_start_address_with_a_login_is_refused(start: str, tmp_path: Path) -> 
     assert has_login(start)
     with pytest.raises(ConfigError) as refused:
         given_settings(SolveSettings, {"domain": "web", "problem": "p", "start": start})
-    assert (refused.value.code, "secret@" in refused.value.message) == ("secret_in_start", False)
+    assert (refused.value.code, "secret@" in refused.value.message) == ("bad_config", False)
     file = tmp_path / "tasks.csv"
     file.write_text(f"question,answer,start\nWho?,Ada,{start}\n")
     with pytest.raises(ConfigError) as refused:

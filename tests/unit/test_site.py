@@ -185,6 +185,15 @@ def test_how_it_learns_shows_what_its_run_gives(tmp_path: Path) -> None:
     assert written(tmp_path) == PAGE.read_text(encoding="utf-8"), "run `python -m scripts.docs --write`"
 
 
+def test_the_picture_of_the_loop_has_the_figures_of_the_pages() -> None:
+    picture = (docs.ROOT / "docs/pictures/loop.svg").read_text(encoding="utf-8")
+    held_out = re.search(r"held out.*: (\S+ → \S+)\s+(\S+) (\[.*?\])", (docs.ROOT / "README.md").read_text("utf-8"))
+    assert held_out, "README.md shows no result"
+    answers = re.findall(r"^\| \d \| (\d+) \| [01] \|$", PAGES["how_it_learns.md"], re.MULTILINE)
+    assert [one for one in (*held_out.groups(), *answers) if one not in picture] == []
+    assert re.findall(r">(\d+)</text><text [^>]*>(?:right|wrong)<", picture) == answers
+
+
 @pytest.mark.slow  # `just docs` stages them too
 def test_the_pages_of_the_site_are_staged_without_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(docs, "STAGED", tmp_path / "docs")

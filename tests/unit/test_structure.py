@@ -71,11 +71,11 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 PRINTING = {
-    "agentlearn.printing": "the module that prints",
+    "agentlearn.text.printing": "the module that prints",
     "agentlearn.cli.output": "makes the console, from the guarded streams",
     "agentlearn.cli.ending": "flushes what is left at the end",
     "agentlearn.cli.stop_signals": "replaces a stream that nobody reads any more",
-    "agentlearn.doctor.machine": "keeps what a check prints from the report",
+    "agentlearn.cli.machine": "keeps what a check prints from the report",
     "agentlearn.plugins": "sends to stderr what a plug-in prints",
     "agentlearn.cli.ask": "asks whether stdin is a terminal",
     "agentlearn.sandbox.inside.session": "runs in the sandbox: its output is a result",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from agentlearn.answers.answer_text import contains, normalised
 from agentlearn.answers.numbers import number_key, same_number, single_number
 from agentlearn.answers.reply import single_choice
+from agentlearn.text import seen
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 
@@ -24,10 +25,10 @@ class ComparisonReward:
     """What an answer must contain to be compared, as in `the answer holds no …`."""
     key: Callable[[str], str | None]
     """Return a form that equal answers share; None for a text that cannot be compared."""
-    equal: Callable[[str, str], bool]
-    """Whether an answer (first) that has a key equals the expected answer."""
+    compare: Callable[[str, str], bool] | None = None
+    """Whether an answer (first) that has a key equals the expected answer; None: when their keys are equal."""
     votes: bool = True
-    """Whether all answers that are equal by `equal` have the same key."""
+    """Whether all answers that are equal have the same key."""
     needs_gold = True
 
     def gold(self, text: str) -> str:
@@ -45,13 +46,16 @@ class ComparisonReward:
         answer, gold = trajectory.answer, task.answer
         if gold is None or self.key(gold) is None:
             return Verdict(status="undecided", reason=f"the task has no expected answer that holds one {self.wants}")
-        if answer is None or not answer.strip():
+        if answer is None or not seen(answer).strip():
             return Verdict(status="no_answer", reward=0.0)
         if self.key(answer) is None:
             return Verdict(status="incorrect", reward=0.0, reason=f"the answer holds no {self.wants}")
-        if self.equal(answer, gold):
-            return Verdict(status="correct", reward=1.0)
-        return Verdict(status="incorrect", reward=0.0)
+        right = self.equal(answer, gold)
+        return Verdict(status="correct" if right else "incorrect", reward=float(right))
+
+    def equal(self, answer: str, gold: str) -> bool:
+        """Whether an answer that has a key equals the expected answer."""
+        return self.key(answer) == self.key(gold) if self.compare is None else self.compare(answer, gold)
 
     def answer_key(self, answer: str) -> str | None:
         """Return the key, for majority votes; None when equal answers may have different keys."""
@@ -72,40 +76,30 @@ def _same_number(answer: str, gold: str) -> bool:
     return value is not None and expected is not None and same_number(value, expected)
 
 
-def _same_text(answer: str, gold: str) -> bool:
-    return normalised(answer) == normalised(gold)
-
-
-def _same_choice(answer: str, gold: str) -> bool:
-    return single_choice(answer) == single_choice(gold)
-
-
 EXACT = ComparisonReward(
     name="exact",
     form="The answer is given in as few words as possible.",
     wants="text",
     key=_text_key,
-    equal=_same_text,
 )
 NUMBER = ComparisonReward(
     name="number",
     form="The answer is a single number in digits, with a point before its decimals.",
     wants="single number",
     key=_number_key,
-    equal=_same_number,
+    compare=_same_number,
 )
 CHOICE = ComparisonReward(
     name="choice",
     form="The answer is the letter of one of the given choices.",
     wants="single choice letter from A to J",
     key=single_choice,
-    equal=_same_choice,
 )
 CONTAINS = ComparisonReward(
     name="contains",
     form="The answer is given in a few words.",
     wants="text",
     key=_text_key,
-    equal=contains,
+    compare=contains,
     votes=False,
 )

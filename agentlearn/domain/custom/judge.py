@@ -138,7 +138,7 @@ async def _ask_judge(
     from pydantic_ai.settings import ModelSettings
 
     try:
-        asked = await _judge_agent(instructions, kind, read).run(
+        asked = await judge_agent(instructions, kind, read).run(
             question,
             model=model,
             model_settings=ModelSettings(temperature=0),
@@ -154,7 +154,11 @@ async def _ask_judge(
 
 
 @cache
-def _judge_agent(instructions: str, kind: type[J], read: Callable[[str], J]) -> "Agent[None, J]":
+def judge_agent(instructions: str, kind: type[J], read: Callable[[str], J]) -> "Agent[None, J]":
+    """Return an agent that submits a judgement of this kind, or writes it as a text that `read` reads.
+
+    read: raises `ModelRetry` for a text without a judgement. It is also called with the JSON of what was submitted.
+    """
     from pydantic_ai import Agent, TextOutput, ToolOutput
 
     output: Any = [
@@ -178,13 +182,13 @@ def _judgement_in(text: str) -> Judgement:
     from pydantic_ai import ModelRetry
 
     try:
-        return Judgement.model_validate_json(_last_object(text))
+        return Judgement.model_validate_json(last_object(text))
     except ValidationError as error:
         words = 'Submit an object with "reason" and "verdict", one of "right", "wrong" and "unclear".'
         raise ModelRetry(words) from error
 
 
-def _last_object(text: str) -> str:
+def last_object(text: str) -> str:
     """Return the JSON object at the very end of what a model said, which may stand in a code block; empty for none."""
     spoken = split_thoughts(text)
     said = "" if spoken.unfinished else spoken.said.rstrip("`\n\r\t ")
@@ -240,15 +244,12 @@ class Rubric(JudgeReward):
         counted = [1.0] * len(criteria) if weights is None else list(weights)
         if not criteria or not all(isinstance(one, str) and one.strip() for one in criteria):
             raise ConfigError(
-                f"the criteria of a rubric are {short_repr(given)}; give a list of texts, such as"
-                " Rubric(['Is polite'])",
-                code="bad_rubric",
+                f"the criteria of a rubric are {short_repr(given)}; give a list of texts, such as Rubric(['Is polite'])"
             )
         if len(counted) != len(criteria) or not all(isinstance(n, int | float) and 0 < n < math.inf for n in counted):
             raise ConfigError(
                 f"the weights of a rubric are {short_repr(weights)}; give {len(criteria)} numbers above 0, one for each"
-                " criterion",
-                code="bad_rubric",
+                " criterion"
             )
         object.__setattr__(self, "criteria", tuple(" ".join(one.split()) for one in criteria))
         object.__setattr__(self, "weights", tuple(map(float, counted)))
@@ -279,8 +280,7 @@ class Rubric(JudgeReward):
         reason = f"judge: {count - len(missed)} of {count} criteria met"
         if missed:
             reason = f"{reason}; not met: {'; '.join(missed)}"[:_MAX_RUBRIC_REASON_CHARACTERS]
-        status = "partial" if missed and reward else "incorrect" if missed else "correct"
-        return Verdict(status=status, reward=reward, reason=reason)
+        return Verdict.of(reward, reason)
 
 
 @cache
@@ -291,7 +291,7 @@ def _reader(count: int) -> Any:
         from pydantic_ai import ModelRetry
 
         try:
-            found = RubricJudgement.model_validate_json(_last_object(text))
+            found = RubricJudgement.model_validate_json(last_object(text))
         except ValidationError:
             found = None
         if found is None or sorted(one.number for one in found.criteria) != list(range(1, count + 1)):

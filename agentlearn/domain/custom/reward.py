@@ -5,17 +5,19 @@ import inspect
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
+from numbers import Real
 from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol
 
+from agentlearn.config import is_source
 from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER
 from agentlearn.domain.custom.judge import JUDGE, JudgeReward
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, VerifierError
-from agentlearn.printing import stdout_for_results
 from agentlearn.text import nearest_name, short_repr, storable
+from agentlearn.text.printing import stdout_for_results
+from agentlearn.types.reward import reward_of
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 
@@ -34,11 +36,27 @@ def load_object(reference: str, *, what: str, folder: Path | None = None) -> obj
             raise ConfigError(
                 f"the {what} {reference!r} cannot be loaded: {module_name!r} ({place}) has no {attribute!r};"
                 f"{f' did you mean {meant!r}? If not,' if meant else ''} define it there, or rename your module if"
-                " another one was found",
-                code="no_attribute",
+                " another one was found"
             )
         found = getattr(found, attribute)
     return found
+
+
+def names_object(word: Path | str) -> bool:
+    """Whether a word is `module:name`, and not a source of tasks such as a file or `hf:NAME`."""
+    text = str(word)
+    return ":" in text and "://" not in text and not set(text) & set("=,@") and not is_source(text)
+
+
+def call_object(found: Callable[[], Any], reference: str, *, what: str) -> Any:
+    """Return what the function at `module:name` returns. Raises ConfigError for whatever it raises."""
+    try:
+        with stdout_for_results():
+            return found()
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"the {what} {reference!r} cannot be made: calling it raised {error_words(error, Path.cwd())}; correct it"
+        ) from error
 
 
 def check_reference(reference: str, *, what: str) -> tuple[str, str]:
@@ -70,8 +88,7 @@ def _module(name: str, reference: str, what: str, folder: Path) -> object:
             raise _broken(reference, what, error, folder) from error
         raise ConfigError(
             f"the {what} {reference!r} cannot be loaded: there is no module {error.name!r};"
-            f" put {error.name}.py into {folder} or install it",
-            code="no_module",
+            f" put {error.name}.py into {folder} or install it"
         ) from error
     except (Exception, SystemExit) as error:
         raise _broken(reference, what, error, folder) from error
@@ -80,8 +97,7 @@ def _module(name: str, reference: str, what: str, folder: Path) -> object:
 def _broken(reference: str, what: str, error: BaseException, folder: Path) -> ConfigError:
     return ConfigError(
         f"the {what} {reference!r} cannot be loaded: importing its module raised {error_words(error, folder)};"
-        " correct the module and run again",
-        code="broken_module",
+        " correct the module and run again"
     )
 
 
@@ -196,17 +212,22 @@ class FunctionReward:
         return None if key is None else key(answer)
 
     def _checked(self, given: object, task: Task, answer: str | None) -> Verdict:
+        pair: Any = given if isinstance(given, tuple) and len(given) == 2 else (given, "")
+        scored, reason, why = *pair, ""
         if isinstance(given, Verdict):
             if given.reward is None and given.status == "undecided":
                 return given
-            if given.reward is not None and given.status != "undecided" and 0 <= given.reward <= 1:
-                return given
-        elif (scored := _scored(given)) is not None:
-            return _verdict(*scored, answer)
-        forgotten = _close_unawaited(given)
+            scored = None if given.status == "undecided" else given.reward
+        try:
+            if isinstance(reason, str):
+                reward = reward_of(scored)
+                return given if isinstance(given, Verdict) else _verdict(reward, reason, answer)
+        except ConfigError as error:
+            why = f"; {error}" if isinstance(scored, Real) else ""
+        forgotten = "await what is async, and " if _close_unawaited(given) else ""
         raise VerifierError(
             f"the reward {self.name!r} gave {short_repr(given)} ({self.place}) for the answer {short_repr(answer)} to"
-            f" task {task.source or task.id!r}; {'await what is async, and ' if forgotten else ''}return {_RESULTS}",
+            f" task {task.source or task.id!r}; {forgotten}return {_RESULTS}{why}",
             code="bad_reward",
         )
 
@@ -304,21 +325,11 @@ def _close_unawaited(given: object) -> bool:
     return bool(found)
 
 
-def _scored(given: Any) -> tuple[float, str] | None:
-    """Return the reward and its reason, empty where there is none; None when this is not a reward."""
-    pair: Any = given if isinstance(given, tuple) and len(given) == 2 else (given, "")
-    score, reason = pair
-    plain: Any = score.item() if getattr(score, "ndim", None) == 0 else score  # a numpy scalar
-    if not isinstance(plain, int | float | Fraction) or not 0 <= plain <= 1 or not isinstance(reason, str):
-        return None
-    return float(plain), storable(reason.strip()[:MAX_REASON_CHARACTERS])
-
-
 def _verdict(reward: float, reason: str, answer: str | None) -> Verdict:
+    reason = storable(reason.strip()[:MAX_REASON_CHARACTERS])
     if answer is None and reward == 0:
         return Verdict(status="no_answer", reward=0.0, reason=reason)
-    status = "correct" if reward == 1 else "partial" if reward > 0 else "incorrect"
-    return Verdict(status=status, reward=reward, reason=reason)
+    return Verdict.of(reward, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,8 +358,7 @@ class GymReward:
         if trajectory.answer is None or not trajectory.answer.strip():
             return Verdict(status="no_answer", reward=0.0)
         score = await self.scorer.score(task.source, trajectory.answer)
-        status = "correct" if score == 1 else "partial" if score > 0 else "incorrect"
-        return Verdict(status=status, reward=score)
+        return Verdict.of(score)
 
     def answer_key(self, answer: str) -> str | None:
         """Return None: a scorer rates one answer and does not compare two."""
@@ -401,10 +411,7 @@ def find_reward(name: str, *, imports: bool = True) -> Reward:
             return _unloaded_function(name)
         found = load_object(name, what="reward")
         return replace(found, name=name) if isinstance(found, JudgeReward) else load_function(name)
-    raise ConfigError(
-        f"there is no reward {name!r}; give one of {', '.join(_BY_NAME)}, or your own as module:function",
-        code="unknown_reward",
-    )
+    raise ConfigError(f"there is no reward {name!r}; give one of {', '.join(_BY_NAME)}, or your own as module:function")
 
 
 def default_reward(source: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, installed_domains
 from agentlearn.domain.custom.judge import JudgeReward
-from agentlearn.domain.custom.reward import FunctionReward, GymReward, Reward, find_reward
+from agentlearn.domain.custom.reward import FunctionReward, GymReward, Reward, find_reward, names_object
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.sandbox.protocol import CodeSandbox
@@ -66,8 +66,7 @@ def judged_tasks(
     if not _NAME.fullmatch(name) or name in _TAKEN:
         raise ConfigError(
             f"{name!r} cannot be a name of tasks and their library; write it in lower-case letters, digits,"
-            " '.', '_' and '-', such as 'prices'",
-            code="bad_name",
+            " '.', '_' and '-', such as 'prices'"
         )
     kind = (
         JudgedTasks if isinstance(reward, JudgeReward) else GymTasks if isinstance(reward, GymReward) else CustomTasks
@@ -112,8 +111,7 @@ class CustomTasks(Domain):
     def __post_init__(self) -> None:
         if self.only_instructions and not (self.instructions or "").strip():
             raise ConfigError(
-                "only_instructions is set, but there are no instructions; give the agent's own with --instructions",
-                code="no_instructions",
+                "only_instructions is set, but there are no instructions; give the agent's own with --instructions"
             )
         by: AuthorKind = "model" if isinstance(self.reward, JudgeReward) else "person"
         # a function may pass on what anybody wrote
@@ -129,9 +127,16 @@ class CustomTasks(Domain):
         raise ConfigError(f"{self.name!r} has no tasks; give some with --data FILE", code="no_tasks")
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
-        """Return the tasks of a file. Raises DataError, also for an expected answer that the reward cannot judge."""
+        """Return the tasks of a source: a file, `hf:NAME`, `gym:TASK`, or objects at `module:name`.
+
+        Raises DataError, also for an expected answer that the reward cannot judge, and ConfigError for a bad module.
+        """
         from agentlearn.data import read_tasks
 
+        if names_object(path):
+            from agentlearn.domain.objects import named_tasks
+
+            return named_tasks(str(path), self, split=split, limit=limit)
         return read_tasks(
             path,
             domain=self.name,
@@ -215,13 +220,15 @@ class CustomTasks(Domain):
 
     @cached_property
     def _agent(self) -> "Agent[Any, Answer]":
-        from pydantic_ai import Agent, TextOutput
+        from pydantic_ai import Agent, ModelResponse, RunContext, TextOutput
 
         from agentlearn.answers.reply import final_answer_in
         from agentlearn.sandbox.python_tool import CodeDeps, code_tool
 
-        async def tagged_answer(text: str) -> Answer:
-            return Answer(text=text, answer=final_answer_in(text))
+        async def tagged_answer(context: RunContext[Any], text: str) -> Answer:
+            last = context.messages[-1]
+            whole = not (isinstance(last, ModelResponse) and last.finish_reason == "length")
+            return Answer(text=text, answer=final_answer_in(text, whole=whole))
 
         return Agent(
             deps_type=CodeDeps if self.runs_code else type(None),
@@ -261,8 +268,7 @@ class GymTasks(CustomTasks):
         if any(not task.source.startswith(GYM) for task in tasks):
             raise DataError(
                 f"the reward 'gym' scores tasks of reasoning-gym, but {path.name!r} has none; give 'gym:TASK', or"
-                " choose another --reward",
-                code="no_scorer",
+                " choose another --reward"
             )
         return tasks
 

@@ -42,9 +42,7 @@ def new_domain(name: str, directory: Path | None = None) -> tuple[Path, ...]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(
-            f"{str(folder)!r} cannot be written ({error.strerror}); choose another --dir", code="cannot_write"
-        ) from error
+        raise ConfigError(f"{str(folder)!r} cannot be written ({error.strerror}); choose another --dir") from error
     return tuple(texts)
 
 
@@ -52,8 +50,7 @@ def _demand_name(name: str) -> None:
     if not _NAME.fullmatch(name) or iskeyword(name):
         raise ConfigError(
             f"{name!r} cannot be a name of a domain and its package; write it in lower-case letters, digits and '_',"
-            " a letter first, such as 'prices'",
-            code="bad_name",
+            " a letter first, such as 'prices'"
         )
     if name in installed_domains():
         raise ConfigError(f"a domain {name!r} is already installed; choose another name", code="name_taken")
@@ -77,7 +74,5 @@ def write_recipe(domain: str, out: Path) -> Path:
             f"{str(out)!r} already exists and is not overwritten; choose another --out", code="exists"
         ) from error
     except OSError as error:
-        raise ConfigError(
-            f"{str(out)!r} cannot be written ({error.strerror}); choose another --out", code="cannot_write"
-        ) from error
+        raise ConfigError(f"{str(out)!r} cannot be written ({error.strerror}); choose another --out") from error
     return out

@@ -82,7 +82,7 @@ async def learn(
     """
     known = LearnOptions.__annotations__
     for name in options.keys() - known.keys():
-        raise ConfigError(f"learn has no option {name!r}; {meant_or_known(name, known)}", code="unknown_setting")
+        raise ConfigError(f"learn has no option {name!r}; {meant_or_known(name, known)}")
     base: dict[str, Any] = {} if settings is None else settings.model_dump(exclude_unset=True)
     if settings is not None and settings.model in (SIMULATED_MODEL, default_model(settings.domain)):
         base.pop("model", None)  # settings without a model have it by themselves; the agent's own goes before it

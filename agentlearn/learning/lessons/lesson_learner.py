@@ -15,10 +15,10 @@ from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts,
 from agentlearn.learning.lessons.stages import Stages
 from agentlearn.learning.lessons.trust import Acceptance, authors_read, unapproved
 from agentlearn.library.curate import CheckContext, next_version
-from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import Store
+from agentlearn.text.log import get_log
 from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, GroupUse, Summary, differ

@@ -9,7 +9,6 @@ from agentlearn.errors import AgentlearnError
 from agentlearn.learning.batch import Allocation, Batch
 from agentlearn.learning.batch_runner import HiddenLessons, hiding_note
 from agentlearn.learning.callbacks import Update
-from agentlearn.learning.costs import PilotReport
 from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes, weights_sha256
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.learning.lessons.selection import Choice, Validation, arms_of
@@ -25,9 +24,11 @@ from agentlearn.learning.lessons.trust import (
 )
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets
+from agentlearn.learning.plan import PilotReport
 from agentlearn.learning.report import (
     Delta,
     HeldOut,
+    LearnedLesson,
     LearnReport,
     LessonWorth,
     LibraryLine,
@@ -39,6 +40,7 @@ from agentlearn.learning.run_stats import unprotected
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import EndCounts
 from agentlearn.library.curate.answer_search import class_answers
+from agentlearn.library.curate.leaks import leaks
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.author import Author, strangers
 from agentlearn.types.experience import Library, counted_lessons
@@ -114,6 +116,7 @@ class LessonRun(RunLoop[LearnSettings]):
         self._note_hidden(start)
         choice, alone = await self._choose(sets, learner)
         phases = {"before": start, "after": choice.selected} if choice.changed else {"before": start}
+        sets = sets.counted(leaks((*start.experiences, *choice.selected.experiences), sets.test))
         scores = await self.evaluate(phases, sets.test)
         before = scores.get("before")
         after = scores.get("after") if choice.changed else before
@@ -131,7 +134,7 @@ class LessonRun(RunLoop[LearnSettings]):
             tokens=library.tokens,
             current=current,
         )
-        report = self._report(result, choice, line, selection=selection, weights=weights, pilot=pilot)
+        report = self._report(result, choice, line, library, selection=selection, weights=weights, pilot=pilot)
         return report.with_learned(library)
 
     def _pilot_report(self, result: RunResult, whole: TaskSets, library: int) -> PilotReport:
@@ -152,7 +155,8 @@ class LessonRun(RunLoop[LearnSettings]):
         self,
         result: RunResult,
         choice: Choice,
-        library: LibraryLine,
+        line: LibraryLine,
+        library: Library,
         *,
         selection: SelectedVersion | None,
         weights: WeightsRecord,
@@ -160,11 +164,12 @@ class LessonRun(RunLoop[LearnSettings]):
     ) -> LearnReport:
         """Return the report of the finished run.
 
-        library: what came of the selected version. selection: None in a pilot. pilot: None in a whole run.
+        library: the selected version; line: what came of it. selection: None in a pilot. pilot: None in a whole run.
         """
         settings, stats, held_out = self.settings, result.stats, result.held_out
         groups, taught = stats.total("groups"), Taught.of(stats.total("taught"))
         delta = held_out.delta if held_out else None
+        ended = [one for epoch in stats.epochs.values() for one in epoch.ended]
         visits = 0 if settings.from_store else len(result.sets.train) * self.epochs
         return LearnReport(
             run=result.run,
@@ -180,8 +185,9 @@ class LessonRun(RunLoop[LearnSettings]):
             known_families=result.known_families,
             unseen_families=result.unseen_families,
             test_sets=result.test_sets,
-            library=library,
-            proposals=EndCounts.of([one for epoch in stats.epochs.values() for one in epoch.ended]),
+            library=line,
+            lessons=LearnedLesson.of(library, ended),
+            proposals=EndCounts.of(ended),
             groups={kind: groups[kind] for kind in GROUP_KINDS},
             taught=taught,
             rollouts={outcome: stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},
@@ -277,9 +283,10 @@ class LessonRun(RunLoop[LearnSettings]):
         if self.settings.pilot is not None:
             return None, choice.selected
         name, store = self.settings.library_name, library_store.directory.parent
-        delta = held_out.delta if held_out is not None else None
         waits = _why_it_waits(waiting_lessons(choice.selected, self._learner.accepted, trust=self.settings.trust))
-        selection = choice.decided(delta, name=name, store=store, waits=waits, alone=alone)
+        at_stake = held_out is not None and not len(choice.start) and bool(held_out.before.mean)
+        delta = held_out.delta if held_out is not None else None
+        selection = choice.decided(delta, name=name, store=store, at_stake=at_stake, waits=waits, alone=alone)
         renamed = len(choice.start) > 0 and _current(name, library_store) is None
         if selection.status != "published" and not (selection.status == "unchanged" and renamed):
             return selection, choice.selected

@@ -23,7 +23,7 @@ from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.library.curate.hostile import wrong_form
 from agentlearn.library.curate.similarity import refusal_key
-from agentlearn.library.history.change_log import MAIN, is_library_name
+from agentlearn.library.history.change_log import MAIN, is_library_name, names_file
 from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
 from agentlearn.models.endpoint import check_endpoint, open_endpoint
@@ -46,7 +46,7 @@ def start_library(settings: LearnSettings, libraries: LibraryStore, given: Libra
         chosen = history.load() if history.exists else EMPTY_LIBRARY
     else:
         chosen = libraries.load(settings.library)
-    return _with_written(chosen, history.load(MAIN)) if history.exists else chosen
+    return history.not_shown().applied(_with_written(chosen, history.load(MAIN))) if history.exists else chosen
 
 
 def _with_written(chosen: Library, main: Library) -> Library:
@@ -54,18 +54,13 @@ def _with_written(chosen: Library, main: Library) -> Library:
 
     It is the library itself where it has them all. A lesson that says the same as one of a person gives way to it.
     """
-    held, theirs = held_lessons(chosen), held_lessons(main)
+    held = held_lessons(chosen)
     written = [one for one in main.written if one.id not in chosen.by_id]
-    parked = {key for key, (one, status) in theirs.items() if one.by_person and status != "shown"} & chosen.by_id.keys()
-    withheld = [one for one in main.withheld if one.experience.id not in held or one.experience.id in parked]
+    withheld = [one for one in main.withheld if one.experience.id not in held]
     if not written and not withheld:
         return chosen
     words = {refusal_key(one.lesson) for one in written}
-    kept = [
-        one
-        for one in chosen.experiences
-        if one.id not in parked and (one.by_person or refusal_key(one.lesson) not in words)
-    ]
+    kept = [one for one in chosen.experiences if one.by_person or refusal_key(one.lesson) not in words]
     shown = (*kept, *written)
     ids = {one.id for one in shown}
     still = [one for one in chosen.withheld if one.experience.id not in ids]
@@ -105,7 +100,7 @@ def library_caution(reference: str, library: Library) -> str | None:
     Only for files: in a library of the store, a person has approved such lessons. Nothing is removed, because a person
     chose the file.
     """
-    if not (reference.endswith(".json") or "/" in reference):
+    if not names_file(reference):
         return None
     doubts = [(one.id, end.code) for one in library.experiences if (end := wrong_form(one.lesson)) is not None]
     if not doubts:
@@ -165,8 +160,7 @@ class _Resolved:
         if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):
             raise ConfigError(
                 f"domain {settings.domain!r} has no answer_key, which --labels none needs to find the majority answer;"
-                " use --labels gold",
-                code="no_vote",
+                " use --labels gold"
             )
         # Without temperatures, the judge sends none either.
         heated = settings.temperature is not None or settings.eval_temperature is not None
@@ -222,6 +216,7 @@ async def run_learning(
         if start is None:  # the library that the interrupted run started from, even if another was published since
             run_inputs = store.run_inputs(session.call_context.run)
             known = None if run_inputs is None else store.library(run_inputs.library)
+            known = known and library_store.not_shown().applied(known, f"run {session.call_context.run}")
             start = known or start_library(settings, library_store)
         return await session.learn(resolved.sets, resolved.whole, start, library_store)
 

@@ -193,7 +193,7 @@ class Validation:
         return judged
 
 
-_Z = 1.959964
+_Z, _Z_ONE_SIDED = 1.959964, 1.644854
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,14 +268,22 @@ class Choice:
         return self.selected.version != self.start.version
 
     def decided(
-        self, held_out: Delta | None, *, name: str, store: Path, waits: str = "", alone: tuple[LessonWorth, ...] = ()
+        self,
+        held_out: Delta | None,
+        *,
+        name: str,
+        store: Path,
+        at_stake: bool = False,
+        waits: str = "",
+        alone: tuple[LessonWorth, ...] = (),
     ) -> SelectedVersion:
         """Return whether the selected version is published.
 
-        held_out: it minus the start on held-out tasks. waits: why it waits for a person whatever its score; empty when
+        held_out: it minus the start on held-out tasks. at_stake: whether the start earned rewards there without any
+        lesson, which a worse version would lose. waits: why it waits for a person whatever its score; empty when
         it does not. alone: what its lessons are worth by themselves, as far as that was measured.
         """
-        against = self._against(held_out) or waits
+        against = self._against(held_out, at_stake=at_stake) or waits
         pending = bool(against) and (self.changed or bool(waits))
         version, validated = self.selected.version, self.validated
         compared = validated is not None and validated.judged
@@ -326,7 +334,7 @@ class Choice:
             )
         return tuple(lines)
 
-    def _against(self, held_out: Delta | None) -> str:
+    def _against(self, held_out: Delta | None, *, at_stake: bool) -> str:
         """Why the selected version is not published; empty when nothing speaks against it."""
         delta, validated, bare = self.delta, self.validated, self.start.only_written()
         if not self.changed:
@@ -339,6 +347,8 @@ class Choice:
             more = validated.more_undecided(self.selected.version)
             if more > 0 and (delta.mean is None or delta.mean >= 0):  # what was lost decides which version is better
                 return f"{more} more of its rollouts than of the start's on {self._tasks(delta)} could not be judged"
+        if at_stake and held_out is not None and self.basis != "last" and not shown_better(held_out, delta):
+            return f"it is not shown to be better than no lessons: {_numbers(held_out)} on held-out tasks"
         if self.selected.version == bare.version and (delta is None or delta.ci is None or delta.ci[0] <= 0):
             if len(bare):
                 return "it has only the lessons that a person wrote, and it is not shown that the others do harm"
@@ -353,6 +363,20 @@ class Choice:
         count = count if delta is None or not delta.n else delta.n
         one = "task" if count == 1 else "tasks"
         return f"{count} {one} learned from" if self.learned_from else f"{count} validation {one}"
+
+
+def shown_better(held_out: Delta, validation: Delta | None) -> bool:
+    """Whether a version is shown to be better than the start.
+
+    It is by the verdict on held-out tasks, or where the differences on held-out and on validation tasks, weighted by
+    their precision, lie above zero by a one-sided test at 5 %.
+    """
+    if held_out.verdict == "better":
+        return True
+    known = [(one.mean, one.ci) for one in (held_out, validation) if one is not None and one.mean is not None]
+    weighed = [(mean, (2 * _Z / (ci[1] - ci[0])) ** 2) for mean, ci in known if ci is not None and ci[1] > ci[0]]
+    total = sum(weight for _, weight in weighed)
+    return sum(mean * weight for mean, weight in weighed) > _Z_ONE_SIDED * total**0.5 > 0
 
 
 def arms_of(candidates: Candidates, finalists: int) -> tuple[Library, ...]:

@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from pydantic_ai.direct import model_request
-from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 from pydantic_core import from_json
 
 from agentlearn.answers.thoughts import split_thoughts
+from agentlearn.errors import EndpointError
 from agentlearn.models.call_context import WorkUnit
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.prompts import Prompt, load_prompt
@@ -71,6 +73,16 @@ _TOOLS = {
 }
 _PARAMETERS = {key: ModelRequestParameters(output_mode="tool", output_tools=[tool]) for key, tool in _TOOLS.items()}
 """What a request offers, by the key of the reply. The schema tells what to write, and nothing is refused by it."""
+_HELD = {
+    key: ModelRequestParameters(
+        output_mode="native",
+        output_object=OutputObjectDefinition(json_schema={**schema, "required": [key]}, name=key),
+    )
+    for key, schema in _SCHEMAS.items()
+}
+"""What a request asks for that holds the reply to the schema."""
+_REFUSES = frozenset({"endpoint_400", "endpoint_422"})
+"""How a service answers that does not hold replies to a schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,22 +188,40 @@ class StageAgent:
     """Key of the reply object that holds the items."""
 
     async def ask(
-        self, question: str, endpoint: Endpoint, unit: WorkUnit, *, history: tuple[ModelMessage, ...] = ()
+        self,
+        question: str,
+        endpoint: Endpoint,
+        unit: WorkUnit,
+        *,
+        history: tuple[ModelMessage, ...] = (),
+        held: bool = False,
     ) -> StageReply:
         """Ask once. Raises EndpointError when the call fails. A malformed reply does not raise; its items are kept.
 
-        history: the conversation that the question continues.
+        history: the conversation that the question continues. held: have the service hold the reply to the schema, if
+        it can; for a model that wrote something else before.
         """
         called = (one for one in (history[-1].parts if history else ()) if isinstance(one, ToolCallPart))
         taken = (ToolReturnPart(one.tool_name, _TAKEN, tool_call_id=one.tool_call_id) for one in called)
         asked = ModelRequest(parts=[*taken, UserPromptPart(question)], instructions=self.instructions)
+        client = endpoint.client(unit)
+        held = held and client.profile.get("supports_json_schema_output", False)
         with unit.traced() as tracing:
-            response = await model_request(
-                endpoint.client(unit),
-                [*history, asked],
-                model_request_parameters=_PARAMETERS[self.key],
-                instrument=tracing[0].settings if tracing else None,
-            )
+
+            async def reply(held: bool) -> ModelResponse:
+                return await model_request(
+                    client,
+                    [*history, asked],
+                    model_request_parameters=(_HELD if held else _PARAMETERS)[self.key],
+                    instrument=tracing[0].settings if tracing else None,
+                )
+
+            try:
+                response = await reply(held)
+            except EndpointError as error:
+                if not held or error.code not in _REFUSES:
+                    raise
+                response = await reply(held=False)
         calls = (one for one in response.parts if isinstance(one, ToolCallPart) and one.tool_name == _SUBMIT)
         call = next(calls, None)
         given = response.text or "" if call is None else call.args or {}

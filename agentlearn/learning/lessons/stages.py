@@ -156,9 +156,9 @@ class Stages:
             f"{self._reason(trajectory)}{self._gold(task)}{library}"
             f"<trajectory>\n{transcript(trajectory.steps)}\n</trajectory>"
         )
-        for _ in range(_MAX_TRIES):
+        for attempt in range(_MAX_TRIES):
             try:
-                reply = await StageAgent(prompt.text, "steps").ask(question, self.endpoint, unit)
+                reply = await StageAgent(prompt.text, "steps").ask(question, self.endpoint, unit, held=attempt > 0)
             except EndpointError as error:
                 faults[error.code] += 1
                 return _Summarised(None, faults)
@@ -346,7 +346,8 @@ class Stages:
         if refusals and reply.messages:
             repair = self.prompts.repair.load()
             message = repair.fill({"refusals": "\n".join(refusals)})
-            repaired = await question.agent.ask(message, self.endpoint, unit, history=reply.messages)
+            held = not reply.salvaged.usable
+            repaired = await question.agent.ask(message, self.endpoint, unit, history=reply.messages, held=held)
             check(self._parsed(repaired, question, repair=repair.ref))
             faults, usable = (*faults, *repaired.salvaged.faults), usable or repaired.salvaged.usable
         too_many = Rejected(code="too_many_proposals", reason=f"only {limit} proposals are taken from one group")

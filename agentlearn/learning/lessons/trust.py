@@ -24,15 +24,17 @@ from agentlearn.learning.lessons.stage_agent import shown_reason
 from agentlearn.learning.report import LessonWorth
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.operations import lesson_of
-from agentlearn.library.curate.similarity import lower_case_words, refusal_key
+from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history import History
 from agentlearn.library.history.change_log import ApproveLesson
+from agentlearn.library.shown import NotShown
 from agentlearn.store import ProposalRow, RunRow, StoreReader
 from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, held_lessons
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId
 from agentlearn.types.operation import OF_EVIDENCE, Modify, Operation, Quarantined
+from agentlearn.types.ranking import lower_case_words
 from agentlearn.types.task import SESSION
 from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, ModelTurn, ToolResult, Trajectory, UserTurn
 from agentlearn.types.value import Value
@@ -48,7 +50,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def authors_read(groups: Iterable[Group], *, reasons_by: AuthorKind | None) -> tuple[Author, ...]:
-    """Return the strangers whose text stands in groups: in tasks, results of tools, dialogues and reasons.
+    """Return the strangers whose text stands in groups: in tasks, in what rollouts read and returned, and in reasons.
 
     reasons_by: who writes the reasons of verdicts; None: the stages see none.
     """
@@ -56,16 +58,14 @@ def authors_read(groups: Iterable[Group], *, reasons_by: AuthorKind | None) -> t
     for group in groups:
         found.update(task.author for task in group.tasks)
         for one in group.trajectories:
-            if one.phase in _RECORDED:
-                found.add(Author(kind="traffic", name=group.task.domain))
-                if group.task_of(one).source == SESSION:  # a person's own session: what tools returned is not theirs
-                    found.update(step.written_by for step in one.steps if isinstance(step, ToolResult))
-                continue
-            found.update(step.written_by for step in one.steps if isinstance(step, ToolResult))
-            # what the user of a task says goes back to the task, whose author counts already
-            if group.task_of(one).user is None and any(isinstance(step, UserTurn) for step in one.steps):
-                found.add(Author(kind="traffic", name=group.task.domain))
-            if reasons_by is not None and shown_reason(one):
+            recorded, traffic = one.phase in _RECORDED, Author(kind="traffic", name=group.task.domain)
+            if recorded:
+                found.add(traffic)
+            if not recorded or group.task_of(one).source == SESSION:  # there, what tools returned is no traffic
+                found.update(author for step in one.steps if isinstance(step, ModelTurn) for author in step.strangers)
+                others = (step for step in one.steps if not isinstance(step, ModelTurn))
+                found.update(one.written_by if isinstance(one, ToolResult) else one.author or traffic for one in others)
+            if not recorded and reasons_by is not None and shown_reason(one):
                 found.add(Author(kind=reasons_by, name=group.task.domain if reasons_by == "reasons" else ""))
     return strangers(found)
 
@@ -354,3 +354,10 @@ def pending_versions(
         if not decided and current.get(one.library) != one.version and domain in {None, one.domain, one.library}:
             found.setdefault((one.library, one.version), one)
     return list(found.values())
+
+
+def brings_more(one: PendingVersion, reader: StoreReader, rule: NotShown) -> bool:
+    """Whether a version that waits changes what is shown, by the lessons that may be shown."""
+    run_inputs = reader.run_inputs(one.run)
+    start = EMPTY_LIBRARY if run_inputs is None else reader.library(run_inputs.library)
+    return rule.applied(reader.library(one.version)).by_id != rule.applied(start).by_id

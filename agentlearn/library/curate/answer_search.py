@@ -5,14 +5,22 @@ many sentences anyway (a choice letter, yes, a small integer) prove nothing and 
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Self
 
-from agentlearn.answers.numbers import LARGE_NUMBERS, NUMBER_WORD, PARTS, SMALL_NUMBERS, leading_number
+from agentlearn.answers.numbers import (
+    HAN_NUMERAL,
+    LARGE_NUMBERS,
+    NUMBER_WORD,
+    PARTS,
+    SMALL_NUMBERS,
+    leading_number,
+    numeral_value,
+)
+from agentlearn.text import plain, word_places
 from agentlearn.types.task import Task
 
 # Notations that do not change an answer's meaning, as (pattern, replacement), applied in order.
@@ -35,49 +43,43 @@ _COMMON = re.compile(
     r"|yes|no|true|false|none|n/a"
 )
 _CHOICE = re.compile(r"\(?([a-z])\)?\.?")
-# Letters and digits of scripts with spaces between words. Other scripts have no token boundaries.
-_SPACED = r"0-9a-z_\u00c0-\u1fff"
 _NEVER = re.compile(r"(?!)")
+_NO_DECIMAL_BEFORE, _NO_DECIMAL_BEHIND = re.compile(r"(?<!\d\.)"), re.compile(r"(?!\.\d)")
 
 
 def _comparable(text: str) -> str:
-    text = unicodedata.normalize("NFKC", text).casefold()
+    text = plain(text).casefold()
     for pattern, replacement in _FORMS:
         text = pattern.sub(replacement, text)
     return text.strip()
 
 
-def _whole_tokens(texts: Iterable[str]) -> re.Pattern[str]:
-    """A pattern for any of the texts where no letter, digit or decimal continues it. A bracket needs no boundary."""
-    by_edges: dict[tuple[str, str], list[str]] = {}
-    for text in sorted(texts):
-        before = "" if text[0] in "([{" else rf"(?<![{_SPACED}])(?<!\d\.)"
-        after = "" if text[-1] in ")]}" else rf"(?![{_SPACED}])(?!\.\d)"
-        by_edges.setdefault((before, after), []).append(re.escape(text))
-    patterns = [f"{before}(?:{'|'.join(same)}){after}" for (before, after), same in by_edges.items()]
-    return re.compile("|".join(patterns)) if patterns else _NEVER
+def _stands(answer: str, text: str) -> bool:
+    """Whether an answer stands in a text where no letter, digit or decimal continues it."""
+    places = ((at, at + len(answer)) for at in word_places(text, answer))
+    return any(_NO_DECIMAL_BEFORE.match(text, at) and _NO_DECIMAL_BEHIND.match(text, end) for at, end in places)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSearch:
-    """Patterns that find a batch's answers."""
+    """What finds a batch's answers."""
 
-    distinctive: re.Pattern[str]
+    distinctive: frozenset[str]
     """Answers that hardly occur by chance."""
-    common: re.Pattern[str]
+    common: frozenset[str]
     """Small integers, several choice letters, yes, no and the like."""
     choices: re.Pattern[str]
     """Single choice letters."""
 
     @classmethod
     def of(cls, answers: Iterable[str]) -> Self:
-        """The patterns for these answers."""
+        """The search for these answers."""
         texts = {text for answer in answers if (text := _comparable(answer).rstrip("."))}
         common = {text for text in texts if _COMMON.fullmatch(text)}
         letters = {found[1].upper() for text in common if (found := _CHOICE.fullmatch(text))}
         return cls(
-            distinctive=_whole_tokens(texts - common),
-            common=_whole_tokens(text for text in common if not _CHOICE.fullmatch(text)),
+            distinctive=frozenset(texts - common),
+            common=frozenset(text for text in common if not _CHOICE.fullmatch(text)),
             # Only a capital inside the sentence: `a` is an article, and so is `A` at the start of a sentence.
             choices=re.compile(rf"(?<=[\s(])(?:{'|'.join(sorted(letters))})(?!\w)") if letters else _NEVER,
         )
@@ -85,9 +87,9 @@ class AnswerSearch:
     def found(self, lesson: str) -> Literal["distinctive", "common"] | None:
         """Which kind of answer the lesson holds as a whole token; `distinctive` if it holds both, None if neither."""
         text = _comparable(lesson)
-        if self.distinctive.search(text):
+        if any(_stands(one, text) for one in self.distinctive):
             return "distinctive"
-        if self.common.search(text) or self.choices.search(lesson):
+        if any(_stands(one, text) for one in self.common) or self.choices.search(lesson):
             return "common"
         return None
 
@@ -179,8 +181,6 @@ def _plain_value(value: str) -> str:
 _SIGNS = {"plus": "+", "minus": "-", "times": "*", "over": "/", "negative": "-"}
 _ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100, "d": 500, "m": 1000}
 _ROMAN_NUMBER = re.compile(r"(?=[ivxlcdm]{3})m{0,3}(?:cm|cd|d?c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
-_HAN = "\u96f6\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e24\u3007"
-_HAN_NUMBER = re.compile(rf"[{_HAN}]{{2,}}")
 _TOKEN = re.compile(r"[a-z]+|\d+(?:\.\d+)?|[^\s\w]")
 _CLOCK = re.compile(r"\b(half|quarter) (past|to) (\w+)\b|\b(\w+) o'?clock\b")
 _MONEY = re.compile(r"(\d+) (?:dollars?|euros?|pounds?)\b(?: and (\d+) cents)?")
@@ -231,13 +231,7 @@ def _numbers(text: str) -> set[str]:
         at = SMALL_NUMBERS.get(hour, int(hour) if hour.isdigit() else 0)
         minutes = {"half": 30, "quarter": 15}.get(part, 0) * (-1 if joint == "to" else 1)
         found |= {f"{(60 * at + minutes + half_day) // 60 % 24}:{minutes % 60:02}" for half_day in (0, 720)}
-    for run in _HAN_NUMBER.findall(text):
-        total, digit = 0, 0
-        for sign in run:
-            value = 2 if sign == "\u4e24" else int(unicodedata.numeric(sign, 0))
-            total, digit = (total, value) if value < 10 else (total + (digit or 1) * value, 0)
-        found.add(str(total + digit))
-    return found
+    return found | {str(value) for run in HAN_NUMERAL.findall(text) if (value := numeral_value(run)) is not None}
 
 
 def _digits(text: str) -> str:

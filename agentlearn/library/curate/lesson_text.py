@@ -9,15 +9,12 @@ import re
 import unicodedata
 
 from agentlearn.library.curate.codes import RejectionCode, reject
-from agentlearn.library.curate.similarity import normalised
+from agentlearn.text import seen
 from agentlearn.types.experience import MAX_LESSON_WORDS, lesson_limits, word_count
 from agentlearn.types.operation import Rejected
+from agentlearn.types.ranking import normalised
 
 _LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-# Printable by category but invisible: joiners, fillers, variation selectors, tags, the blank Braille cell.
-_INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
-)
 
 _TOOL_SYNTAX = re.compile(
     r"""
@@ -92,7 +89,7 @@ def checked_lesson(lesson: object) -> str | Rejected:
     if not isinstance(lesson, str):
         return reject(RejectionCode.WRONG_TYPE, f"the lesson is a {type(lesson).__name__}; it must be text")
     categories = {unicodedata.category(character) for character in lesson}
-    invisible = not lesson.isprintable() or _INVISIBLE.search(lesson) is not None
+    invisible = not lesson.isprintable() or seen(lesson) != lesson
     faults = (
         ("Cs" in categories, RejectionCode.SURROGATES, "holds a lone surrogate; send whole Unicode characters"),
         (_LINE_END.search(lesson), RejectionCode.MULTI_LINE, "has several lines; write it as one"),

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
@@ -10,24 +10,15 @@ from typing import Self
 from pydantic import Field
 
 from agentlearn.config.options import LessonOptions
-from agentlearn.errors import ConfigError, LibraryError
+from agentlearn.errors import ConfigError
 from agentlearn.library.curate.answer_search import AnswerSearch
 from agentlearn.library.curate.operations import MAX_TAGS, lesson_of, targets_of
-from agentlearn.library.curate.similarity import (
-    COPIED_WORDS,
-    LessonWords,
-    Shingle,
-    lower_case_words,
-    shingles,
-    words_line,
-)
+from agentlearn.library.curate.similarity import COPIED_WORDS, LessonWords, Shingle, shingles, words_line
 from agentlearn.types.author import Author, strangers
 from agentlearn.types.experience import (
     Experience,
     Library,
     Origin,
-    Withheld,
-    WithheldStatus,
     estimated_tokens,
     experience_id,
 )
@@ -45,6 +36,7 @@ from agentlearn.types.operation import (
     Quarantined,
     Rejected,
 )
+from agentlearn.types.ranking import lower_case_words
 from agentlearn.types.task import Task
 from agentlearn.types.value import Value
 
@@ -240,6 +232,17 @@ class CheckContext:
         """Patterns that find the answers in a lesson."""
         return AnswerSearch.of(self.answers)
 
+    def holds_answer(self, lesson: str) -> bool:
+        """Whether a lesson holds an expected answer that hardly occurs by chance."""
+        return self.answer_search.found(lesson) == "distinctive"
+
+    def copied_words(self, lesson: str) -> str:
+        """Words in a row that a task holds too: eight, or a whole short problem. Empty when there are none."""
+        if copied := shingles(lesson) & self.shingles:
+            return " ".join(min(copied))
+        line = words_line(lesson)
+        return next((one.strip() for one in sorted(self.short_problems) if lesson and one in line), "")
+
 
 class EndCounts(Value):
     """Number of proposals by how they ended."""
@@ -270,30 +273,3 @@ class EndCounts(Value):
             rejected=counted(end.code for end in ends if isinstance(end, Rejected)),
             quarantined=counted(end.code for end in ends if isinstance(end, Quarantined)),
         )
-
-
-def withhold(library: Library, reasons: Mapping[ExperienceId, str], *, status: WithheldStatus = "parked") -> Library:
-    """The next version, which keeps these lessons and shows them to no agent; the same library when there are none.
-
-    reasons: why, in a sentence, by lesson. The other lessons keep their order, and lessons that were withheld before
-    stay so. Raises LibraryError for a lesson that the library does not show.
-    """
-    for lesson in reasons:
-        if lesson not in library.by_id:
-            raise LibraryError(
-                f"the lesson {lesson!r} is not among the lessons that version {library.version[:8]} shows;"
-                " `agentlearn library show` lists them",
-                code="unknown_lesson",
-            )
-    if not reasons:
-        return library
-    parked = tuple(
-        Withheld(experience=one, status=status, reason=reasons[one.id])
-        for one in library.experiences
-        if one.id in reasons
-    )
-    return Library(
-        parent=library.version,
-        experiences=tuple(one for one in library.experiences if one.id not in reasons),
-        withheld=(*library.withheld, *parked),
-    )

@@ -10,17 +10,9 @@ from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import too_long
 from agentlearn.library.curate.library_draft import CheckContext, LibraryDraft
 from agentlearn.library.curate.operations import lesson_of, targets_of
-from agentlearn.library.curate.similarity import (
-    FEWEST_COPIED_WORDS,
-    LessonWords,
-    lower_case_words,
-    normalised,
-    refusal_key,
-    shingles,
-    word_runs,
-    words_line,
-)
+from agentlearn.library.curate.similarity import FEWEST_COPIED_WORDS, LessonWords, refusal_key, word_runs
 from agentlearn.types.operation import Delete, Dropped, Merge, Modify, Operation, Quarantined, Rejected
+from agentlearn.types.ranking import lower_case_words, normalised
 
 Rule = Callable[[Operation, LibraryDraft, CheckContext], Rejected | Dropped | Quarantined | None]
 
@@ -91,19 +83,12 @@ def _near_parked(operation: Operation, draft: LibraryDraft, context: CheckContex
 
 def _leak(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
     lesson = lesson_of(operation)
-    if context.answer_search.found(lesson) == "distinctive":
+    if context.holds_answer(lesson):
         return reject(
             RejectionCode.HOLDS_ANSWER, "the lesson holds the expected answer of a task; say how to find such answers"
         )
-    if copied := shingles(lesson) & context.shingles:
-        return reject(
-            RejectionCode.COPIES_TASK, f"the lesson copies {' '.join(min(copied))!r} from a task; say what is general"
-        )
-    line = words_line(lesson)
-    if lesson and (short := next((one for one in sorted(context.short_problems) if one in line), None)):
-        return reject(
-            RejectionCode.COPIES_TASK, f"the lesson copies {short.strip()!r} from a task; say what is general"
-        )
+    if copied := context.copied_words(lesson):
+        return reject(RejectionCode.COPIES_TASK, f"the lesson copies {copied!r} from a task; say what is general")
     return None
 
 

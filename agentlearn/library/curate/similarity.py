@@ -12,20 +12,6 @@ from math import ceil
 
 from agentlearn.types.ranking import lower_case_words, normalised
 
-__all__ = [
-    "COPIED_WORDS",
-    "FEWEST_COPIED_WORDS",
-    "SAME_LESSON",
-    "LessonWords",
-    "Shingle",
-    "lower_case_words",
-    "normalised",
-    "refusal_key",
-    "shingles",
-    "word_runs",
-    "words_line",
-]
-
 COPIED_WORDS = 8
 """A run of this many equal words is a copy."""
 FEWEST_COPIED_WORDS = 5

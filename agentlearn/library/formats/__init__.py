@@ -27,9 +27,9 @@ from typing import Any, cast, get_args
 from pydantic import ValidationError
 
 from agentlearn.errors import LibraryError, MissingExtra
-from agentlearn.files import write_whole
 from agentlearn.library.formats.markdown import AgentSkill, AgentsMd, MarkdownList, tags_of_heading
 from agentlearn.library.formats.source_files import Form, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
+from agentlearn.text.files import write_whole
 from agentlearn.types.experience import (
     EMPTY_LIBRARY,
     Experience,
@@ -41,6 +41,7 @@ from agentlearn.types.experience import (
 )
 from agentlearn.types.ids import LibraryVersion
 from agentlearn.types.rendering import in_sections
+from agentlearn.types.value import first_fault
 
 _FORMAT = "agentlearn-library/1"
 _LINES_FORMAT = "agentlearn-lessons/1"
@@ -213,7 +214,7 @@ def _library_of(document: dict[str, Any], source: str) -> Library:
             withheld=document.get("withheld", ()),
         )
     except ValidationError as error:
-        raise LibraryError(f"{source!r} was changed and cannot be read: {reason_of(error)}; {_HOW_TO_FIX}") from error
+        raise LibraryError(f"{source!r} was changed and cannot be read: {first_fault(error)}; {_HOW_TO_FIX}") from error
     if library.version != document.get("version"):
         raise LibraryError(
             f"{source!r} was changed: its lessons make version {library.version[:8]!r}, but it says"
@@ -245,7 +246,7 @@ def _new_library(entries: Sequence[tuple[str, Any, Any]], kind: OriginKind, sour
             )
         except ValidationError as error:
             raise LibraryError(
-                f"experience {name} of {source!r} cannot be used: {reason_of(error)}; correct it in the file:"
+                f"experience {name} of {source!r} cannot be used: {first_fault(error)}; correct it in the file:"
                 f" {shown_value(lesson)}"
             ) from error
         experiences.append(experience)
@@ -261,13 +262,6 @@ def _entries(document: dict[str, Any], source: str) -> list[dict[str, Any]]:
 
 def _objects(values: Sequence[Any]) -> list[dict[str, Any]]:
     return [cast("dict[str, Any]", one) for one in values if isinstance(one, dict)]
-
-
-def reason_of(error: ValidationError) -> str:
-    """Return the first fault that a value has, with its place, in words."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _one_line(text: object) -> object:
@@ -384,7 +378,7 @@ def _yaml_value(text: str, source: str) -> object:
         raise MissingExtra("reading YAML needs PyYAML: pip install 'agentlearn-lib[learn]'") from error
 
     def refusal(why: str) -> LibraryError:
-        return LibraryError(f"{source!r} {why}", code="bad_yaml")
+        return LibraryError(f"{source!r} {why}")
 
     depth, events = 0, cast("Iterator[Any]", yaml.parse(text, Loader=yaml.BaseLoader))
     try:
@@ -576,12 +570,14 @@ def parse_library(text: str, source: str, base: BaseLoader | None = None) -> Lib
         case {"format": str(form)}:
             _check_format(form, _FORMAT, source)
             return _library_of(cast("dict[str, Any]", document), source)
+        case [str(), *_] if all(isinstance(one, str) for one in cast("list[object]", document)):
+            return Library.of(cast("list[str]", document))
         case _ if (lessons := _OriginalJson.lessons(document)) is not None:
             return _new_library([(name, _one_line(lesson), ()) for name, lesson in lessons.items()], "import", source)
         case _:
             raise LibraryError(
-                f'{source!r} is not a library file: expected an object with "format": {_FORMAT!r}, or the original\'s'
-                ' {"experiences": {"G0": "…"}, "next_id": 1}'
+                f'{source!r} is not a library file: expected an object with "format": {_FORMAT!r}, a list of texts, or'
+                ' the original\'s {"experiences": {"G0": "…"}, "next_id": 1}'
             )
 
 

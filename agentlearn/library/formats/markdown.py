@@ -6,10 +6,10 @@
 
     - When counting cells of a grid, count each once.
 
-The text is read as CommonMark. Code, quotations, comments and struck text are not lessons. Tables and paragraphs
-outside of lists are lessons only in skills that others wrote. Characters that Markdown would obey are escaped with
-`\\`. An Agent Skill is a folder with `SKILL.md`, whose front matter names the skill; a long library continues in
-`references/`.
+The text is read as CommonMark. Code, quotations, comments, footnotes, pictures and struck text are not lessons. Tables
+and paragraphs outside of lists are lessons only in skills that others wrote. Characters that Markdown would obey are
+escaped with `\\`. An Agent Skill is a folder with `SKILL.md`, whose front matter names the skill; a long library
+continues in `references/`.
 
 A file such as `AGENTS.md` or `CLAUDE.md`, which coding agents read before they start to work, has the lessons in a
 block between two marks, which are comments of Markdown. All other bytes of the file belong to the person and are never
@@ -21,7 +21,7 @@ import hashlib
 import json
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, groupby, takewhile
@@ -31,14 +31,13 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from agentlearn.errors import LibraryError, MissingExtra
-from agentlearn.files import readable, write_whole
 from agentlearn.library.formats.source_files import SKILL, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
 from agentlearn.text import estimated_tokens
+from agentlearn.text.files import readable, write_whole
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.rendering import in_sections
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 _UNTAGGED = "Lessons"
@@ -48,12 +47,32 @@ _LISTED = re.compile(r"\s{0,12}(?:[-*+]|\d{1,9}[.)]|#{1,6})[ \t]+\S.*")
 """A line that begins as items of lists and headings do."""
 _CHECK_BOX = re.compile(r"\[[ xX]\]\s+")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n[ \t]*(?:[\w-]+[ \t]*:|#|\n)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
-_TAG = re.compile(r"<(/?)(\w+)(?:\s[^>]*)?/?>")
+_TAG = re.compile(r"<(/?)(\w+|!--)(?:[\s/-].*)?>", re.DOTALL)
 _STRUCK = frozenset({"del", "s", "strike"})
-_EMPHASIS = frozenset({"b", "big", "em", "font", "i", "ins", "mark", "small", "span", "strong", "u"})
-"""Tags that change how words look and nothing else."""
+_WITHOUT_WORDS = frozenset(
+    (
+        *("b", "big", "em", "font", "i", "ins", "mark", "small", "span", "strong", "u"),
+        *("a", "audio", "img", "picture", "source", "svg", "video", "wbr", "!--"),
+    )
+)
+"""Tags that change how words look, link them or show a picture, and comments: they say nothing themselves."""
+_NOTE = re.compile(
+    r"^[ \t]*\[\^([^\]\s]+)\]:.*(?:\n(?![ \t]*(?:\n|\Z|[-*+>#]|\d{1,9}[.)]|`{3}|~{3}|\[\^)).*"
+    r"|\n[ \t]*(?=\n(?: {4}|\t))|\n(?: {4}|\t).*)*",
+    re.MULTILINE,
+)
+"""A footnote with the lines that belong to it."""
+_NOTE_IN_TEXT = re.compile(r"[ \t]*\^\[[^\[\]\n]* [^\[\]\n]*\]")
+_COMMENT_BEFORE_TEXT = re.compile(
+    r"^([ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)<!--(?:(?!-->).)*-->[ \t]*(?=\S)", re.MULTILINE
+)
+_DEFINITION = re.compile(r"\n[ ]{0,3}:[ \t]+")
+_COLONS = (":", "：")
+_LEADS = re.compile(r"[:：][*_~]*\s*\Z")
 _LONGEST_PARAGRAPH = 10_000
 """Largest number of characters of a paragraph whose marks are read."""
+_LONGEST_LEAD = 1_000
+"""Largest number of characters that a lesson gets from the items around it."""
 _DEEPEST = 100
 """Largest depth of lists in lists, counting lists and items."""
 _LOUD = re.compile(r"[`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|\\(?=[!-/:-@\[-`{-~]|$)")
@@ -87,8 +106,9 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff")
 def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[FoundLesson]:
     """Return the list items of a Markdown text, in order. place: put before the line numbers.
 
-    An item is its own text, without that of the lists in it. prose: also return each paragraph that does not lead up to
-    something else with a colon, and each row of a table below its head. Raises MissingExtra without markdown-it-py.
+    An item is its own text, without that of the lists in it. One that ends with a colon only leads up to the items in
+    it, and they begin with its words. prose: also return each paragraph that does not lead up to something else with a
+    colon, and each row of a table below its head. Raises MissingExtra without markdown-it-py.
     """
     try:
         from markdown_it import MarkdownIt
@@ -98,6 +118,7 @@ def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[Foun
     references, heading = dict[str, Any](), ""
     if front := _FRONT_MATTER.match(text):  # an empty line for each of its lines, so that line numbers stay true
         text = "\n" * front[0].count("\n") + text[front.end() :]
+    text = _COMMENT_BEFORE_TEXT.sub(r"\1", _without_notes(text))
     items: list[_Item] = []
     open_items: list[_Item] = []
     aside, level = 0, 0
@@ -120,7 +141,12 @@ def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[Foun
             case "list_item_open" | "paragraph_open" | "tr_open" as opened if opened == "list_item_open" or (
                 prose and not open_items and not level
             ):
-                items.append(_Item(token.map[0] + 1 if token.map else 0, heading, opened.replace("open", "close")))
+                line, before = token.map[0] + 1 if token.map else 0, list[str]()
+                for one in open_items:
+                    if one.paragraphs and _LEADS.search(one.paragraphs[-1]) and len(one.paragraphs[-1]) < _LONGEST_LEAD:
+                        one.leads, before = True, [*before, *one.paragraphs]
+                end, leads = opened.replace("open", "close"), opened == "paragraph_open"
+                items.append(_Item(line, heading, end, before=before, leads=leads))
                 open_items.append(items[-1])
             case closed if open_items and closed == open_items[-1].end:
                 open_items.pop()
@@ -133,14 +159,28 @@ def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[Foun
     markdown.enable("inline")
 
     @cache
+    def words_of(source: str) -> str:
+        """The words of a paragraph. A very long one is no lesson: it is refused as it is, before it costs time."""
+        return _words(markdown.parseInline(source, references)) if len(source) <= _LONGEST_PARAGRAPH else source
+
+    @cache
     def tags_of(heading: str) -> tuple[str, ...]:
-        return tags_of_heading(_words(markdown.parseInline(heading, references)))
+        return tags_of_heading(words_of(heading))
 
     return [
         FoundLesson(f"{place}line {one.line}", words, tags_of(one.heading))
         for one in chain.from_iterable(one.rows() for one in items)
-        if (words := one.words(markdown, references)) and not (one.end == "paragraph_close" and words.endswith(":"))
+        if (words := one.words(words_of)) and not (one.leads and words.endswith(_COLONS))
     ]
+
+
+def _without_notes(text: str) -> str:
+    """The text without footnotes and their marks; its lines keep their numbers."""
+    notes = {found[1] for found in _NOTE.finditer(text)}
+    if notes:
+        text = _NOTE.sub(lambda found: "\n" * found[0].count("\n"), text)
+        text = re.sub(rf"[ \t]*\[\^(?:{'|'.join(map(re.escape, notes))})\]", "", text)
+    return _NOTE_IN_TEXT.sub("", text)
 
 
 @dataclass
@@ -154,10 +194,21 @@ class _Item:
     """The type of the token that ends it."""
     paragraphs: list[str] = field(default_factory=list[str])
     """The source of its own paragraphs; the first one may begin with a check box."""
+    before: list[str] = field(default_factory=list[str])
+    """The source of the paragraphs of the items around it that lead up to it."""
+    leads: bool = False
+    """Whether it leads up to something else if it ends with a colon."""
 
     def rows(self) -> "Iterator[_Item]":
-        """Yield the rows of a table that lost its head, which CommonMark reads as a paragraph; otherwise the item."""
-        lines = self.paragraphs[0].splitlines() if self.end == "paragraph_close" and self.paragraphs else []
+        """Yield the definitions of a term, or the rows of a table that lost its head, which CommonMark reads as a
+        paragraph; otherwise the item."""
+        whole = self.paragraphs[0] if self.end == "paragraph_close" and self.paragraphs else ""
+        term, *definitions = _DEFINITION.split(whole)
+        for one in definitions:
+            yield _Item(self.line, self.heading, "definition", [f"{term}: {one}"])
+        if definitions:
+            return
+        lines = whole.splitlines()
         rows = [_BAR.split(line.strip()) for line in lines]
         if not rows or not all(len(row) > 3 and not row[0] and not row[-1] for row in rows):
             yield self
@@ -165,12 +216,9 @@ class _Item:
         for number, row in enumerate(rows):
             yield _Item(self.line + number, self.heading, "tr_close", [one.strip() for one in row[1:-1]])
 
-    def words(self, markdown: "MarkdownIt", references: dict[str, Any]) -> str:
-        found: list[str] = []
-        for number, one in enumerate(self.paragraphs):
-            text = one if number else _CHECK_BOX.sub("", one, count=1)
-            # A longer one is no lesson: it is refused as it is, before it costs time.
-            found.append(_words(markdown.parseInline(text, references)) if len(text) <= _LONGEST_PARAGRAPH else text)
+    def words(self, words_of: Callable[[str], str]) -> str:
+        """Its words, behind those of the items that lead up to it."""
+        found = (words_of(_CHECK_BOX.sub("", one, count=1)) for one in (*self.before, *self.paragraphs))
         return (" | " if self.end == "tr_close" else " ").join(filter(None, found))
 
 
@@ -192,7 +240,7 @@ def _words(paragraph: "Sequence[Token]") -> str:
             struck = max(struck + (-1 if html and html[1] else 1), 0)
         elif token.type == "s_close":
             struck -= 1
-        elif struck or name in _EMPHASIS or (token.type == "html_inline" and token.content.startswith("<!--")):
+        elif struck or name in _WITHOUT_WORDS or token.type == "image":
             continue
         elif token.type in {"softbreak", "hardbreak"} or name == "br":
             found.append(" ")
@@ -313,12 +361,11 @@ class AgentSkill(LibraryFormat):
         if not _SKILL_NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
             raise LibraryError(
                 f"{name!r} cannot name a skill; give a name of up to 64 lower-case letters, digits and single hyphens,"
-                f" such as {self.usual_name(name)!r}",
-                code="bad_skill_name",
+                f" such as {self.usual_name(name)!r}"
             )
         description = " ".join(description.split()) or self.description(library, name)
         if fault := self.description_fault(description):
-            raise LibraryError(f"{description[:60]!r} cannot describe a skill: {fault}", code="bad_skill_description")
+            raise LibraryError(f"{description[:60]!r} cannot describe a skill: {fault}")
         parts, tokens = [list[Experience]()], 0
         for one in (lesson for section in in_sections(library.experiences, _TAGS).values() for lesson in section):
             cost, (most, largest) = estimated_tokens(one.lesson), _IN__REFERENCE if parts[1:] else _IN_SKILL
@@ -411,8 +458,7 @@ class AgentsMd(LibraryFormat):
         if not _BLOCK_NAME.fullmatch(name):
             raise LibraryError(
                 f"{name!r} cannot name a block of lessons; give up to 64 letters, digits, '.', '_' and single '-' with"
-                " --name",
-                code="bad_block_name",
+                " --name"
             )
         body = _text([f"## Lessons ({name})", "", _FOLLOW, "", *_written_items(library.experiences, level=3)])
         mark = f"<!-- agentlearn:begin {name} {self._hash(body.encode())} -->"
@@ -426,12 +472,10 @@ class AgentsMd(LibraryFormat):
         """
         file = out / _AGENTS_FILE if out.is_dir() else out
         if file.is_symlink():
-            raise LibraryError(
-                f"{str(file)!r} is a link; give the file itself, {str(file.resolve())!r}", code="is_a_link"
-            )
+            raise LibraryError(f"{str(file)!r} is a link; give the file itself, {str(file.resolve())!r}")
         before = readable(file).read_bytes() if file.exists() else b""
         if before.startswith(_WIDE):
-            raise LibraryError(f"{str(file)!r} is UTF-16; save it as UTF-8", code="not_text")
+            raise LibraryError(f"{str(file)!r} is UTF-16; save it as UTF-8")
         start, end = self._place(before, name, str(file))
         head, tail = before[:start], before[end:]
         if head and start == end:  # a new block begins on a line of its own, after an empty one
@@ -455,8 +499,7 @@ class AgentsMd(LibraryFormat):
             raise LibraryError(
                 f"the marks of agentlearn's lessons in {shown} are damaged: each block begins with a line such as"
                 f" '<!-- agentlearn:begin {name} … -->' and ends with '<!-- agentlearn:end {name} -->', once; repair or"
-                " remove them, and export again",
-                code="damaged_marks",
+                " remove them, and export again"
             )
         for begin, end in zip(marks[::2], marks[1::2], strict=True):
             if begin[2] != name.encode():
@@ -465,8 +508,7 @@ class AgentsMd(LibraryFormat):
             if begin[3] != self._hash(body).encode():
                 raise LibraryError(
                     f"the lessons of {name!r} in {shown} were changed by hand, so they are not replaced; move your"
-                    " lines out of the block, or remove the block with its marks, and export again",
-                    code="changed_by_hand",
+                    " lines out of the block, or remove the block with its marks, and export again"
                 )
             return begin.start(), min(end.end() + 1, len(content))
         return len(content), len(content)

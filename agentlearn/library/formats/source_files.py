@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from agentlearn.errors import LibraryError
-from agentlearn.files import readable
+from agentlearn.text.files import readable
 from agentlearn.types.experience import Library
 
 SKILL = ("SKILL.md", "skill.md")
@@ -77,15 +77,13 @@ class SourceFiles:
         except FileNotFoundError as error:
             raise LibraryError(f"there is no file or folder {str(path)!r}; check the path", code="no_file") from error
         except OSError as error:
-            raise LibraryError(
-                f"{str(path)!r} cannot be read: {error.strerror or error}; check the path", code="unreadable_file"
-            ) from error
+            raise LibraryError(f"{str(path)!r} cannot be read: {error.strerror or error}; check the path") from error
 
     @property
     def only(self) -> str:
         """The text of the one file. Raises LibraryError for a folder."""
         if self.is_folder:
-            raise LibraryError(f"{self.path!r} is a folder; give a file of it, or --format skill", code="not_a_file")
+            raise LibraryError(f"{self.path!r} is a folder; give a file of it, or --format skill")
         return next(iter(self.texts.values()))
 
     def named(self, *names: str) -> str | None:
@@ -102,8 +100,7 @@ class SourceFiles:
             if len(here.relative_to(folder).parts) > limits.max_depth:
                 raise LibraryError(
                     f"{str(folder)!r} has folders more than {limits.max_depth} deep; give the one that holds the"
-                    " lessons",
-                    code="folder_too_deep",
+                    " lessons"
                 )
             folders[:] = sorted(one for one in folders if not one.startswith("."))
             files.sort()
@@ -112,13 +109,11 @@ class SourceFiles:
                 if entries > limits.max_files:
                     raise LibraryError(
                         f"{str(folder)!r} has more than {limits.max_files:,} entries; give the folder that holds the"
-                        " lessons",
-                        code="folder_too_large",
+                        " lessons"
                     )
                 if entry.is_symlink() and not entry.resolve().is_relative_to(home):
                     raise LibraryError(
-                        f"{str(entry)!r} is a link that leads out of the folder; remove it, or put the file there",
-                        code="link_leads_out",
+                        f"{str(entry)!r} is a link that leads out of the folder; remove it, or put the file there"
                     )
             for entry in (here / name for name in files if not name.startswith(".")):
                 if entry.suffix.lower() in _TEXT:
@@ -133,24 +128,21 @@ class SourceFiles:
             content = opened.read(max(most, 0) + 1)
         packed = content.startswith(_PACKED_STARTS) or content[_TAR_AT : _TAR_AT + 5] == b"ustar"
         if packed or file.suffix.lower() in _PACKED:
-            raise LibraryError(
-                f"{shown!r} is an archive; unpack it, read what it holds, and give the folder", code="archive"
-            )
+            raise LibraryError(f"{shown!r} is an archive; unpack it, read what it holds, and give the folder")
         if len(content) > most:
             raise LibraryError(
                 f"{shown!r} is larger than the limit of {max(most, 0):,} bytes that are left to read; give a smaller"
-                " file, or raise --max-mb",
-                code="file_too_large",
+                " file, or raise --max-mb"
             )
         encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
         try:
             found = cls.of_text(content.decode(encoding), shown)
         except UnicodeDecodeError as error:
             raise LibraryError(
-                f"{shown!r} is not UTF-8: byte {error.start:,} cannot be read; save it as UTF-8", code="not_text"
+                f"{shown!r} is not UTF-8: byte {error.start:,} cannot be read; save it as UTF-8"
             ) from error
         if "\0" in found.only:
-            raise LibraryError(f"{shown!r} holds NUL characters, so it is not text; give a text file", code="not_text")
+            raise LibraryError(f"{shown!r} holds NUL characters, so it is not text; give a text file")
         return found
 
 

@@ -1,11 +1,10 @@
-"""`History`: the changes of one library, its branches and tags, and everything that can be asked of them or done."""
+"""`History`: the changes of one library, its branches, and everything that can be asked of them or done."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentlearn.errors import LibraryError
 from agentlearn.library.history.canary import DEFAULT_MARGIN, Canary, running_canary
@@ -20,49 +19,39 @@ from agentlearn.library.history.change_log import (
     HistoryOperation,
     LibraryState,
     LogWriter,
+    ParkLesson,
     RejectLesson,
     VersionFiles,
     account_name,
     checked_name,
     is_version_prefix,
+    parked_by,
 )
 from agentlearn.library.policy import Policy
+from agentlearn.library.shown import RESTS_ON_ERASED, NotShown
 from agentlearn.text import storable
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
-if TYPE_CHECKING:  # applications that use lessons do not change or join them
+if TYPE_CHECKING:  # applications that use lessons do not change them
     from agentlearn.config.options import LessonOptions
     from agentlearn.library.history.hand_edits import HandEdit, HandEdits, LibraryDiff
-    from agentlearn.library.history.three_way import Ancestry, BlamedLesson, JoinSide, LibraryJoin
+    from agentlearn.library.history.three_way import BlamedLesson
 
 _OF_RUNS = frozenset({"add", "modify", "merge"})
 """How runs make lessons."""
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedLibraries:
-    """What a join did."""
-
-    change: Change | None
-    """The change; None when nothing was joined, because of conflicts or because there was nothing to join."""
-    join: "LibraryJoin"
-    theirs: LibraryVersion
-
-    @property
-    def open_conflicts(self) -> bool:
-        """Whether nothing was joined because the two libraries disagree."""
-        return self.change is None and bool(self.join.conflicts)
+_TAKING_BACK = frozenset[ChangeKind]({"rollback", "edit", "remove"})
+"""Changes with which a person takes something back."""
 
 
 class History:
     """The history of one library of a store.
 
     directory: the folder of all libraries. name: the library, which need not exist yet. Every method reads the files
-    again, so several processes can use one library. References are `X` of `NAME@X`: a branch, a tag or the start of a
-    version; None means what the library's name means. Methods that change something take a branch, who did it
-    (default: this account), a note, and the time (default: now), and return the change.
+    again, so several processes can use one library. References are `X` of `NAME@X`: a branch or the start of a version;
+    None means what the library's name means. Methods that change something take a branch, who did it (default: this
+    account), a note, and the time (default: now), and return the change.
     """
 
     def __init__(self, directory: Path, name: str) -> None:
@@ -117,25 +106,48 @@ class History:
         return self._resolved(self.state, reference)
 
     def load(self, reference: str | None = None) -> Library:
-        """Return the library of a reference. Raises LibraryError."""
+        """Return the library of a reference as agents may see it. Raises LibraryError.
+
+        Lessons that may not be shown, see `NotShown`, are withheld in it, and a warning says so.
+        """
+        state = self.state
+        library, rule = self._opened(state, self._resolved(state, reference))
+        if any(why == RESTS_ON_ERASED and one not in state.parked for one, why in rule.left_out(library).items()):
+            with suppress(LibraryError):  # `store forget` was killed before it did it; a reader may not be able to
+                self.park_erased(who="")
+        return rule.applied(library, self._named(reference))
+
+    def _opened(self, state: LibraryState, version: LibraryVersion) -> tuple[Library, NotShown]:
+        """A version as it was published, and what no version shows. Raises LibraryError."""
+        (_, main), (_, library) = self._files.several((state.branches.get(MAIN, version), version))
+        if isinstance(library, LibraryError):
+            raise library
+        return library, NotShown.of(self._files.directory, state.parked, main)
+
+    def stored(self, reference: str | None = None) -> Library:
+        """Return the library of a reference as it was published, for what looks back. Raises LibraryError."""
         return self._files.load(self.resolve(reference))
 
     def load_each(self, versions: Iterable[LibraryVersion]) -> Iterator[tuple[LibraryVersion, Library | LibraryError]]:
-        """Yield these versions in their order, or why one cannot be read."""
+        """Yield these versions in their order, as they were published, or why one cannot be read."""
         return self._files.several(versions)
+
+    def not_shown(self) -> NotShown:
+        """Return the lessons that no version shows. Raises LibraryError."""
+        main = self.state.branches.get(MAIN)
+        return self._opened(self.state, main)[1] if main else NotShown.of(self._files.directory, {})
 
     def branch_of(self, reference: str | None) -> str:
         """Return the branch that a reference names; `main` for None.
 
-        Raises LibraryError for a tag or a version, which never change.
+        Raises LibraryError for a version, which never changes.
         """
         if reference is None or reference == MAIN or reference in self.state.branches:
             return reference or MAIN
         version = self.resolve(reference)
         raise LibraryError(
             f"{self.name}@{reference} never changes; make a branch from it first: agentlearn library branch"
-            f" {self.name}@{version[:12]} NEW-NAME",
-            code="not_a_branch",
+            f" {self.name}@{version[:12]} NEW-NAME"
         )
 
     def refused_words(self, before: datetime | None = None) -> frozenset[str]:
@@ -177,9 +189,9 @@ class History:
         """Return what changed between two references. before: None for the version before `after`."""
         from agentlearn.library.history.hand_edits import LibraryDiff
 
-        later = self.load(after)
+        later = self.stored(after)
         if before is not None:
-            return LibraryDiff.of(self.load(before), later)
+            return LibraryDiff.of(self.stored(before), later)
         changes = self.changes
         found = next((one.before for one in reversed(changes) if one.moves and one.version == later.version), None)
         earlier = self._files.load(found) if found else EMPTY_LIBRARY
@@ -192,8 +204,9 @@ class History:
         LibraryError.
         """
         from agentlearn.library.history.hand_edits import HandEdits
+        from agentlearn.library.history.three_way import Ancestry
 
-        library, ancestry = self.load(reference), self._ancestry()
+        library, ancestry = self.load(reference), Ancestry.in_store(self._files.directory, self.name)
         here = any(one.startswith(lesson) for one in held_lessons(library))
         elsewhere = [one for one in ancestry.experiences if lesson and one.startswith(lesson)]
         found_elsewhere = not here and len(elsewhere) == 1
@@ -218,6 +231,24 @@ class History:
     def park(self, lesson: str, *others: str, reason: str = "", **how: Any) -> Change:
         """Keep lessons without showing them to agents, in one change."""
         return self._edit("park", lambda edits: edits.park((lesson, *others), storable(reason)), **how)
+
+    def park_erased(self, again: Collection[ExperienceId] = (), **signed: Any) -> None:
+        """Log that no version shows the lessons that rest on erased records, and end a canary that does.
+
+        What the log says already stays as it is. again: lessons to park also where a person has shown them again.
+        """
+        with self._writing() as writer:
+            running, state = running_canary(writer.logged.changes), writer.logged.state
+            rule = NotShown.of(self._files.directory, {})
+            held = (rule.left_out(one) for _, one in self.load_each(self.versions()) if isinstance(one, Library))
+            logged = {one for one, why in state.parked.items() if why is not None or one not in again}
+            if not (lessons := frozenset[ExperienceId]().union(*held) - logged):
+                return
+            if running is not None and self._files.load(running.version).by_id.keys() & lessons:
+                ended: dict[str, Any] = {**signed, "note": "it shows lessons that rest on erased records"}
+                self._append(writer, "end_canary", running.version, MAIN, **ended)
+            operations = tuple(ParkLesson(target=one, reason=RESTS_ON_ERASED) for one in sorted(lessons))
+            self._append(writer, "park", state.branches[MAIN], MAIN, operations=operations, **signed)
 
     def unpark(self, lesson: str, **how: Any) -> Change:
         """Show a parked lesson again, after the same check as for a new one. accept: codes of rules to set aside."""
@@ -290,7 +321,8 @@ class History:
             self._files.save(library, head)
             if head != library.version:
                 self._files.save(selected, head)
-                self._append(writer, kind, library.version, MAIN, base=start.version, **signed)
+                made = self._append(writer, kind, library.version, MAIN, base=start.version, **signed)
+                return self._files.load(made.version)
             return library
 
     def _joined_with_persons(
@@ -306,6 +338,8 @@ class History:
 
         approved: lessons of runs that a person approved meanwhile.
         """
+        from agentlearn.library.history.three_way import Ancestry
+
         ours, base = self._files.load(head), self._files.load(began) if began else EMPTY_LIBRARY
         unseen = {one.id for one in base.written if one.id not in held_lessons(start)}
         if head == began and not unseen:
@@ -317,8 +351,8 @@ class History:
             kept = tuple(one for one in library.experiences if one.id not in left_out)
             rest = Library(parent=library.parent, joined=library.joined, experiences=kept, withheld=library.withheld)
             sides.append(rest if left_out else library)
-        ancestry = self._ancestry(*versions, selected, start, sides[0])
-        joined = ancestry.join(sides[0], selected, base=sides[1]).library
+        ancestry = Ancestry.in_store(self._files.directory, self.name, (*versions, selected, start, sides[0]))
+        joined = ancestry.join(sides[0], selected, sides[1])
         if held_lessons(joined) == held_lessons(selected):
             return selected
         return Library(parent=selected.version, joined=head, experiences=joined.experiences, withheld=joined.withheld)
@@ -360,110 +394,53 @@ class History:
                 )
             return self._append(writer, "rollback", version, self._known(state, branch), **signed)
 
-    def join(
-        self,
-        theirs: Library,
-        *,
-        prefer: "JoinSide | None" = None,
-        screened: bool = True,
-        branch: str = MAIN,
-        **signed: Any,
-    ) -> JoinedLibraries:
-        """Join another library into a branch, lesson by lesson. With conflicts and no `prefer`, nothing is joined.
-
-        screened: keep lessons of theirs that strangers wrote back until a person approves them.
-        """
-        from agentlearn.library.history.three_way import LibraryJoin
-
-        with self._writing() as writer:
-            state = writer.logged.state
-            ours = self._files.load(state.branches[self._known(state, branch)])
-            ancestry = self._ancestry(ours, theirs)
-            join = ancestry.join(ours, theirs, prefer or "ours")
-            nothing_new = theirs.version in ancestry.distances(ours.version)
-            if nothing_new:
-                join = LibraryJoin(library=ours, base=theirs)
-            if nothing_new or (join.conflicts and prefer is None):
-                return JoinedLibraries(None, join, theirs.version)
-            join = join.held_back() if screened else join
-            self._files.save(theirs)
-            self._files.save(join.library)
-            change = self._append(writer, "join", join.library.version, branch, **signed)
-            return JoinedLibraries(change, join, theirs.version)
-
     def branch(self, name: str, *, reference: str | None = None, **signed: Any) -> Change:
         """Make a branch that begins with the version of a reference."""
         checked_name(name, "branch")
         with self._writing() as writer:
             state = writer.logged.state
-            if name in state.branches or name in state.tags or name == MAIN:
+            if name in state.branches or name == MAIN:
                 raise LibraryError(
                     f"library {self.name!r} has {name!r} already; `agentlearn library log {self.name}` lists its"
-                    " branches and tags, choose another name",
-                    code="label_taken",
+                    " branches, choose another name"
                 )
             return self._append(writer, "branch", self._resolved(state, reference), name, **signed)
-
-    def tag(self, name: str, *, reference: str | None = None, **signed: Any) -> Change:
-        """Give a version a name that never means another one."""
-        checked_name(name, "tag")
-        with self._writing() as writer:
-            state = writer.logged.state
-            version, meant = self._resolved(state, reference), state.tags.get(name)
-            if name in state.branches or name == MAIN or meant not in {None, version}:
-                what = f"version {meant[:12]!r}" if meant else "a branch"
-                raise LibraryError(
-                    f"{name!r} is {what} of library {self.name!r}, and a tag never changes; choose another name",
-                    code="label_taken",
-                )
-            if meant is not None:
-                return next(one for one in writer.logged.changes if one.kind == "tag" and one.label == name)
-            return self._append(writer, "tag", version, MAIN, label=name, **signed)
-
-    def pin(self, reference: str | None = None, **signed: Any) -> Change:
-        """Let the library's name mean one version until `unpin`. Learning goes on adding versions to the history."""
-        with self._writing() as writer:
-            state = writer.logged.state
-            version = self._resolved(state, reference)
-            if state.pinned == version:
-                raise LibraryError(f"{self.name} is pinned to version {version[:12]!r} already", code="no_change")
-            self._files.load(version)
-            return self._append(writer, "pin", version, MAIN, **signed)
-
-    def unpin(self, **signed: Any) -> Change:
-        """Let the library's name mean the current version of `main` again."""
-        with self._writing() as writer:
-            state = writer.logged.state
-            if state.pinned is None:
-                raise LibraryError(
-                    f"{self.name} is not pinned; agentlearn library pin {self.name}@VERSION pins it", code="no_change"
-                )
-            return self._append(writer, "unpin", state.branches[MAIN], MAIN, **signed)
 
     @property
     def canary(self) -> Canary | None:
         """The canary that runs; None when none does."""
         return running_canary(self.changes)
 
+    def still_read(self, version: LibraryVersion) -> bool:
+        """Whether a conversation that began with a version may go on reading it.
+
+        It may while the version is the current one, has only been followed by others, or is the canary. What a person
+        takes back, by a rollback, an edit or a removal, reaches every conversation at once.
+        """
+        moves = [one for one in self.changes if one.branch == MAIN and one.kind not in STILL]
+        places = [place for place, one in enumerate(moves) if one.version == version]
+        if places:
+            return not any(one.kind in _TAKING_BACK for one in moves[places[-1] + 1 :])
+        return (running := self.canary) is not None and running.version == version
+
     def start_canary(self, library: Library, *, share: float, margin: float | None = None, **signed: Any) -> Change:
         """Let a share of episodes read this version, or change the share of the canary that runs.
 
         A version that waits for a person can be given too: `who` has then decided that a share of episodes reads it.
         share: above 0 and at most 1/2. margin: in reward, 0 to 1; it stays as long as the canary runs; None: that of
-        the canary that runs, else `DEFAULT_MARGIN`. Raises LibraryError while another version is the canary, where the
-        name is pinned, and for the current version.
+        the canary that runs, else `DEFAULT_MARGIN`. signed: `who`, `note`, `at`; and `feedback_days`, how many days an
+        episode without feedback is waited for, which stays too; None: as long as feedback is seen to take. Raises
+        LibraryError while another version is the canary, and for the current version.
         """
         with self._writing() as writer:
-            running = running_canary(writer.logged.changes)
-            state, version, refusal = writer.logged.state, library.version, ""
+            running, state, refusal = running_canary(writer.logged.changes), writer.logged.state, ""
+            current, rule = self._opened(state, self._resolved(state, None))
+            library = rule.applied(library)
+            version = library.version
             if margin is None:
                 margin = DEFAULT_MARGIN if running is None else running.margin
-            if state.current is None:
-                self._refuse_unknown()
-            elif state.pinned is not None:
-                refusal = f"is pinned; agentlearn library unpin {self.name} ends that, then start the canary"
-            elif state.current == version:
-                refusal = f"means version {version[:12]!r} already; a canary is another version"
+            if library.experiences == current.experiences:
+                refusal = f"shows the lessons of {version[:12]!r} already; a canary is another version"
             elif running is not None and running.version != version:
                 refusal = (
                     f"has the canary {running.version[:12]!r} since {running.since:%Y-%m-%d %H:%M}; end it first:"
@@ -471,10 +448,12 @@ class History:
                 )
             elif running is not None and running.margin != margin:
                 refusal = f"has this canary with the margin {running.margin:g}, which stays as long as the canary runs"
+            elif running is not None and signed.get("feedback_days") not in (None, running.feedback_days):
+                refusal = "has this canary already; how long it waits for feedback stays as long as it runs"
             elif running is not None and running.share == share:
                 refusal = f"has this canary with the share {share:g} already"
             if refusal:
-                raise LibraryError(f"library {self.name!r} {refusal}", code="canary_refused")
+                raise LibraryError(f"library {self.name!r} {refusal}")
             if version not in self.versions():
                 self.refuse_lone_approval()
             self._files.save(library)
@@ -531,7 +510,10 @@ class History:
         """The current version of a branch. create: the empty library where `main` has none."""
         if create and branch == MAIN and MAIN not in state.branches:
             return EMPTY_LIBRARY
-        return self._files.load(state.branches[self._known(state, branch)])
+        stored, rule = self._opened(state, state.branches[self._known(state, branch)])
+        library = rule.applied(stored)
+        self._files.save(library)
+        return library
 
     @contextmanager
     def _writing(self) -> Generator[LogWriter]:
@@ -557,6 +539,11 @@ class History:
         if kind == "approve" and not receipt:
             self.refuse_lone_approval()
         state = writer.logged.state
+        if branch == MAIN and kind not in STILL:  # only `unpark` shows a parked lesson again
+            parked = state.parked | parked_by(fields.get("operations", ()))
+            library = NotShown.of(self._files.directory, parked).applied(self._files.load(version))
+            self._files.save(library)
+            version = library.version
         return writer.append(
             kind=kind,
             version=version,
@@ -567,15 +554,6 @@ class History:
             at=at or datetime.now(UTC),
             **fields,
         )
-
-    def _ancestry(self, *more: Library) -> "Ancestry":
-        from agentlearn.library.history.three_way import Ancestry
-
-        changes = list[Change]()
-        for folder in self._files.folders():
-            with suppress(LibraryError):  # another library may be damaged
-                changes += ChangeLog(folder).read().changes
-        return Ancestry((*more, *self._files.all_libraries()), changes)
 
     def _known(self, state: LibraryState, branch: str) -> str:
         if branch in state.branches:
@@ -589,30 +567,28 @@ class History:
             code="unknown_branch",
         )
 
-    def _refuse_unknown(self) -> None:
-        raise LibraryError(
-            f"library {self.name!r} does not exist; `agentlearn library list` lists those that do, and `agentlearn"
-            f" library add {self.name} LESSON` begins it",
-            code="unknown_library",
-        )
+    def _refuse_unknown(self) -> NoReturn:
+        from agentlearn.library.store import LibraryStore  # here: it imports this module
+
+        raise LibraryStore(self.folder.parent).unknown(self.name)
 
     def _resolved(self, state: LibraryState, reference: str | None) -> LibraryVersion:
         if reference is None:
             if state.current is None:
                 self._refuse_unknown()
             return state.current or EMPTY_LIBRARY.version
-        meant = state.branches.get(reference) or state.tags.get(reference)
-        if meant is not None:
-            return meant
+        if reference in state.branches:
+            return state.branches[reference]
         versions = self.versions()
         matching = [one for one in versions if is_version_prefix(reference) and one.startswith(reference)]
         if len(matching) == 1:
             return matching[0]
         wrong = f"{len(matching)} versions" if matching else "no version"
-        named = [] if matching else [one for one in (*state.branches, *state.tags) if one != MAIN]
+        named = [] if matching else [one for one in state.branches if one != MAIN]
         found = ", ".join(map(repr, [*named, *(one[:8] for one in matching or versions)]))
         raise LibraryError(
-            f"library {self.name!r} has {wrong} starting with {reference!r} (found: {found})", code="unknown_version"
+            f"library {self.name!r} has {wrong} starting with {reference!r} (found: {found or 'none'})",
+            code="unknown_version",
         )
 
     def _named(self, reference: str | None) -> str:

@@ -32,6 +32,8 @@ class Canary:
     """Number of the change that began it."""
     ended: Change | None = None
     """The change that ended it; None while it runs."""
+    feedback_days: float | None = None
+    """Days that an episode without feedback is waited for; None: as long as feedback is seen to take."""
 
     @property
     def since(self) -> datetime:
@@ -58,7 +60,8 @@ def canaries(changes: Iterable[Change]) -> tuple[Canary, ...]:
         if change.kind == "canary" and change.share and before is not None:
             if running is None or running.version != change.version:
                 found += [] if running is None else [replace(running, ended=change)]
-                running = Canary(change.version, before, (), change.margin or 0.0, change.who, change.number)
+                asked = (change.margin or 0.0, change.who, change.number, None, change.feedback_days)
+                running = Canary(change.version, before, (), *asked)
             running = replace(running, shares=(*running.shares, (change.at, change.share)))
         elif running is not None and (change.kind in {"end_canary", "pin"} or state.current != before):
             running = replace(running, ended=change)

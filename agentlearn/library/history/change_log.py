@@ -15,7 +15,6 @@ version and the hash of that version's file.
 """
 
 import fcntl
-import getpass
 import hashlib
 import json
 import os
@@ -31,8 +30,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError
 
 from agentlearn.errors import LibraryError
-from agentlearn.files import own, own_folder, sync, write_whole
 from agentlearn.library.formats import changes_text, library_text, parse_library
+from agentlearn.text.files import own, own_folder, sync, write_whole
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
 from agentlearn.types.operation import Add, Delete, Merge, Modify
@@ -54,16 +53,16 @@ ChangeKind = Literal[
     "import",
     "join",
     "rollback",
-    "pin",
-    "unpin",
-    "tag",
     "branch",
     "canary",
     "end_canary",
     "promote",
+    "pin",
+    "unpin",
+    "tag",
 ]
-"""What a change did. `pin`, `unpin`, `tag`, `canary` and `end_canary` move no branch; every other kind does."""
-STILL = frozenset[str]({"pin", "unpin", "tag", "canary", "end_canary"})
+"""What a change did. `join`, `pin`, `unpin` and `tag` are only read; the last three name no version."""
+STILL = frozenset[str]({"canary", "end_canary", "pin", "unpin", "tag"})
 """Kinds that move no branch."""
 
 
@@ -104,6 +103,12 @@ HistoryOperation = Annotated[
 """One operation of a change: what a person or the evidence did to one lesson."""
 
 
+def parked_by(operations: Iterable[HistoryOperation]) -> dict[ExperienceId, str | None]:
+    """The lessons that operations park, with the reasons, and those that they show again, with None."""
+    found = (one for one in operations if isinstance(one, ParkLesson | UnparkLesson))
+    return {one.target: one.reason if isinstance(one, ParkLesson) else None for one in found}
+
+
 class Change(Value):
     """One line of a library's log."""
 
@@ -115,13 +120,13 @@ class Change(Value):
     branch: str
     """The branch that it moved or made."""
     version: LibraryVersion
-    """The version after the change; for `pin` and `tag`, the version that the name now means."""
+    """The version after the change."""
     before: LibraryVersion | None = None
     """The version of the branch before it; None for the first one."""
     base: LibraryVersion | None = None
     """The version that a learn run started from. The versions in between are in the trajectory store."""
     label: str = ""
-    """The name of a tag."""
+    """The name of a `tag`."""
     operations: tuple[HistoryOperation, ...] = ()
     """What was done to single lessons; empty where whole versions were published, joined or made current."""
     copied: dict[ExperienceId, tuple[ExperienceId, ...]] = Field(
@@ -136,6 +141,8 @@ class Change(Value):
     """For `canary`: the share of episodes that read the version, above 0 and at most 1/2."""
     margin: float | None = Field(default=None, exclude_if=lambda margin: margin is None)
     """For `canary`: by how much the mean reward may be lower, at most, for the version to be promoted."""
+    feedback_days: float | None = Field(default=None, exclude_if=lambda days: days is None)
+    """For `canary`: how many days an episode without feedback is waited for; None: as long as feedback takes."""
     figures: dict[str, float] = Field(default_factory=dict[str, float], exclude_if=lambda figures: not figures)
     """What a decision by rule rests on; empty where a person decided."""
     who: str = ""
@@ -149,7 +156,13 @@ class Change(Value):
     @property
     def makes(self) -> bool:
         """Whether it may bring lessons that no library showed before. A canary is on trial: no run may publish it."""
-        return self.kind not in {"pin", "unpin", "tag", "branch", "rollback", "canary", "end_canary"}
+        return self.kind not in {"branch", "rollback", *STILL}
+
+    @property
+    def why(self) -> str:
+        """Its note, and why it parked lessons, each once; empty without both."""
+        reasons = (one.reason for one in self.operations if isinstance(one, ParkLesson))
+        return "; ".join(filter(None, dict.fromkeys((self.note, *reasons))))
 
     @property
     def moves(self) -> bool:
@@ -218,31 +231,25 @@ class LibraryState:
 
     branches: dict[str, LibraryVersion] = field(default_factory=dict[str, LibraryVersion])
     """The current version of each branch."""
-    tags: dict[str, LibraryVersion] = field(default_factory=dict[str, LibraryVersion])
-    """The version of each tag, which never changes."""
-    pinned: LibraryVersion | None = None
-    """The version that the library's name means until it is unpinned; None: the current version of `main`."""
+    parked: dict[ExperienceId, str | None] = field(default_factory=dict[ExperienceId, str | None])
+    """Why each lesson was parked on `main`; None for one that was shown again since."""
 
     @property
     def current(self) -> LibraryVersion | None:
         """The version that the library's name means; None before the first change of `main`."""
-        return self.pinned or self.branches.get(MAIN)
+        return self.branches.get(MAIN)
 
     def take(self, change: Change) -> bool:
-        """Take in the next change. Returns whether the library's name means another version from then on."""
+        """Take in the next change. Returns whether HEAD has a line for it: the name means another version from then on.
+
+        A `pin` and an `unpin` have one too, because HEAD got one when they were made.
+        """
         before = self.current
-        match change.kind:
-            case "pin":
-                self.pinned = change.version
-            case "unpin":
-                self.pinned = None
-            case "tag":
-                self.tags[change.label] = change.version
-            case "canary" | "end_canary":
-                pass
-            case _:
-                self.branches[change.branch] = change.version
-        return self.current is not None and self.current != before
+        if change.moves:
+            self.branches[change.branch] = change.version
+        if change.branch == MAIN:
+            self.parked |= parked_by(change.operations)
+        return self.current is not None and (self.current != before or change.kind in {"pin", "unpin"})
 
     @classmethod
     def of(cls, changes: Iterable[Change]) -> Self:
@@ -300,8 +307,7 @@ class _LogCache(Value):
     covers: str
     """Hash of these lines and of that part of HEAD."""
     branches: dict[str, LibraryVersion]
-    tags: dict[str, LibraryVersion]
-    pinned: LibraryVersion | None
+    parked: dict[ExperienceId, str | None]
 
     def fits(self, log: bytes, head: bytes) -> bool:
         """Whether the log and HEAD begin with what it was made from."""
@@ -375,7 +381,7 @@ class _LoggedChanges:
         """Return what a log says. log: its whole lines. shown: what HEAD holds. Raises LibraryError."""
         logged, size = cls(source, log), 0
         if cache is not None and cache.fits(log, shown):
-            state = LibraryState(dict(cache.branches), dict(cache.tags), cache.pinned)
+            state = LibraryState(dict(cache.branches), dict(cache.parked))
             logged, size = (
                 cls(source, log, shown[: cache.head_size], cache.lines, cache.tip, state, cache.lines),
                 cache.size,
@@ -459,8 +465,7 @@ class ChangeLog:
             head_size=len(logged.head),
             covers=_LogCache.hash_of(logged.log, logged.head),
             branches=logged.state.branches,
-            tags=logged.state.tags,
-            pinned=logged.state.pinned,
+            parked=logged.state.parked,
         )
         with suppress(OSError):
             write_whole(self.folder / _CACHE_FILE, cache.file_content(), private=True)
@@ -521,13 +526,18 @@ def is_library_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not name.endswith(".json") and name != NO_LIBRARY
 
 
+def names_file(reference: str) -> bool:
+    """Whether a reference to a library is the path of a file."""
+    return reference.endswith(".json") or "/" in reference
+
+
 def is_version_prefix(text: str) -> bool:
     """Whether a text can be the start of a version."""
     return bool(_VERSION_PREFIX.fullmatch(text))
 
 
-def checked_name(name: str, noun: Literal["library", "branch", "tag"] = "library") -> str:
-    """Return the name of a library, a branch or a tag. Raises LibraryError if it cannot have the name."""
+def checked_name(name: str, noun: Literal["library", "branch"] = "library") -> str:
+    """Return the name of a library or a branch. Raises LibraryError if it cannot have the name."""
     code = "bad_library_name" if noun == "library" else "bad_label"
     if noun != "library" and is_version_prefix(name):
         raise LibraryError(
@@ -646,21 +656,12 @@ class VersionFiles:
         known[version] = _VersionFile(library, hashlib.sha256(content).hexdigest(), steps, changed, whole)
         return known[version]
 
-    def all_libraries(self) -> Iterator[Library]:
-        """Every version of every library of the store that can be read, those of this library first."""
-        for folder in self.folders():
-            files = VersionFiles(self.directory, folder.name)
-            yield from (one for _, one in files.several(files.listed()) if isinstance(one, Library))
-
-    def folders(self) -> tuple[Path, ...]:
-        """The folders of all libraries of the store, this one first."""
-        others = (one for one in sorted(self.directory.glob("*")) if one != self.folder and one.is_dir())
-        return (self.folder, *(one for one in others if is_library_name(one.name)))
-
 
 def account_name() -> str:
     """Return the name of this account, or its number when it has none."""
     try:
-        return getpass.getuser()
+        from getpass import getuser  # here: only changes need it
+
+        return getuser()
     except (OSError, KeyError, ImportError):
         return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate.codes import ACCEPTABLE
-from agentlearn.library.curate.library_draft import CheckContext, withhold
+from agentlearn.library.curate.library_draft import CheckContext
 from agentlearn.library.curate.next_version import next_version, why_not
 from agentlearn.library.history.change_log import (
     ApproveLesson,
@@ -33,6 +33,7 @@ from agentlearn.types.experience import (
     WithheldStatus,
     experience_id,
     held_lessons,
+    withhold,
 )
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId
 from agentlearn.types.operation import Add, Applied, Delete, Dropped, Modify, Proposal, Quarantined, Rejected
@@ -165,9 +166,7 @@ class HandEdits:
         """
         if unknown := sorted(set(accept) - ACCEPTABLE):
             known = ", ".join(map(repr, sorted(ACCEPTABLE)))
-            raise LibraryError(
-                f"{unknown[0]!r} is not a rule that can be set aside; use one of {known}", code="bad_accept"
-            )
+            raise LibraryError(f"{unknown[0]!r} is not a rule that can be set aside; use one of {known}")
         options, waived = options or LessonOptions(), frozenset(accept)
         return CheckContext(options=options, waived=waived, refused=refused, by_person=True, library=library)
 
@@ -244,8 +243,7 @@ class HandEdits:
             listed = ", ".join(repr(one[:_ID_SHOWN]) for one in matching[:8])
             raise LibraryError(
                 f"{len(matching)} lessons of {where!r} have an id that starts with {prefix!r} (found: {listed}); give"
-                " more of the one that you mean",
-                code="ambiguous",
+                " more of the one that you mean"
             )
         if not matching:
             raise LibraryError(
@@ -257,8 +255,7 @@ class HandEdits:
         if wanted and held[found] not in wanted:
             raise LibraryError(
                 f"the lesson {prefix!r} of {where!r} is {held[found]}, not {' or '.join(wanted)};"
-                f" `agentlearn library show {where}` lists all lessons",
-                code="wrong_status",
+                f" `agentlearn library show {where}` lists all lessons"
             )
         return found
 
@@ -270,7 +267,7 @@ class HandEdits:
         try:
             return HandEdit(after, (type(operation).model_validate(operation.model_dump(mode="json")),))
         except ValidationError as error:  # pragma: no cover  the check lets no such text pass
-            raise LibraryError(f"{wrong}: {error.errors()[0]['msg']}", code="bad_lesson") from error
+            raise LibraryError(f"{wrong}: {error.errors()[0]['msg']}") from error
 
     def _hold(
         self, target: ExperienceId, lesson: str, tags: tuple[str, ...], context: CheckContext, wrong: str

@@ -1,69 +1,20 @@
-"""Joining two versions of a library, lesson by lesson, with the nearest version that both were made from.
+"""What lessons and versions go back to, and two versions as one with the version that both were made from.
 
 Lessons that replace one another belong together: an edited lesson and its edit, a merged lesson and those it replaced.
-Such a family is taken from the side that changed it. A family that both sides changed in different ways is a conflict.
+Such a family is taken from the side that changed it; where both did, from ours.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
 
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate.similarity import NEAR, LessonWords
-from agentlearn.library.history.change_log import Change
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, LessonStatus, Library, Withheld, held_lessons
+from agentlearn.library.history.change_log import Change, ChangeLog, VersionFiles, is_library_name
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, LessonStatus, Library, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
 from agentlearn.types.value import Value
-
-JoinSide = Literal["ours", "theirs"]
-"""Which of two libraries: the one that the join changes, or the other."""
-
-_ConflictKind = Literal["both_edited", "edited_and_removed", "near_duplicate", "status"]
-
-
-class JoinConflict(Value):
-    """Lessons that two libraries changed in different ways."""
-
-    kind: _ConflictKind
-    """`status`: the same lesson is shown on one side and withheld on the other."""
-    base: tuple[Experience, ...] = ()
-    """The lessons before both changes; empty where both are new."""
-    ours: tuple[Experience, ...] = ()
-    theirs: tuple[Experience, ...] = ()
-
-
-class LibraryJoin(Value):
-    """Two libraries as one, and what they disagree on."""
-
-    library: Library
-    """The joined library, with the preferred side of each conflict; ours where no side is preferred."""
-    base: Library | None
-    """The version that both were made from; None where none is known."""
-    conflicts: tuple[JoinConflict, ...] = ()
-    taken: tuple[Experience, ...] = ()
-    """Lessons of theirs that ours did not hold."""
-    dropped: tuple[Experience, ...] = ()
-    """Lessons of ours that the joined library does not hold."""
-
-    def held_back(self) -> "LibraryJoin":
-        """The join with lessons of strangers withheld, and with the lessons of ours that they would replace."""
-        taken = {one.id for one in self.taken if one.origin.strangers}
-        held = [one for one in self.library.experiences if one.id in taken]
-        if not held:
-            return self
-        replaced = {parent for one in held for parent in one.origin.parents}
-        shown = (one for one in self.library.experiences if one.id not in taken)
-        waiting = (
-            Withheld(experience=one, status="pending", reason=f"from {one.origin.strangers[0].words}") for one in held
-        )
-        library = Library(
-            parent=self.library.parent,
-            joined=self.library.joined,
-            experiences=(*shown, *(one for one in self.dropped if one.id in replaced)),
-            withheld=(*self.library.withheld, *waiting),
-        )
-        dropped = tuple(one for one in self.dropped if one.id not in replaced)
-        return self.model_copy(update={"library": library, "dropped": dropped})
 
 
 class BlamedLesson(Value):
@@ -116,6 +67,21 @@ class Ancestry:
             if change.run and change.moves:
                 self._runs.setdefault(change.version, set()).add(RunId(change.run))
 
+    @classmethod
+    def in_store(cls, directory: Path, first: str = "", more: Iterable[Library] = ()) -> Self:
+        """What the libraries of a folder know, and these further versions. What is damaged is left out.
+
+        first: the library whose copy of a lesson counts where several hold it.
+        """
+        libraries, changes = list(more), list[Change]()
+        for folder in sorted(directory.glob("*"), key=lambda one: (one.name != first, one.name)):
+            if is_library_name(folder.name) and folder.is_dir():
+                with suppress(LibraryError):
+                    changes += ChangeLog(folder).read().changes
+                files = VersionFiles(directory, folder.name)
+                libraries += (one for _, one in files.several(files.listed()) if isinstance(one, Library))
+        return cls(libraries, changes)
+
     def parents(self, version: LibraryVersion) -> frozenset[LibraryVersion]:
         """The versions that a version was made from, as far as they are known."""
         return frozenset(self._parents.get(version, ()))
@@ -127,24 +93,6 @@ class Ancestry:
     def copied_from(self, identity: ExperienceId) -> frozenset[ExperienceId]:
         """The lessons of other libraries that a lesson is a copy of."""
         return frozenset(self._copied.get(identity, ()))
-
-    def distances(self, version: LibraryVersion) -> dict[LibraryVersion, int]:
-        """The version and all that it was made from, with the number of steps to each."""
-        found, edge = {version: 0}, [version]
-        while edge:
-            parents = dict.fromkeys(parent for one in edge for parent in sorted(self._parents.get(one, ())))
-            steps = found[edge[0]] + 1
-            edge = [parent for parent in parents if parent not in found]
-            found.update(dict.fromkeys(edge, steps))
-        return found
-
-    def nearest(self, one: LibraryVersion, other: LibraryVersion) -> Library | None:
-        """The version nearest to both that both were made from; None where the store knows none."""
-        first, second = self.distances(one), self.distances(other)
-        shared = [version for version in first if version in second and version in self.libraries]
-        if not shared:
-            return None
-        return self.libraries[min(shared, key=lambda version: (first[version] + second[version], version))]
 
     def lesson_ancestors(self, identity: ExperienceId) -> list[ExperienceId]:
         """Ids of all lessons that a lesson goes back to, the nearest first. Some may be unknown to the store."""
@@ -158,15 +106,12 @@ class Ancestry:
             found.update(dict.fromkeys(edge))
         return list(found)
 
-    def join(
-        self, ours: Library, theirs: Library, prefer: JoinSide = "ours", *, base: Library | None = None
-    ) -> LibraryJoin:
-        """Return two libraries as one. Raises LibraryError for a reused id.
+    def join(self, ours: Library, theirs: Library, base: Library) -> Library:
+        """Return two libraries as one. A new lesson of theirs that nearly repeats a new one of ours is left out.
 
-        prefer: the side to take in a conflict. base: the version that both were made from; None finds it.
+        base: the version that both were made from. Raises LibraryError for a reused id.
         """
-        base = base or self.nearest(ours.version, theirs.version)
-        before, mine, others = (held_lessons(one) for one in (base or EMPTY_LIBRARY, ours, theirs))
+        before, mine, others = (held_lessons(one) for one in (base, ours, theirs))
         known: _Held = {}
         for held in (before, mine, others):
             for identity, (one, _) in held.items():
@@ -174,33 +119,18 @@ class Ancestry:
                 if words != one.lesson:
                     raise LibraryError(
                         f"the id {identity[:12]!r} stands for two different lessons, {words!r:.60} and"
-                        f" {one.lesson!r:.60}; one of the files was changed, export it again",
-                        code="reused_id",
+                        f" {one.lesson!r:.60}; one of the files was changed, export it again"
                     )
-        conflicts, sides = list[JoinConflict](), dict[ExperienceId, JoinSide]()
+        taken = set[ExperienceId]()
         for family in self._families(known):
             was, our, their = ({one: held[one][1] for one in family if one in held} for held in (before, mine, others))
-            was = was or self._implied(our, their)
-            side, conflict = _side(was, our, their)
-            sides.update(dict.fromkeys(family, side or prefer))
-            if conflict:
-                lessons = [tuple(known[one][0] for one in held) for held in (was, our, their)]
-                conflicts.append(JoinConflict(kind=conflict, base=lessons[0], ours=lessons[1], theirs=lessons[2]))
-        own = [one for identity, (one, _) in mine.items() if identity not in others and sides[identity] == "ours"]
-        foreign = [one for identity, (one, _) in others.items() if identity not in mine and sides[identity] == "theirs"]
-        for one, other in product(own, foreign):
-            if LessonWords.of(one.lesson).is_near(LessonWords.of(other.lesson), NEAR):
-                conflicts.append(JoinConflict(kind="near_duplicate", ours=(one,), theirs=(other,)))
-                sides.pop((other if prefer == "ours" else one).id, None)
-        library = _assembled(ours, theirs, sides)
-        held = held_lessons(library)
-        return LibraryJoin(
-            library=library,
-            base=base,
-            conflicts=tuple(conflicts),
-            taken=tuple(one for identity, (one, _) in others.items() if identity in held and identity not in mine),
-            dropped=tuple(one for identity, (one, _) in mine.items() if identity not in held),
-        )
+            if our == (was or self._implied(our, their)) != their:
+                taken.update(family)
+        own = [LessonWords.of(one.lesson) for identity, (one, _) in mine.items() if identity not in {*others, *taken}]
+        for identity in taken - mine.keys():
+            if identity in others and any(LessonWords.of(others[identity][0].lesson).is_near(one, NEAR) for one in own):
+                taken.remove(identity)
+        return _assembled(ours, theirs, taken)
 
     def _families(self, held: _Held) -> list[list[ExperienceId]]:
         """The lessons in groups: those that replace one another belong together."""
@@ -271,26 +201,15 @@ class Ancestry:
         return tuple(self.experiences[one] for one in wanted | dict.fromkeys(later))
 
 
-def _side(was: _Statuses, our: _Statuses, their: _Statuses) -> tuple[JoinSide | None, _ConflictKind | None]:
-    """Which side a family is taken from; None where both changed it, with how they disagree."""
-    if our == their or their == was:
-        return "ours", None
-    if our == was:
-        return "theirs", None
-    if not our or not their:
-        return None, "edited_and_removed"
-    return None, "status" if our.keys() == their.keys() else "both_edited"
-
-
-def _assembled(ours: Library, theirs: Library, sides: Mapping[ExperienceId, JoinSide]) -> Library:
-    """The lessons of both, each from its side, in our order.
+def _assembled(ours: Library, theirs: Library, taken: Collection[ExperienceId]) -> Library:
+    """The lessons of both in our order. taken: those that are as theirs has them.
 
     A lesson of theirs that replaces another stands where it stands there. Every other one goes to the end.
     """
-    shown = [one for one in ours.experiences if sides.get(one.id) == "ours"]
+    shown = [one for one in ours.experiences if one.id not in taken]
     before: Experience | None = None
     for one in theirs.experiences:
-        if sides.get(one.id) == "theirs":
+        if one.id in taken:
             mine = next((place for place, our in enumerate(ours.experiences) if our.id == one.id), None)
             if mine is not None:
                 kept = {our.id for our in ours.experiences[:mine]}
@@ -301,12 +220,6 @@ def _assembled(ours: Library, theirs: Library, sides: Mapping[ExperienceId, Join
                 place = len(shown)
             shown.insert(place, one)
         before = one if one in shown else before
-    withheld = {
-        one.experience.id: one
-        for side, library in (("ours", ours), ("theirs", theirs))
-        for one in library.withheld
-        if sides.get(one.experience.id) == side
-    }
-    return Library(
-        parent=ours.version, joined=theirs.version, experiences=tuple(shown), withheld=tuple(withheld.values())
-    )
+    withheld = [one for one in ours.withheld if one.experience.id not in taken]
+    withheld += [one for one in theirs.withheld if one.experience.id in taken]
+    return Library(parent=ours.version, joined=theirs.version, experiences=tuple(shown), withheld=tuple(withheld))

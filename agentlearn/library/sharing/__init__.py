@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentlearn.errors import LibraryError, MissingExtra
-from agentlearn.files import readable
+from agentlearn.text.files import readable
 
 SKILLS = Path(".well-known", "skills")
 """Where the index of a channel and its packages are."""

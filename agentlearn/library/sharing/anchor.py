@@ -36,7 +36,7 @@ class Chain:
 
     def __init__(self, endpoint: Any, contract: str, key: str = "") -> None:
         if not (contract or key):
-            raise LibraryError("name the address of the contract with --contract", code="no_contract")
+            raise LibraryError("name the address of the contract with --contract")
         compiled = json.loads(files("agentlearn.library.sharing").joinpath("anchor.json").read_text(encoding="utf-8"))
         with _refusals():
             web3 = _web3.Web3(_web3.HTTPProvider(endpoint) if isinstance(endpoint, str) else endpoint)

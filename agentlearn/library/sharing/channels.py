@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.errors import AgentlearnError, LibraryError, SharingError
-from agentlearn.files import own, write_whole
 from agentlearn.library.formats.markdown import escaped
 from agentlearn.library.history.change_log import checked_name
 from agentlearn.library.sharing import MAX_BYTES, SKILLS, content_of
@@ -24,6 +23,7 @@ from agentlearn.library.sharing.content_id import LIBRARY_FILE, Package, checked
 from agentlearn.library.sharing.signing import SIGNATURES, STATEMENT, Keys, PrivateKey, Release, opened, sealed, verify
 from agentlearn.library.sharing.signing import statement as statement_of
 from agentlearn.text import visible_line
+from agentlearn.text.files import own, refuse_links, write_whole
 from agentlearn.types.experience import Library, counted_lessons
 
 CARD_FILE = "README.md"
@@ -50,13 +50,18 @@ def _listed(place: Path) -> set[str]:
 
 
 def read_package(place: Path, names: list[str] | None = None) -> Package:
-    """Return the package in a folder or a CAR file. names: its files, if known.
+    """Return the package in a folder or a CAR file. names: its files, if known; another one beside them is refused.
 
     Raises AgentlearnError, and OSError for a link.
     """
     if not place.is_dir():
         return Package.of_car(content_of(place))
-    return Package.of({name: _read(place, name) for name in (_listed(place) if names is None else names)})
+    refuse_links(place)
+    found = _listed(place)
+    package = Package.of({name: _read(place, name) for name in (found if names is None else names)})
+    if odd := sorted(found - package.files.keys()):
+        raise SharingError(f"{odd[0]!r} is no file of the package; do not use this copy", code="other_files")
+    return package
 
 
 def write_package(package: Package, place: Path, *, replace: bool = False) -> None:
@@ -107,7 +112,7 @@ def _entries(folder: Path, keys: Keys) -> list[dict[str, Any]]:
         entries = json.loads(index)["skills"]
         return [{**one, "name": str(one["name"]), "files": list(map(str, one["files"]))} for one in entries]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise LibraryError(f"the channel has no index that can be read: {error!r}"[:300], code="bad_index") from error
+        raise LibraryError(f"the channel has no index that can be read: {error!r}"[:300]) from error
 
 
 def fetch(source: str, name: str, keys: Keys, address: str = "") -> Package:
@@ -119,7 +124,7 @@ def fetch(source: str, name: str, keys: Keys, address: str = "") -> Package:
     """
     if "://" in source:
         if not address:
-            raise LibraryError(f"name the content id that {source!r} must have, with --address", code="no_address")
+            raise LibraryError(f"name the content id that {source!r} must have, with --address")
         return _expected(Package.of_car(_downloaded(source)), address)
     place = Path(source)
     if not (place / SKILLS).is_dir():

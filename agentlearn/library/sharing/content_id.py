@@ -220,7 +220,8 @@ def read_car(content: bytes) -> tuple[bytes, dict[bytes, bytes]]:
         header = libipld.decode_dag_cbor(next(parts, b""))
         ((root,), version) = header["roots"], header["version"]
     except (KeyError, TypeError, ValueError) as error:
-        raise SharingError("the file is no CAR file with one root", code="bad_car") from error
+        words = "the file is no package that `agentlearn library sign` wrote (no CAR file with one root)"
+        raise SharingError(words, code="bad_car") from error
     for part in parts:
         link, block = part[:_ID_BYTES], part[_ID_BYTES:]
         if link[:4] not in _ID_START.values() or _id_bytes(block, link[1]) != link or link in blocks:

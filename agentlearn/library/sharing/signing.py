@@ -104,7 +104,7 @@ def _p256(load: Callable[[], object], source: str) -> Any:
         key = None
     if not isinstance(key, PrivateKey | PublicKey) or not isinstance(key.curve, ec.SECP256R1):
         how = "openssl ecparam -name prime256v1 -genkey -noout -out me.pem; openssl ec -in me.pem -pubout -out me.pub"
-        raise LibraryError(f"{source!r} is no P-256 key as PEM without a password; make one: {how}", code="bad_key")
+        raise LibraryError(f"{source!r} is no P-256 key as PEM without a password; make one: {how}")
     return key
 
 

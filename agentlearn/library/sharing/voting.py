@@ -61,9 +61,9 @@ class LessonProposal(Value):
 def propose(policy: Policy, library: str, lessons: Iterable[str], opened_at: datetime) -> LessonProposal:
     """Return a proposal under a policy. Raises LibraryError for a policy without votes, and where nothing waits."""
     if policy.rule.kind == "person":
-        raise LibraryError(f"{library!r} has no policy with votes; see docs/sharing.md", code="no_vote_needed")
+        raise LibraryError(f"{library!r} has no policy with votes; see docs/sharing.md")
     if not (words := tuple(lessons)):
-        raise LibraryError(f"no lesson of {library!r} waits, so there is nothing to propose", code="nothing_waits")
+        raise LibraryError(f"no lesson of {library!r} waits, so there is nothing to propose")
     voters = tuple(map(voter_id, policy.voters))
     told: dict[str, Any] = {"space": policy.space, "library": library, "rule": policy.rule, "voters": voters}
     return LessonProposal(lessons=words, opened=opened_at.replace(microsecond=0), **told)
@@ -77,7 +77,7 @@ def cast(proposal: LessonProposal, choice: str, key: PrivateKey | str, at: datet
         try:
             account = extra_package("chain", "eth_account").Account.from_key(key)
         except ValueError as error:
-            raise LibraryError("the key is no private key of a wallet", code="bad_key") from error
+            raise LibraryError("the key is no private key of a wallet") from error
         said["from"] = account.address
         signature = account.sign_typed_data(_DOMAIN, _TYPES, said).signature
         document = {"address": account.address, "sig": "0x" + signature.hex().removeprefix("0x"), "data": said}

@@ -1,18 +1,23 @@
 """Who may ask a gateway, for what, and how much. What is not allowed is answered here and goes nowhere."""
 
 import asyncio
+import json
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from unicodedata import normalize
+from urllib.parse import unquote, urlsplit
 
 from agentlearn.errors import ConfigError
-from agentlearn.library.shown import share_of
-from agentlearn.recorder.personal_data import PersonalDataMode
+from agentlearn.library.shown import Choose, LessonPlace, share_of, showing
+from agentlearn.live.personal_data import PersonalDataMode
+from agentlearn.text.secret_values import know_secret
 
 AsgiScope = MutableMapping[str, Any]
 AsgiMessage = MutableMapping[str, Any]
@@ -22,6 +27,10 @@ Send = Callable[[AsgiMessage], Awaitable[None]]
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _MOST_CLIENTS = 10_000
 """Clients whose rate is remembered."""
+_MOST_MESSAGES, _MOST_VALUES, _MOST_LEVELS = 10_000, 250_000, 100
+"""Largest numbers of messages, values and levels of a request that is read."""
+_VALUES = re.compile(rb'[^{\[",]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^{\[",]*+)*+[{\[,]|.+', re.DOTALL)
+"""What stands before the next sign of JSON's own, texts among it, and that sign; the rest where there is none."""
 _ONCE = ("host", "authorization", "x-api-key", "content-type", "content-length")
 """Headers that a request may have only once."""
 
@@ -54,8 +63,14 @@ class GatewaySettings:
     """Names by which clients may reach the gateway, with any port."""
     metric: str = "reward"
     """Name of the feedback that is the reward."""
+    scale: str | tuple[float, float] | None = None
+    """The lowest and the highest reward that clients give; None: 0 to 1."""
     hide: str | None = None
     """Share of episodes that each lesson is hidden in, to measure what each lesson does."""
+    choose: Choose | None = None
+    """Whether lessons are chosen for a conversation, which keeps them, or for each turn; see `Experiences`."""
+    place: LessonPlace | None = None
+    """Where lessons stand; see `Experiences`."""
     personal_data: PersonalDataMode = "off"
     """What happens to personal data before it is stored."""
     max_body_mib: int = 32
@@ -69,21 +84,21 @@ class GatewaySettings:
         parts = urlsplit(self.upstream)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
             raise ConfigError(
-                f"upstream is {self.upstream!r}; give the base URL of the service, such as https://api.openai.com/v1",
-                code="bad_upstream",
+                f"the upstream {self.upstream!r} is no base URL of a service; give one such as https://api.openai.com/v1"
             )
         if self.key and not self.tokens:
             raise ConfigError(
-                "the gateway has a key for the service and would use it for everyone; give the clients tokens",
-                code="key_without_tokens",
+                "the gateway has a key for the service and would use it for everyone; give the clients tokens"
             )
         for name, value, least in (
             ("max_body_mib", self.max_body_mib, 1),
             ("max_requests_per_minute", self.max_requests_per_minute, 0),
         ):
             if value < least:
-                raise ConfigError(f"{name} is {value!r}; give {least} or more", code="bad_limit")
+                raise ConfigError(f"{name} is {value!r}; give {least} or more")
         share_of(self.hide)
+        showing(self.choose, self.place)
+        know_secret(self.key, *self.tokens)
 
 
 class Admission:
@@ -141,6 +156,8 @@ def headers_of(scope: AsgiScope) -> dict[str, str]:
         if name in found and (name in _ONCE or name.startswith("x-agentlearn-")):
             raise GatewayRefusal(400, "header_twice", f"the header {name!r} stands in the request twice")
         found[name] = value.decode("latin-1")
+    if "content-length" in found and "transfer-encoding" in found:  # a server in front may have read another length
+        raise GatewayRefusal(400, "two_lengths", "the request has two lengths", (b"connection", b"close"))
     return found
 
 
@@ -149,11 +166,40 @@ def path_of(scope: AsgiScope) -> str:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     path = raw.decode("latin-1").removeprefix(scope.get("root_path", ""))
     plain: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    while (decoded := normalize("NFKC", unquote(plain))) != plain:  # a service may decode it again
+        plain = decoded
     steps = plain.split("/")[1:]
     odd = not path.startswith("/") or any(one in {"", ".", ".."} for one in steps[:-1]) or steps[-1] in {".", ".."}
-    if odd or not plain.isprintable() or any(one in plain for one in '\\@?#;"<>'):
+    if odd or not plain.isprintable() or any(one in plain for one in '%\\@?#;"<>\ufffd'):
         raise GatewayRefusal(400, "bad_path", "the path of the request cannot be used")
     return path
+
+
+def json_body(content: bytes) -> dict[str, Any] | None:
+    """The JSON object in a body; None for anything else. Raises GatewayRefusal for one that takes too long to read.
+
+    Values are counted before it is read, because each takes far more memory than its bytes.
+    """
+    if sum(map(content.count, (b",", b"{", b"["))) > _MOST_VALUES:  # there may be as many in texts
+        _refuse_crowded(next(islice(_VALUES.finditer(content), _MOST_VALUES, None), None) is not None)
+    try:
+        body = json.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        _refuse_crowded(isinstance(error, RecursionError))
+        return None
+    level: list[Any] = [body]
+    for _ in range(_MOST_LEVELS):
+        inside = (one.values() if type(one) is dict else one for one in level)
+        level = [one for held in inside for one in held if type(one) is dict or type(one) is list]
+    lists = body.values() if isinstance(body, dict) else ()
+    _refuse_crowded(bool(level) or any(type(one) is list and len(one) > _MOST_MESSAGES for one in lists))
+    return body if isinstance(body, dict) else None
+
+
+def _refuse_crowded(crowded: bool) -> None:
+    if crowded:
+        limits = f"{_MOST_MESSAGES:,} messages, {_MOST_VALUES:,} values or {_MOST_LEVELS} levels"
+        raise GatewayRefusal(413, "too_many_values", f"the request has more than {limits}")
 
 
 async def content_of(receive: Receive, settings: GatewaySettings) -> bytes:

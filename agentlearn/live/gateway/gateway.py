@@ -7,22 +7,22 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl
 
 from opentelemetry.trace import get_tracer
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 
-from agentlearn.errors import AgentlearnError
-from agentlearn.formats.openai_chat import Chat
-from agentlearn.installed import version
+from agentlearn.errors import AgentlearnError, LibraryError, StoreError
 from agentlearn.library.history.change_log import is_library_name
 from agentlearn.library.lessons import Advice, Lessons
-from agentlearn.library.shown import share_of
+from agentlearn.library.shown import Shown, share_of, showing
 from agentlearn.library.store import LibraryStore, things_waiting
 from agentlearn.library.tenants import open_tenant_source, tenant_store
 from agentlearn.live.gateway.admission import (
@@ -35,23 +35,28 @@ from agentlearn.live.gateway.admission import (
     body_part,
     content_of,
     headers_of,
+    json_body,
     path_of,
 )
-from agentlearn.live.gateway.conversations import Conversations, GatewayTurn
+from agentlearn.live.gateway.conversations import Conversations, GatewayTurn, SentMessages
 from agentlearn.live.gateway.dialects import (
-    Reply,
     dialogue,
     is_counted,
     is_inference,
-    json_object,
     messages_of,
-    reply_of,
+    output_limit,
     with_lessons,
 )
 from agentlearn.live.gateway.skills import SKILLS, skill_file
 from agentlearn.live.gateway.upstream import OURS, Headers, Upstream
-from agentlearn.log import get_log
-from agentlearn.recorder import Recorder
+from agentlearn.live.recorder import Recorder
+from agentlearn.models.endings import UnusedReply, fault_in
+from agentlearn.models.reply import Reply, UnreadReply, read_reply
+from agentlearn.models.reply_stream import read_body
+from agentlearn.plugins.installed import version
+from agentlearn.store import read_store
+from agentlearn.text.log import get_log
+from agentlearn.text.secret_values import error_words, holds_secret, secrets_here
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -70,7 +75,7 @@ _METRICS = {
     "unreached": ("counter", "Requests that the service did not answer, by kind of failure."),
     "cut": ("counter", "Replies that ended early, by who ended them. They are not recorded."),
     "recorded": ("counter", "Replies that are on disk."),
-    "unrecorded": ("counter", "Replies that were passed on and could not be recorded, by code."),
+    "unrecorded": ("counter", "Replies that were passed on and not recorded, by code."),
     "unadvised": ("counter", "Requests that were passed on without lessons, by code."),
     "feedback": ("counter", "Feedback that is on disk."),
 }
@@ -98,6 +103,8 @@ class _Tenant:
     lessons: Mapping[str, Lessons]
     fails: bool = False
     """Whether the latest record could not be stored. Then no reply waits for its record."""
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """What happened, by name and label of the metric."""
     waiting: int = 0
     counted_at: float = float("-inf")
 
@@ -109,8 +116,10 @@ class _Call:
     path: str
     content: bytes
     model: str
-    chat: Chat = field(default_factory=Chat)
+    chat: SentMessages = ()
     """The conversation so far, without the lessons."""
+    limit: int | None = None
+    """Largest number of tokens of the reply that the request allows."""
     library: str = ""
     advice: Advice | None = None
     turn: GatewayTurn | None = None
@@ -133,19 +142,25 @@ class Gateway:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
-        self.counts: Counter[tuple[str, str]] = Counter()
-        """What happened, by name and label of the metric."""
+        self._refused: Counter[tuple[str, str]] = Counter()
+        """Requests of nobody's tenant."""
         self._admission = Admission(settings)
-        self._upstream = Upstream(settings, self.counts)
+        self._upstream = Upstream(settings)
         self._tenants = {name: self._made(name) for name in sorted({*settings.tokens.values()} or {""})}
         self._tracer = get_tracer("agentlearn.gateway")
         self._description = _description(settings)
+
+    @property
+    def counts(self) -> Counter[tuple[str, str]]:
+        """What happened, by name and label of the metric, for all tenants."""
+        return sum((one.counts for one in self._tenants.values()), self._refused)
 
     def _made(self, name: str) -> _Tenant:
         """What belongs to a tenant. Raises LibraryError for a library that cannot be used."""
         settings, tenant = self.settings, name or None
         store = tenant_store(settings.store, tenant)
-        recorder = Recorder(settings.name, store, personal_data=settings.personal_data) if settings.name else None
+        options: dict[str, Any] = {"personal_data": settings.personal_data, "scale": settings.scale}
+        recorder = Recorder(settings.name, store, **options) if settings.name else None
         known: dict[str, Lessons] = {}
         for one in dict.fromkeys((*settings.libraries, "none")):
             plain = one != "none" and is_library_name(one)
@@ -178,6 +193,7 @@ class Gateway:
             await self.aclose()
             await send({"type": "lifespan.shutdown.complete"})
         elif scope["type"] == "http":
+            counts = self._refused
             try:
                 path, headers = path_of(scope), headers_of(scope)
                 _refuse_method(path, scope["method"])
@@ -187,9 +203,12 @@ class Gateway:
                     await _answer(send, 200, self._description)
                 else:
                     tenant = self._tenants[self._admission.tenant(scope, headers)]
-                    await self._routed(tenant, path, headers, scope, receive, send)
+                    counts, named = tenant.counts, parse_qsl(scope["query_string"].decode("latin-1"))
+                    named += headers.items()
+                    with secrets_here(value.rpartition(" ")[2] for name, value in named if holds_secret(name)):
+                        await self._routed(tenant, path, headers, scope, receive, send)
             except GatewayRefusal as refusal:
-                self.counts["refused", refusal.code] += 1
+                counts["refused", refusal.code] += 1
                 kind = "invalid_request_error" if refusal.status < 500 else "api_error"
                 error = {"type": kind, "code": refusal.code, "message": refusal.message}
                 await _answer(send, refusal.status, {"type": "error", "error": error}, refusal.headers)
@@ -213,7 +232,9 @@ class Gateway:
             return
         begun, call = time.perf_counter(), None
         if scope["method"] == "POST" and is_inference(path):
-            call = await _read(len(content), partial(self._call, tenant, path, content, headers))
+            reads_store = tenant.conversations is not None and tenant.conversations.is_new(_episode(headers))
+            size = _LARGE + 1 if reads_store else len(content)
+            call = await _read(size, partial(self._call, tenant, path, content, headers))
         with self._tracer.start_as_current_span("gateway.request") as span:
             if call is not None and call.advice is not None:
                 span.set_attribute("agentlearn.library", call.library)
@@ -222,13 +243,13 @@ class Gateway:
             told = [*(call.headers if call else ()), *self._told(tenant)]
             told.append((b"x-agentlearn-overhead-ms", b"%.2f" % ((time.perf_counter() - begun) * 1000)))
             content = content if call is None else call.content
-            await self._upstream.relay(path, content, told, scope, receive, send, ended)
+            await self._upstream.relay(path, content, told, scope, receive, send, ended, tenant.counts)
 
     def _call(self, tenant: _Tenant, path: str, content: bytes, headers: Mapping[str, str]) -> _Call | None:
         """A request to a model with its lessons; None for a body that only the service can make sense of."""
-        body = json_object(content)
+        body = json_body(content)
         if body is None:
-            self.counts["unadvised", "not_json"] += 1
+            tenant.counts["unadvised", "not_json"] += 1
             return None
         named = headers.get(f"{OURS}library", "")
         model = str(body.get("model") or "")
@@ -243,10 +264,14 @@ class Gateway:
             )
         call = _Call(path, content, model, library=library)
         if tenant.conversations is not None and not is_counted(path):
-            episode = headers.get(f"{OURS}episode", "")
+            episode = _episode(headers)
             earlier = str(body.get("previous_response_id")) if path.endswith("/responses") else ""
-            call.chat = tenant.conversations.whole(tenant.name, earlier, dialogue(path, body))
-            call.turn = tenant.conversations.turn(tenant.name, call.chat, episode)
+            call.limit = output_limit(body)
+            try:
+                call.chat = tenant.conversations.whole(tenant.name, earlier, dialogue(body))
+                call.turn = tenant.conversations.turn(tenant.name, call.chat, episode)
+            except UnreadReply as error:
+                _failed(tenant, "unrecorded", error)
             said: Any = body.get("metadata")
             said = said.get("user_id") if isinstance(said, dict) else None
             call.user = headers.get(f"{OURS}user") or str(
@@ -258,15 +283,30 @@ class Gateway:
                 hide = share_of(self.settings.hide)
                 source = Lessons(source.source, (), hide, call.turn.episode, source.retriever)
 
-            def choose(query: str) -> Advice:
-                call.advice = source.for_query(query)
+            def advice_for(query: str) -> Advice:
+                if call.turn is None or choose == "turn":
+                    call.advice = source.for_query(query)
+                    return call.advice
+                before = call.turn.shown.get(library) or self._shown_before(tenant, call)
+                call.advice = source.for_conversation(query, before)
+                call.turn.shown[library] = call.advice.shown
                 return call.advice
 
-            call.content = with_lessons(path, content, body, model, choose)
+            choose, place = showing(self.settings.choose, self.settings.place)
+            call.content = with_lessons(path, content, body, model, advice_for, choose=choose, place=place)
         except AgentlearnError as error:  # a library that cannot be read must not stop the program
-            self._failed("unadvised", error)
+            _failed(tenant, "unadvised", error)
             call.advice = None
         return call
+
+    def _shown_before(self, tenant: _Tenant, call: _Call) -> Shown | None:
+        """What the conversation has read from another process, or before a restart; None where nobody knows."""
+        if call.turn is None or call.turn.begun or not any(one.role == "assistant" for one in call.chat):
+            return None
+        with suppress(StoreError, LibraryError), read_store(tenant.store) as reader:
+            found = reader.shown_in_episode(self.settings.name, call.turn.episode)
+            return None if found is None else Shown.model_validate(found)
+        return None
 
     async def _recorded(
         self, tenant: _Tenant, call: _Call, response: "ClientResponse", content: bytes, seconds: float
@@ -274,13 +314,14 @@ class Gateway:
         """Record a reply. A failure is counted and logged, and the reply goes out all the same."""
         if response.status != 200:
             return
-        encoding = response.headers.get("content-encoding", "")
-        streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-        read = await _read(len(content), partial(_messages, call, content, encoding, streamed=streamed))
-        if read is None or tenant.recorder is None or tenant.conversations is None or call.turn is None:
-            self.counts["unrecorded", "unread"] += 1
+        encoding = "" if self.settings.key else response.headers.get("content-encoding", "")
+        try:
+            messages, reply = await _read(len(content), partial(_messages, call, content, encoding))
+        except (UnreadReply, UnusedReply) as error:
+            _failed(tenant, "unrecorded", error)
             return
-        messages, reply = read
+        if tenant.recorder is None or tenant.conversations is None or call.turn is None:
+            return
         if call.path.endswith("/responses"):  # a later request may name it in place of the conversation
             tenant.conversations.keep(tenant.name, reply.identity, [*call.chat, reply.message])
         asked = [number for number, one in enumerate(messages) if _asks(one)]
@@ -296,23 +337,9 @@ class Gateway:
                 reserved=call.turn.reserved,
             )
         )
-        write.add_done_callback(partial(self._written, tenant))
+        write.add_done_callback(partial(_written, tenant))
         if not tenant.fails:
             await asyncio.wait({write}, timeout=_HELD_S)
-
-    def _written(self, tenant: _Tenant, write: "asyncio.Future[Any]") -> None:
-        error = None if write.cancelled() else write.exception()
-        tenant.fails = error is not None
-        if error is None:
-            self.counts["recorded", ""] += 1
-        else:
-            self._failed("unrecorded", error)
-
-    def _failed(self, metric: str, error: BaseException) -> None:
-        code = getattr(error, "code", "error")
-        self.counts[metric, code] += 1
-        if self.counts[metric, code] in {1, 10, 100} or not self.counts[metric, code] % 1000:
-            get_log().warning(f"gateway.{metric}", code=code, error=str(error)[:300], times=self.counts[metric, code])
 
     # What the gateway answers itself
 
@@ -324,12 +351,12 @@ class Gateway:
         return [(b"x-agentlearn-waiting", b"%d" % tenant.waiting)] if tenant.waiting else []
 
     def _metrics(self, tenant: _Tenant) -> bytes:
-        """The counts in the text format of Prometheus."""
-        lines: list[str] = []
+        """The counts in the text format of Prometheus: those of a tenant, or of all for a client without one."""
+        lines, counts = list[str](), tenant.counts if tenant.name else self.counts
         for name, (kind, text) in _METRICS.items():
             full = f"agentlearn_gateway_{name}_total"
             lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
-            found = sorted((label, number) for (metric, label), number in self.counts.items() if metric == name)
+            found = sorted((label, number) for (metric, label), number in counts.items() if metric == name)
             lines += [f'{full}{{label="{label}"}} {number}' for label, number in found]
         self._told(tenant)
         lines += [
@@ -342,6 +369,7 @@ class Gateway:
         """Store feedback and return its id. Raises GatewayRefusal."""
         if tenant.recorder is None:
             raise GatewayRefusal(409, "not_recorded", "this gateway records nothing, so it takes no feedback")
+        json_body(content)  # refuses what would take too long to read
         try:
             given = _Feedback.model_validate_json(content)
         except ValidationError as error:
@@ -363,37 +391,44 @@ class Gateway:
                 given.inference_id.replace("-", "") or None,
                 episode=given.episode_id,
                 by=given.tags.get("by", ""),
+                only_recorded=True,
                 **told,
             )
         except AgentlearnError as error:
-            self._failed("unrecorded", error)
-            status = 422 if error.code.startswith("bad_") else 503
+            unknown = error.code in {"unknown_rollout", "unknown_episode"}
+            status = 404 if unknown else 422 if error.code.startswith("bad_") else 503
+            if status == 503:
+                _failed(tenant, "unrecorded", error)
             raise GatewayRefusal(status, error.code, error.message) from error
-        self.counts["feedback", ""] += 1
+        tenant.counts["feedback", ""] += 1
         return kept
 
 
 def serve_gateway(gateway: Gateway, listener: socket) -> None:
     """Serve until the process is stopped; open requests may then take 30 seconds. Blocks."""
-    import uvicorn
+    from agentlearn.serving.web_server import serve_app
 
     gc.collect()
     gc.freeze()  # what is loaded now stays; without this, 15 % of the time went into looking for garbage in it
     gc.set_threshold(10_000)
-    config = uvicorn.Config(
-        gateway,  # pyright: ignore[reportArgumentType]
-        access_log=False,
-        log_level="critical",
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        lifespan="on",
-        ws="none",
-        timeout_keep_alive=75,
-        h11_max_incomplete_event_size=64 * 1024,
-        timeout_graceful_shutdown=30,
-    )
-    uvicorn.Server(config).run(sockets=[listener])
+    # a reply that the service breaks off is no error here; its date is sent on
+    serve_app(gateway, listener, log_level="critical", date_header=False, lifespan="on", timeout_graceful_shutdown=30)
+
+
+def _written(tenant: _Tenant, write: "asyncio.Future[Any]") -> None:
+    error = None if write.cancelled() else write.exception()
+    tenant.fails = error is not None
+    if error is None:
+        tenant.counts["recorded", ""] += 1
+    else:
+        _failed(tenant, "unrecorded", error)
+
+
+def _failed(tenant: _Tenant, metric: str, error: BaseException) -> None:
+    code = getattr(error, "code", "error")
+    tenant.counts[metric, code] += 1
+    if (times := tenant.counts[metric, code]) in {1, 10, 100} or not times % 1000:
+        get_log().warning(f"gateway.{metric}", code=code, error=error_words(error), times=times)
 
 
 async def _answer(
@@ -437,19 +472,23 @@ async def _read(size: int, read: Callable[[], T]) -> T:
     return await asyncio.to_thread(read) if size > _LARGE else read()
 
 
+def _episode(headers: Mapping[str, str]) -> str:
+    return headers.get(f"{OURS}episode", "")
+
+
 def _asks(message: ModelMessage) -> bool:
     return isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts)
 
 
-def _messages(call: _Call, content: bytes, encoding: str, *, streamed: bool) -> tuple[list[ModelMessage], Reply] | None:
-    """The dialogue of a request and its reply; None where they cannot be read, or the reply was cut."""
+def _messages(call: _Call, content: bytes, encoding: str) -> tuple[list[ModelMessage], Reply]:
+    """The dialogue of a request and its reply. Raises UnreadReply; UnusedReply for what is not the model's answer."""
     try:
-        if encoding in {"gzip", "deflate"}:
-            content = _plain(content)
-        reply = reply_of(call.path, content, streamed=streamed)
-        return (messages_of(call.chat, reply), reply) if reply is not None and reply.whole else None
-    except (ValueError, zlib.error):
-        return None
+        reply = read_reply(read_body(_plain(content) if encoding in {"gzip", "deflate"} else content)[0])
+        if (fault := fault_in(reply, limit=call.limit)) is not None:
+            raise UnusedReply(fault)
+        return messages_of(call.chat, reply), reply
+    except (ValueError, RecursionError, zlib.error) as error:
+        raise UnreadReply(str(error)) from error
 
 
 def _plain(content: bytes) -> bytes:

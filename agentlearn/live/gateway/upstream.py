@@ -1,13 +1,15 @@
 """The service behind a gateway: a request goes to it, and its reply goes back to the client, byte for byte."""
 
 import asyncio
+import socket
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from agentlearn.live.gateway.admission import AsgiScope, GatewayRefusal, GatewaySettings, Receive, Send, body_part
-from agentlearn.log import get_log
+from agentlearn.text.log import get_log
+from agentlearn.text.secret_values import LEAST, error_words, forms_of
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -24,6 +26,8 @@ _READABLE = frozenset(("gzip", "deflate", "identity"))
 """Encodings of a reply that can be read to record it."""
 _ENDS = (b"data: [DONE]", b"event: message_stop", b"event: response.completed")
 """What the last event of a stream says in each dialect. It goes out when the reply is recorded."""
+_HELD = 2**16
+"""Bytes of the end of a reply that wait for its record. All before them goes out as fast as the client reads."""
 _CONNECT_S, _SILENT_S = 15.0, 900.0
 """Longest time for the service to accept a connection, and between its bytes."""
 
@@ -31,10 +35,10 @@ _CONNECT_S, _SILENT_S = 15.0, 900.0
 class Upstream:
     """Sends requests on, through one pool of connections. It belongs to the event loop of its first request."""
 
-    def __init__(self, settings: GatewaySettings, counts: "Counter[tuple[str, str]]") -> None:
-        """counts: what happened, by name and label of the metric; added to."""
+    def __init__(self, settings: GatewaySettings) -> None:
         self._base, self._key = settings.upstream.rstrip("/").removesuffix("/v1"), settings.key
-        self._most, self._counts = settings.max_body_mib * 2**20, counts
+        self._key_forms = sorted((one.encode() for one in forms_of(settings.key)), key=len, reverse=True)
+        self._most = settings.max_body_mib * 2**20
         self._session: ClientSession | None = None
 
     async def aclose(self) -> None:
@@ -52,12 +56,13 @@ class Upstream:
         receive: Receive,
         send: Send,
         ended: ReplyEnded | None,
+        counts: "Counter[tuple[str, str]]",
     ) -> None:
-        """Send a request on, and the reply back as it comes.
+        """Send a request on, and the reply back as it comes, without the gateway's key where the service repeats it.
 
-        ours: headers that are added to the reply. ended: where the reply is read; its end goes out afterwards. A reply
-        that is cut is cut for the client, too. Raises GatewayRefusal where the service does not answer,
-        ConnectionAbortedError for a reply that the service broke off.
+        ours: headers that are added to the reply. ended: where the reply is read; its end goes out afterwards. counts:
+        what happened, by name and label of the metric; added to. A reply that is cut is cut for the client, too. Raises
+        GatewayRefusal where the service does not answer, ConnectionAbortedError for a reply that it broke off.
         """
         from aiohttp import ClientError
         from yarl import URL
@@ -74,27 +79,27 @@ class Upstream:
             await asyncio.wait({request, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not request.done():  # the client has left before the service answered
                 request.cancel()
-                self._counts["cut", "client"] += 1
+                counts["cut", "client"] += 1
                 return
             response = await request
         except (ClientError, TimeoutError) as error:
             gone.cancel()
             kind = "timeout" if isinstance(error, TimeoutError) else "unreachable"
-            self._counts["unreached", kind] += 1
-            get_log().warning("gateway.unreached", service=self._base, error=repr(error)[:300])
+            counts["unreached", kind] += 1
+            get_log().warning("gateway.unreached", service=self._base, error=error_words(error))
             status = 504 if kind == "timeout" else 502
             raise GatewayRefusal(
                 status, f"service_{kind}", f"the service {self._base!r} did not answer: {kind}"
             ) from error
         gone.add_done_callback(lambda _: response.close())
         try:
-            self._counts["requests", str(response.status)] += 1
+            counts["requests", str(response.status)] += 1
             await self._reply(response, ours, send, ended, started)
         except (ClientError, TimeoutError) as error:
             by = "client" if gone.done() else "service"
-            self._counts["cut", by] += 1
+            counts["cut", by] += 1
             if by == "service":
-                get_log().warning("gateway.reply_cut", service=self._base, error=repr(error)[:300])
+                get_log().warning("gateway.reply_cut", service=self._base, error=error_words(error))
                 raise ConnectionAbortedError("the service broke its reply off") from error
         finally:
             gone.cancel()
@@ -103,25 +108,44 @@ class Upstream:
     async def _reply(
         self, response: "ClientResponse", ours: Headers, send: Send, ended: ReplyEnded | None, started: float
     ) -> None:
-        given = [(name.decode("latin-1"), value) for name, value in response.raw_headers]
+        given = [(name.decode("latin-1"), b"".join(self._without_key(value))) for name, value in response.raw_headers]
         dropped = _dropped([(name, value.decode("latin-1")) for name, value in given])
+        if self._key and "content-encoding" in response.headers:  # it is plain here, so that the key is found in it
+            dropped |= {"content-encoding", "content-length"}
         kept = [(name.encode("latin-1"), value) for name, value in given if name.lower() not in dropped]
         streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-        keeps, parts, size, held = ended is not None, list[bytes](), 0, b""
+        keeps, ends, parts, size, held = ended is not None, not streamed, list[bytes](), 0, b""
         await send({"type": "http.response.start", "status": response.status, "headers": [*kept, *ours]})
-        async for part in response.content.iter_any():
+        async for part in self._parts(response):
             size += len(part)
             keeps = keeps and size <= self._most
             if keeps:
                 parts.append(part)
-            if keeps and (held or not streamed or any(end in part for end in _ENDS)):
+            ends = ends or any(end in part for end in _ENDS)
+            if keeps and ends and len(held) + len(part) <= _HELD:
                 held += part
             else:
-                await send(body_part(held + part, more=True))
-                held = b""
+                ready, held = (held, part) if keeps and ends else (held + part, b"")
+                await send(body_part(ready, more=True))
         if keeps and ended is not None:
             await ended(response, b"".join(parts), time.monotonic() - started)
         await send(body_part(held, more=False))
+
+    async def _parts(self, response: "ClientResponse") -> AsyncGenerator[bytes]:
+        """The body of a reply as it comes, without the key."""
+        begun = b""
+        async for sent in response.content.iter_any():
+            part, begun = self._without_key(begun + sent)
+            yield part
+        yield begun if len(begun) < LEAST else b"*" * len(begun)
+
+    def _without_key(self, data: bytes) -> tuple[bytes, bytes]:
+        """The data with as many stars in place of the key; and its end, if the key may begin there."""
+        for one in self._key_forms:
+            data = data.replace(one, b"*" * len(one))
+        ends = (n for one in self._key_forms for n in range(1, len(one)) if data.endswith(one[:n]))
+        end = len(data) - max(ends, default=0)
+        return data[:end], data[end:]
 
     def _request_headers(self, scope: AsgiScope, length: int) -> list[tuple[str, str]]:
         given = [(name.decode("latin-1"), _decoded(value)) for name, value in scope["headers"]]
@@ -132,7 +156,9 @@ class Upstream:
             is_anthropic = any(name.lower() == "x-api-key" for name, _ in given)
             kept.append(("x-api-key", self._key) if is_anthropic else ("authorization", f"Bearer {self._key}"))
         for name, value in given:
-            if name.lower() == "accept-encoding":
+            if name.lower() == "accept-encoding" and self._key:
+                kept.append((name, "identity"))
+            elif name.lower() == "accept-encoding":
                 wanted = (one.strip() for one in value.split(","))
                 readable = ", ".join(one for one in wanted if one.partition(";")[0].strip() in _READABLE)
                 kept.append((name, readable or "identity"))
@@ -147,15 +173,23 @@ class Upstream:
 
         if self._session is None:
             self._session = ClientSession(
-                connector=TCPConnector(limit=0, keepalive_timeout=30),
+                connector=TCPConnector(limit=0, keepalive_timeout=30, socket_factory=_opened_socket),
                 cookie_jar=DummyCookieJar(),
-                auto_decompress=False,
+                auto_decompress=bool(self._key),
                 timeout=ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENT_S),
                 skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+                read_bufsize=_HELD,
                 max_line_size=2**16,
                 max_field_size=2**16,
             )
         return self._session
+
+
+def _opened_socket(address: tuple[Any, ...]) -> socket.socket:
+    """A socket that takes little of a reply before we read on; the system would take some megabytes."""
+    opened = socket.socket(*address[:3])
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2 * _HELD)
+    return opened
 
 
 def _dropped(headers: Sequence[tuple[str, str]]) -> set[str]:

@@ -79,8 +79,7 @@ class Processes:
         if (steps := self._accelerator.gradient_accumulation_steps) != 1:
             raise ConfigError(
                 f"the accelerator accumulates over {steps} steps, but micro-batches are already summed here; create it"
-                " with gradient_accumulation_steps=1",
-                code="accumulated_twice",
+                " with gradient_accumulation_steps=1"
             )
 
     @property

@@ -265,13 +265,11 @@ def lead_processes(settings: TrainSettings) -> Generator[None]:
     if settings.processes == "shard" and not several:
         raise ConfigError(
             "processes is 'shard', but there is one process; start it with torchrun --nproc-per-node 2 -m agentlearn"
-            " train …, or leave out --processes",
-            code="one_process",
+            " train …, or leave out --processes"
         )
     if several and os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
         raise ConfigError(
-            "ACCELERATE_USE_FSDP is set, but agentlearn shards weights by itself; unset it, and give --processes shard",
-            code="sharded_weights",
+            "ACCELERATE_USE_FSDP is set, but agentlearn shards weights by itself; unset it, and give --processes shard"
         )
     try:
         if several:

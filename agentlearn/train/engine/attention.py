@@ -86,8 +86,7 @@ def unsupported(kind: str, reason: str) -> ConfigError:
     """Return the error for a model that the engine cannot sample from exactly. kind: the name of its class."""
     return ConfigError(
         f"local: cannot sample from a {kind} exactly ({reason}); use a vLLM server, as in"
-        " --model vllm:MODEL or train --sampler vllm",
-        code="unsupported_model",
+        " --model vllm:MODEL or train --sampler vllm"
     )
 
 

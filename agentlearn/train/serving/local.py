@@ -136,8 +136,7 @@ async def serve_model(
     if largest >= rows:
         raise ConfigError(
             f"the tokenizer of {loaded.name!r} does not belong to its model: a chat has the token {largest}, and the"
-            f" model knows {rows:,} tokens; take both from the same checkpoint",
-            code="other_tokenizer",
+            f" model knows {rows:,} tokens; take both from the same checkpoint"
         )
     own = TorchEngine.of(network, chat.stop_ids, bf16=loaded.bf16)
     with own.running():

@@ -217,7 +217,7 @@ class VllmService:
         Raises WeightsDiffer when it does not, EndpointError when it refuses the weights.
         """
         if self.transfer is None:
-            raise ConfigError(f"the server of {self.model!r} was not opened for training", code="not_trained")
+            raise ConfigError(f"the server of {self.model!r} was not opened for training")
         return await self.transfer.send(network)
 
     async def sleep(self) -> None:
@@ -456,9 +456,7 @@ class _ExistingServer:
             words = f"no server answers at {self.base_url!r}: {why}; start one with: {self.start}"
             raise EndpointError(words, code="endpoint_unreachable") from error
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            raise ConfigError(
-                f"the server at {self.base_url!r} is not vLLM; start one with: {self.start}", code="not_vllm"
-            ) from error
+            raise ConfigError(f"the server at {self.base_url!r} is not vLLM; start one with: {self.start}") from error
 
     async def config(self) -> dict[str, Any]:
         """Its own configuration, which it tells only where its weights can be replaced too. Raises ConfigError."""
@@ -472,8 +470,7 @@ class _ExistingServer:
             config = None
         if not isinstance(config, dict) or not isinstance(model := cast("Any", config).get("model_config"), dict):
             raise ConfigError(
-                f"the weights of the server at {self.base_url!r} cannot be replaced; start it with: {self.start}",
-                code="no_reload",
+                f"the weights of the server at {self.base_url!r} cannot be replaced; start it with: {self.start}"
             )
         said, what = cast("dict[str, Any]", model), ""
         if said.get("logprobs_mode") != "processed_logprobs":
@@ -483,9 +480,7 @@ class _ExistingServer:
         elif said.get("quantization") is not None:
             what = f"holds quantised weights ({said.get('quantization')!r})"
         if what:
-            raise ConfigError(
-                f"the server at {self.base_url!r} {what}; start it with: {self.start}", code="other_server_settings"
-            )
+            raise ConfigError(f"the server at {self.base_url!r} {what}; start it with: {self.start}")
         return cast("dict[str, Any]", config)
 
     async def check_same_model(self, name: str, folder: object, loaded: LoadedModel) -> None:
@@ -502,8 +497,7 @@ class _ExistingServer:
             if field in served and field in own and served[field] != own[field]:
                 raise ConfigError(
                     f"the server at {self.base_url!r} serves another model than {loaded.name!r}: its {field} is"
-                    f" {served[field]!r}, not {own[field]!r}; start it with the model that is trained",
-                    code="other_model",
+                    f" {served[field]!r}, not {own[field]!r}; start it with the model that is trained"
                 )
         asked = {"model": name, "prompt": _SAMPLE, "add_special_tokens": False}
         try:
@@ -515,8 +509,7 @@ class _ExistingServer:
         if theirs != list(cast("Any", loaded.tokenizer).encode(_SAMPLE, add_special_tokens=False)):
             raise ConfigError(
                 f"the server at {self.base_url!r} has another vocabulary than {loaded.name!r}; start it with the model"
-                " that is trained",
-                code="other_model",
+                " that is trained"
             )
 
 
@@ -546,8 +539,7 @@ async def existing_vllm(
         if limit is not None and (context is None or context > limit):
             raise ConfigError(
                 f"the server at {base_url!r} serves a context of {context} tokens, and beyond {limit} tokens this model"
-                f" uses other position frequencies than in training; start it with: {start}",
-                code="other_server_settings",
+                f" uses other position frequencies than in training; start it with: {start}"
             )
         await server.check_same_model(name, config["model_config"].get("model"), loaded)
     cpu = str((config.get("device_config") or {}).get("device_type")) == "cpu"

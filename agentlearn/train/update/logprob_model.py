@@ -289,8 +289,7 @@ def _unsupported_head(core: nn.Module, reason: str) -> ConfigError:
     """Return the error for a model whose log-probabilities cannot be computed in training."""
     return ConfigError(
         f"a {type(core).__name__} cannot be trained here: {reason}; train another model, and leave the head out of"
-        " lora_targets",
-        code="unsupported_head",
+        " lora_targets"
     )
 
 

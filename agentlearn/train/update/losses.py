@@ -18,7 +18,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agentlearn.train.arguments import Arguments, Divergence, GRPOArguments, Importance, LossName
+from agentlearn.train.arguments import (
+    Cispo,
+    Clipping,
+    Divergence,
+    GradientArguments,
+    Importance,
+    LossName,
+    Sapo,
+    SequenceClipping,
+    Vespo,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,14 +138,15 @@ class TokenLosses:
     """Divergence from the teacher, with gradient; 0 for tokens it has not read. None without distillation."""
 
 
-def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
+def token_losses(scored: TokenScores, arguments: GradientArguments) -> TokenLosses:
     """Return the loss of each token: policy loss x masks x importance weight + beta x divergence.
 
     The divergence from a teacher is apart, because it has a weight of its own.
     """
     advantage_N = scored.advantages_B[scored.row_N]
     rows = len(scored.advantages_B)
-    if arguments.loss in ("gspo", "luspo"):
+    own = arguments.loss_settings
+    if isinstance(own, SequenceClipping):
         ratio_N = _sequence_ratio(scored.logprobs_N, scored.old_N, scored.row_N, rows)
     else:
         ratio_N = _token_ratio(scored.logprobs_N, scored.old_N)
@@ -148,26 +159,24 @@ def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
         cap=arguments.importance_cap,
         floor=arguments.importance_floor,
     )
-    low, high = 1 - arguments.eps_low, 1 + arguments.eps_high
-    vespo_weight_N = None
-    if arguments.loss == "cispo":
-        policy_N = _cispo_loss(ratio_N, advantage_N, scored.logprobs_N, cap=arguments.cispo_cap)
-        low, high = 0.0, arguments.cispo_cap
-    elif arguments.loss == "sapo":
-        policy_N = _sapo_loss(ratio_N, advantage_N, arguments)
-        low, high = 0.0, math.inf
-    elif arguments.loss == "vespo":
-        vespo_weight_N = _vespo_weight(scored, importance_N, arguments)
-        policy_N = -vespo_weight_N * advantage_N * scored.logprobs_N
-        low, high = 0.0, math.inf
-    elif arguments.loss == "distill":
-        policy_N = torch.zeros_like(scored.logprobs_N)
-        low, high = 0.0, math.inf
-    else:
-        policy_N = _clipped_loss(ratio_N, advantage_N, low=low, high=high, delta=arguments.delta)
+    low, high, vespo_weight_N = 0.0, math.inf, None
+    match own:
+        case Clipping():
+            low, high = 1 - own.eps_low, 1 + own.eps_high
+            policy_N = _clipped_loss(ratio_N, advantage_N, low=low, high=high, delta=own.delta)
+        case Cispo():
+            high = own.cap
+            policy_N = _cispo_loss(ratio_N, advantage_N, scored.logprobs_N, cap=high)
+        case Sapo():
+            policy_N = _sapo_loss(ratio_N, advantage_N, own)
+        case Vespo():
+            vespo_weight_N = _vespo_weight(scored, importance_N, own)
+            policy_N = -vespo_weight_N * advantage_N * scored.logprobs_N
+        case _:  # distill
+            policy_N = torch.zeros_like(scored.logprobs_N)
     on_policy_N = None
-    if arguments.off_policy_mask_threshold is not None:
-        on_policy_N = _on_policy(scored, threshold=arguments.off_policy_mask_threshold)
+    if own.off_policy_mask_threshold is not None:
+        on_policy_N = _on_policy(scored, threshold=own.off_policy_mask_threshold)
         policy_N = policy_N * on_policy_N
     if scored.chosen_N is not None:
         policy_N = policy_N * scored.chosen_N
@@ -176,7 +185,7 @@ def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
     if arguments.kl != "none":
         assert scored.reference_N is not None, "a divergence needs the reference's log-probabilities"
         kl_N = divergence(arguments.kl, scored.logprobs_N, scored.reference_N)
-        kl_N = kl_N * ratio_N if arguments.kl_ratio else kl_N
+        kl_N = kl_N * ratio_N if own.kl_ratio else kl_N
         loss_N = loss_N + arguments.kl_beta * kl_N
     bounded_N = ratio_N.detach()
     return TokenLosses(
@@ -188,7 +197,7 @@ def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
         kl_N=None if kl_N is None else kl_N.detach(),
         on_policy_N=on_policy_N,
         vespo_weight_N=vespo_weight_N,
-        teacher_N=_teacher_divergence(scored, alpha=arguments.distill_alpha),
+        teacher_N=_teacher_divergence(scored, alpha=arguments.distillation.alpha),
     )
 
 
@@ -234,17 +243,17 @@ def _cispo_loss(ratio_N: Tensor, advantage_N: Tensor, logprobs_N: Tensor, *, cap
     return -ratio_N.detach().clamp(max=cap) * advantage_N * logprobs_N
 
 
-def _sapo_loss(ratio_N: Tensor, advantage_N: Tensor, arguments: GRPOArguments) -> Tensor:
+def _sapo_loss(ratio_N: Tensor, advantage_N: Tensor, own: Sapo) -> Tensor:
     """-4 / t x sigmoid(t (r - 1)) A, where the sign of A chooses t. SAPO, arXiv:2511.20347."""
     temperature_N = torch.where(
         advantage_N > 0,
-        torch.full_like(advantage_N, arguments.sapo_temperature_pos),
-        torch.full_like(advantage_N, arguments.sapo_temperature_neg),
+        torch.full_like(advantage_N, own.temperature_pos),
+        torch.full_like(advantage_N, own.temperature_neg),
     )
     return -4 / temperature_N * torch.sigmoid(temperature_N * (ratio_N - 1)) * advantage_N
 
 
-def _vespo_weight(scored: TokenScores, importance_N: Tensor, arguments: GRPOArguments) -> Tensor:
+def _vespo_weight(scored: TokenScores, importance_N: Tensor, own: Vespo) -> Tensor:
     """Return e^l w^k e^(-l w) of the row of each token; constant. VESPO, arXiv:2602.10693.
 
     w is the product of the row's ratios and of its tokens' importance weights; the sign of the advantage chooses k and
@@ -258,8 +267,8 @@ def _vespo_weight(scored: TokenScores, importance_N: Tensor, arguments: GRPOArgu
     k_B, lambda_B = (
         torch.where(good_B, torch.full_like(log_w_B, pos), torch.full_like(log_w_B, neg))
         for pos, neg in (
-            (arguments.vespo_k_pos, arguments.vespo_k_neg),
-            (arguments.vespo_lambda_pos, arguments.vespo_lambda_neg),
+            (own.k_pos, own.k_neg),
+            (own.lambda_pos, own.lambda_neg),
         )
     )
     log_weight_B = lambda_B + k_B * log_w_B - lambda_B * log_w_B.exp()

@@ -168,8 +168,7 @@ class RowMemory:
             raise ConfigError(
                 f"an update needs {in_units(needed)} of memory ({in_units(needed - row)} for gradients and the "
                 f"optimizer, {in_units(row)} for a row of {tokens} tokens), but {in_units(at_hand)} are at hand; "
-                f"{_less_memory(arguments)}",
-                code="too_little_memory",
+                f"{_less_memory(arguments)}"
             )
 
 

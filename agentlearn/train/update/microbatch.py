@@ -254,10 +254,7 @@ def packs_rows(scorer: LogprobModel, arguments: GradientArguments, precision: Ca
         return True
     if arguments.packing is None:
         return False
-    raise ConfigError(
-        f"packing is true, but {type(core).__name__} does not keep packed rows apart; set packing=false",
-        code="cannot_pack",
-    )
+    raise ConfigError(f"packing is true, but {type(core).__name__} does not keep packed rows apart; set packing=false")
 
 
 @contextmanager
@@ -315,16 +312,12 @@ def shares_prompts(scorer: LogprobModel, arguments: GradientArguments, precision
     if not reason and is_flash_attention_requested(core.config):
         reason = "computes flash attention, which takes no masks"
     if reason:
-        raise ConfigError(
-            f"share_prompts is true, but {type(core).__name__} {reason}; set share_prompts=false",
-            code="cannot_share_prompts",
-        )
+        raise ConfigError(f"share_prompts is true, but {type(core).__name__} {reason}; set share_prompts=false")
     if any(one.is_meta for one in scorer.parameters()) or _is_exact_when_shared(scorer, precision):
         return True
     raise ConfigError(
         f"share_prompts is true, but {type(core).__name__} does not keep answers to one prompt apart; set"
-        " share_prompts=false",
-        code="cannot_share_prompts",
+        " share_prompts=false"
     )
 
 

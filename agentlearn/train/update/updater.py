@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from agentlearn.errors import ConfigError
-from agentlearn.train.arguments import Arguments, GradientArguments
+from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.distributed.sharding import Processes, Reduction, gather_optimizer, is_sharded, shard_optimizer
 from agentlearn.train.update.logprob_model import LogprobModel, device_of
 from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, row_weights, token_losses
@@ -24,7 +24,7 @@ from agentlearn.train.update.memory_plan import (
     memory_at_hand,
     said_when_out_of_memory,
 )
-from agentlearn.train.update.metrics import EntropyBonus, Meter, StepMetrics, highest_entropies, peak_memory_mib
+from agentlearn.train.update.metrics import Meter, StepMetrics, highest_entropies, peak_memory_mib
 from agentlearn.train.update.microbatch import (
     MicroBatch,
     canonical_order,
@@ -89,7 +89,7 @@ class Updater:
     def __init__(
         self,
         model: nn.Module,
-        arguments: Arguments,
+        arguments: GradientArguments,
         *,
         reference: nn.Module | None = None,
         total_steps: int | None = None,
@@ -104,20 +104,16 @@ class Updater:
         if (arguments.reference == "copy") != (reference is not None):
             wanted = "needs" if reference is None else "does not use"
             raise ConfigError(
-                f"reference={arguments.reference} {wanted} a reference model; load it with `load_reference_model`",
-                code="bad_reference",
+                f"reference={arguments.reference} {wanted} a reference model; load it with `load_reference_model`"
             )
         if arguments.reference == "adapter_off" and not hasattr(model, "disable_adapter"):
             raise ConfigError(
                 f"reference=adapter_off needs a model with an adapter, and {type(model).__name__} has none; load it "
-                "with `load_for_training`",
-                code="bad_reference",
+                "with `load_for_training`"
             )
         if arguments.schedule != "constant" and total_steps is None:
             raise ConfigError(
-                f"schedule={arguments.schedule} falls to 0 at the last step; pass total_steps, or set "
-                "schedule=constant",
-                code="no_total_steps",
+                f"schedule={arguments.schedule} falls to 0 at the last step; pass total_steps, or set schedule=constant"
             )
         self.arguments = arguments
         self.steps = 0
@@ -127,7 +123,6 @@ class Updater:
         self.batches = 0
         """Number of calls of `step` so far."""
         self._total = total_steps
-        self._bonus = EntropyBonus(arguments)
         self._average: AverageWeights | None = None
         self._processes = Processes(accelerator)
         scorer = LogprobModel(model, temperature=arguments.temperature, logits_mib=arguments.logits_mib)
@@ -144,8 +139,8 @@ class Updater:
         self._scorer, self.optimizer = self._processes.prepare(scorer, _optimizer(model, arguments))
         if self._processes.count > 1:
             self._packed, memory = self._agreed(memory)
-        if arguments.distils and arguments.teacher == "ema":
-            self._average = AverageWeights(self._processes.unwrap(self._scorer), arguments.teacher_update_rate)
+        if arguments.distils and (told := arguments.distillation).teacher == "ema":
+            self._average = AverageWeights(self._processes.unwrap(self._scorer), told.teacher_update_rate)
         self._reference = None
         if reference is not None:
             self._reference = LogprobModel(
@@ -216,8 +211,6 @@ class Updater:
         figures = meter.figures(
             self._processes, device_of(self.model), cispo=self.arguments.loss == "cispo", steps=made
         )
-        if self._bonus.used:
-            figures["entropy_coef"] = self._bonus.coefficient
         finite = [norm for norm in norms if math.isfinite(norm)]
         figures |= {
             "learning_rate": rate,
@@ -257,7 +250,6 @@ class Updater:
             "skipped": self.skipped,
             "batches": self.batches,
             "tokens_per_microbatch": self.memory.tokens,
-            "entropy": self._bonus.state_dict(),
             **({} if self._average is None else {"teacher": self._average.state_dict()}),
         }
         if is_sharded(self.model):
@@ -271,7 +263,6 @@ class Updater:
         else:
             self.optimizer.load_state_dict(dict(state["optimizer"]))
         self.steps, self.skipped, self.batches = state["steps"], state["skipped"], state["batches"]
-        self._bonus.load_state_dict(state["entropy"])
         if self._average is not None:
             self._average.load_state_dict(state["teacher"])
         if self.arguments.tokens_per_microbatch is None:
@@ -282,10 +273,10 @@ class Updater:
             self.arguments.loss,
             [row.trained for row in window],
             batch_tokens=batch_tokens,
-            completion_length=getattr(self.arguments, "completion_length", None),
+            completion_length=getattr(self.arguments.loss_settings, "completion_length", None),
         )
         # Without these, a row with advantage 0 has no gradient: it counts in the denominator but need not be computed.
-        all_learn = self.arguments.kl != "none" or self._bonus.used
+        all_learn = self.arguments.kl != "none" or self.arguments.entropy_coef > 0
         rewarded = self.arguments.loss != "distill"
         taught = sum(row.taught for row in window) if self.arguments.distils else 0
         chooses = self.arguments.top_entropy_quantile < 1 and (all_learn or any(row.advantage for row in window))
@@ -368,15 +359,15 @@ class Updater:
         """What the teacher gives the tokens of a micro-batch. step_tokens: taught tokens of the step; 0: no weight."""
         batch = self._collated([row.for_teacher() for row in rows])
         with self._as_teacher() as scorer:
-            tokens_N_K, logprobs_N_K = self._scored(scorer, batch, top=self.arguments.distill_top_k)
+            tokens_N_K, logprobs_N_K = self._scored(scorer, batch, top=self.arguments.distillation.top_k)
         taught_B = torch.tensor([float(row.taught > 0) for row in rows], device=batch.row_N.device)
-        weight = self.arguments.distill_coef / step_tokens if step_tokens else 0.0
+        weight = self.arguments.distillation.coef / step_tokens if step_tokens else 0.0
         return TeacherScores(tokens_N_K, logprobs_N_K, taught_B[batch.row_N], weight)
 
     @contextmanager
     def _as_teacher(self) -> Generator[nn.Module]:
         """The teacher's weights inside the block: those of the start, the present ones, or their average."""
-        if self.arguments.teacher == "live":
+        if self.arguments.distillation.teacher == "live":
             yield self._scorer
         elif self._average is not None:
             with self._average.in_use():
@@ -402,11 +393,10 @@ class Updater:
 
     def _optimise(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
         """Make one optimiser step; returns the gradient's norm before clipping."""
-        loss, entropy = self._accumulate(batches, meter)
+        loss = self._accumulate(batches, meter)
         trained = [one for one in self._scorer.parameters() if one.grad is not None]
         norm = self._processes.clip_gradients(trained, self.arguments.max_grad_norm)
-        totals = torch.tensor([loss, entropy], device=device_of(self.model))
-        total, entropy = self._processes.all_reduce(totals, "sum").tolist()
+        total = float(self._processes.all_reduce(torch.tensor(loss, device=device_of(self.model)), "sum"))
         if math.isfinite(norm) and math.isfinite(total):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.learning_rate
@@ -414,17 +404,15 @@ class Updater:
             if self._average is not None:
                 self._average.update()
             self.steps += 1
-            self._bonus.step_made(entropy)
         else:
             self.skipped += 1
         self.optimizer.zero_grad(set_to_none=True)
         return norm
 
-    def _accumulate(self, batches: Sequence[_ScoredBatch], meter: Meter) -> tuple[float, float]:
-        """Add up the gradients of one optimiser step; returns this process's share of the loss and the mean entropy."""
+    def _accumulate(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
+        """Add up the gradients of one optimiser step; returns this process's share of the loss."""
         self._scorer.train()
         shares: list[Tensor] = []
-        entropies: list[Tensor] = []
         for number, scored_batch in enumerate(batches, start=1):
             with self._processes.accumulating(self._scorer, last=number == len(batches)):
                 with self._precision():
@@ -432,15 +420,14 @@ class Updater:
                 scored = scored_batch.scored(logprobs)
                 losses = token_losses(scored, self.arguments)
                 share = loss_share(losses, scored)
-                chosen_N = torch.ones_like(entropy_N) if scored.chosen_N is None else scored.chosen_N
-                if self._bonus.used and not scored_batch.idle:
-                    share = share - self._bonus.share(entropy_N, chosen_N, scored_batch.entropy_tokens)
+                if self.arguments.entropy_coef > 0 and not scored_batch.idle:
+                    chosen_N = entropy_N if scored.chosen_N is None else entropy_N * scored.chosen_N
+                    share = share - self.arguments.entropy_coef * chosen_N.sum() / scored_batch.entropy_tokens
                 self._processes.backward(share)
             if not scored_batch.idle:
                 meter.add(losses, scored, entropy_N, share)
                 shares.append(share.detach())
-                entropies.append((entropy_N.detach() * chosen_N).sum() / scored_batch.entropy_tokens)
-        return (float(torch.stack(shares).sum()), float(torch.stack(entropies).sum())) if shares else (0.0, 0.0)
+        return float(torch.stack(shares).sum()) if shares else 0.0
 
     def _precision(self) -> AbstractContextManager[Any]:
         return self._precision_on(device_of(self.model))()
@@ -510,9 +497,7 @@ def _optimizer(model: nn.Module, arguments: GradientArguments) -> torch.optim.Op
     """Return the optimiser of the trainable weights. Raises ConfigError when there are none."""
     trained = [one for one in model.parameters() if one.requires_grad]
     if not trained:
-        raise ConfigError(
-            "no weight of the model is trainable; load it with `load_for_training`", code="nothing_to_train"
-        )
+        raise ConfigError("no weight of the model is trainable; load it with `load_for_training`")
     groups = [
         {"params": [one for one in trained if one.ndim >= 2], "weight_decay": arguments.weight_decay},
         {"params": [one for one in trained if one.ndim < 2], "weight_decay": 0.0},

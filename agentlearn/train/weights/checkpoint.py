@@ -78,21 +78,17 @@ class CheckpointStore:
             # Mapped, because with sharded weights only the first process reads the optimiser's state.
             state: dict[str, Any] = torch.load(path / STATE, map_location="cpu", weights_only=True, mmap=True)
         except FileNotFoundError as error:
-            raise ConfigError(
-                f"{str(path)!r} is not a checkpoint of a run: it has no {STATE}", code="no_checkpoint"
-            ) from error
+            raise ConfigError(f"{str(path)!r} is not a checkpoint of a run: it has no {STATE}") from error
         if state.get("format") != _FORMAT:
             raise ConfigError(
                 f"the checkpoint {str(path)!r} was written by another version of agentlearn; resume the run with that"
-                " version, or start a new run",
-                code="other_checkpoint",
+                " version, or start a new run"
             )
         _load_weights(path, updater.model)
         if (found := weights_hash(updater.model)) != state["weights"]:
             raise ConfigError(
                 f"the weights in {str(path)!r} have changed since they were saved (hash {found[:12]}, expected "
-                f"{state['weights'][:12]}); resume with the model and adapter that the run started with",
-                code="other_weights",
+                f"{state['weights'][:12]}); resume with the model and adapter that the run started with"
             )
         updater.load_state_dict(state["updater"])
         version, words, gauss = state["chance"]["python"]
@@ -161,8 +157,7 @@ def _load_weights(path: Path, model: nn.Module) -> None:
 
         if not isinstance(model, PeftModel):
             raise ConfigError(
-                f"{str(path)!r} holds an adapter, but the model has none; set lora_rank to the run's value",
-                code="other_weights",
+                f"{str(path)!r} holds an adapter, but the model has none; set lora_rank to the run's value"
             )
         if not sharded:
             set_peft_model_state_dict(model, load_file(adapter))
@@ -200,8 +195,7 @@ def _load_weights(path: Path, model: nn.Module) -> None:
 def _other_weights(path: Path, *, unknown: int, missing: int) -> ConfigError:
     return ConfigError(
         f"{str(path)!r} holds another model's weights ({unknown} unknown, {missing} missing);"
-        " resume with the model that the run started with",
-        code="other_weights",
+        " resume with the model that the run started with"
     )
 
 

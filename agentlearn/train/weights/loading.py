@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError
+from agentlearn.text.files import readable
 from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.memory import check_memory, is_out_of_memory, out_of_memory
 
@@ -88,22 +89,20 @@ class ModelSource:
         given = read_config(path, ADAPTER_CONFIG).get("base_model_name_or_path")
         how = f"set base_model_name_or_path in {str(path / ADAPTER_CONFIG)!r} to the folder or hub id of its base model"
         if not isinstance(given, str) or not given.strip():
-            raise ConfigError(f"the adapter in {name!r} names no base model; {how}", code="no_base_model")
+            raise ConfigError(f"the adapter in {name!r} names no base model; {how}")
         folders = [one for one in (Path(given).expanduser(), path / given) if one.is_dir()]
         if folders:
             base = next((one for one in folders if (one / "config.json").is_file()), folders[0])
             if is_adapter(base):
                 raise ConfigError(
                     f"the adapter in {name!r} belongs to {given!r}, which is an adapter itself; merge that one into its"
-                    " base model first",
-                    code="no_base_model",
+                    " base model first"
                 )
             check_model_files(base, given)
             return cls(name, str(base), path)
         if given.count("/") != 1 or given.startswith((".", "/", "~")):
             raise ConfigError(
-                f"the adapter in {name!r} belongs to the model in {given!r}, and there is no such folder; {how}",
-                code="no_base_model",
+                f"the adapter in {name!r} belongs to the model in {given!r}, and there is no such folder; {how}"
             )
         return cls(name, reach_hub(given) if ask_hub else given, path)
 
@@ -131,22 +130,19 @@ class ModelSource:
         if arguments.lora_rank not in (0, rank):
             raise ConfigError(
                 f"lora_rank is {arguments.lora_rank}, but the adapter in {self.name!r} has rank {rank}; leave lora_rank"
-                " out to train this adapter on, or give its base model to start a new one",
-                code="adapter_rank",
+                " out to train this adapter on, or give its base model to start a new one"
             )
         if arguments.lora_alpha not in (defaults["lora_alpha"].default, alpha):
             raise ConfigError(
                 f"lora_alpha is {arguments.lora_alpha:g}, but the adapter in {self.name!r} has {alpha}; leave"
-                " lora_alpha out to train this adapter on",
-                code="adapter_alpha",
+                " lora_alpha out to train this adapter on"
             )
         own = given.get("target_modules")
         targets = {own} if isinstance(own, str) else set(own or ())
         if arguments.lora_targets != defaults["lora_targets"].default and set(arguments.lora_targets) != targets:
             raise ConfigError(
                 f"lora_targets is {list(arguments.lora_targets)}, but the adapter in {self.name!r} is on"
-                f" {sorted(targets)}; leave lora_targets out to train this adapter on",
-                code="adapter_targets",
+                f" {sorted(targets)}; leave lora_targets out to train this adapter on"
             )
 
     def check_model_type(self, plain: Mapping[str, Any], known: Collection[str]) -> str:
@@ -165,13 +161,11 @@ class ModelSource:
             if plain.get("auto_map"):
                 raise ConfigError(
                     f"{where} comes with code of its own, which agentlearn never runs; use a model that transformers"
-                    f" {version} knows, or serve it with its own server and give that server's URL as --model",
-                    code="own_code",
+                    f" {version} knows, or serve it with its own server and give that server's URL as --model"
                 )
             raise ConfigError(
                 f"{where} is of the type {kind!r}, which transformers {version} does not know; upgrade it with pip"
-                " install -U transformers, or use another model",
-                code="unknown_model_type",
+                " install -U transformers, or use another model"
             )
         if plain.get("is_encoder_decoder"):
             raise _not_causal(where, kind)
@@ -222,11 +216,10 @@ class ModelSource:
         except Exception as error:
             if is_out_of_memory(error):
                 raise out_of_memory(self.name, Path(self.base), dtype=dtype, device=device) from error
-            raise ConfigError(f"{self.where} cannot be loaded: {short(error)}", code="bad_model") from error
+            raise ConfigError(f"{self.where} cannot be loaded: {short(error)}") from error
         raise ConfigError(
             f"{self.where} lacks {len(lacking)} of the weights that a {type(model).__name__} has (first:"
-            f" {lacking[0]!r}), which would stay random; download all of its files, or another version of the model",
-            code="missing_weights",
+            f" {lacking[0]!r}), which would stay random; download all of its files, or another version of the model"
         )
 
 
@@ -261,8 +254,7 @@ def check_model_files(path: Path, directory: str) -> None:
         if weights:
             raise ConfigError(
                 f"the directory {directory!r} holds both a model ({weights[0].name}) and an adapter ({ADAPTER_CONFIG});"
-                " move one of them to a folder of its own",
-                code="two_models",
+                " move one of them to a folder of its own"
             )
         read_config(path, ADAPTER_CONFIG)
         if (path / ADAPTER_WEIGHTS).is_file():
@@ -274,7 +266,7 @@ def check_model_files(path: Path, directory: str) -> None:
                 f" save it again as {ADAPTER_WEIGHTS}",
                 code="bad_weights",
             )
-        raise ConfigError(f"the adapter in {directory!r} has no {ADAPTER_WEIGHTS}", code="no_weight_files")
+        raise ConfigError(f"the adapter in {directory!r} has no {ADAPTER_WEIGHTS}")
     if not weights and (files := sorted(path.glob("*.gguf"))):
         raise _gguf(directory, files[0])
     if not whole:
@@ -290,14 +282,12 @@ def check_model_files(path: Path, directory: str) -> None:
         if missing:
             raise ConfigError(
                 f"the directory {directory!r} lacks {len(missing)} of the {len(files)} weight files that {name} names"
-                f" (first: {missing[0]!r}); download them",
-                code="no_weight_files",
+                f" (first: {missing[0]!r}); download them"
             )
     if not weights:
         raise ConfigError(
             f"the directory {directory!r} has a config.json but no weights (model.safetensors); download all files of"
-            " the model, as in hf download OWNER/NAME --local-dir DIRECTORY",
-            code="no_weight_files",
+            " the model, as in hf download OWNER/NAME --local-dir DIRECTORY"
         )
     for file in weights:
         if file.suffix == ".safetensors":
@@ -310,15 +300,8 @@ def _check_safetensors(file: Path) -> None:
         return
     import safetensors
 
-    with file.open("rb") as stream:
-        pointer = stream.read(20).startswith(b"version https://git-")
-    if pointer:
-        raise ConfigError(
-            f"{str(file)!r} is a Git LFS pointer, not weights; download the weights with git lfs pull",
-            code="bad_weights",
-        )
     try:
-        with safetensors.safe_open(file, framework="np"):
+        with safetensors.safe_open(readable(file), framework="np"):
             return
     except Exception as error:
         raise ConfigError(
@@ -407,8 +390,7 @@ def _refusal(name: str, error: Exception) -> ConfigError:
     why = short(error, 150)
     return ConfigError(
         f"there is no folder {name!r}, and the Hugging Face hub cannot be asked for it ({why}); download it where there"
-        f" is a network with hf download {name} --local-dir DIRECTORY, and give that folder",
-        code="hub_unreachable",
+        f" is a network with hf download {name} --local-dir DIRECTORY, and give that folder"
     )
 
 
@@ -416,15 +398,13 @@ def _gguf(name: str, file: Path) -> ConfigError:
     convert = shlex.join(["agentlearn", "models", "convert", str(file), "FOLDER"])
     return ConfigError(
         f"{name!r} has its weights in the GGUF format, which cannot be trained or served here as it is; convert it once"
-        f" with {convert}, or serve the GGUF file with its own server and give that server's URL as --model",
-        code="gguf",
+        f" with {convert}, or serve the GGUF file with its own server and give that server's URL as --model"
     )
 
 
 def _not_causal(where: str, kind: str) -> ConfigError:
     return ConfigError(
-        f"{where} is of the type {kind!r}, which is not a decoder-only language model; use one such as Qwen",
-        code="not_causal",
+        f"{where} is of the type {kind!r}, which is not a decoder-only language model; use one such as Qwen"
     )
 
 
@@ -450,8 +430,7 @@ def refuse_bad_numbers(model: "nn.Module", where: str) -> None:
 def quantised_weights(name: str) -> ConfigError:
     """Return the error for a model with quantised weights."""
     return ConfigError(
-        f"the model {name!r} has quantised weights, which cannot be trained here; use its version in bf16 or fp32",
-        code="quantised",
+        f"the model {name!r} has quantised weights, which cannot be trained here; use its version in bf16 or fp32"
     )
 
 
@@ -464,11 +443,10 @@ def check_tokenizer_files(folder: Path) -> None:
 def _without_tokenizer(source: str, error: Exception | None = None) -> ConfigError:
     why = "" if error is None else f" ({short(error)})"
     if not Path(source).is_dir():
-        return ConfigError(f"{_model_at(source)} has no tokenizer that can be loaded{why}", code="no_tokenizer")
+        return ConfigError(f"{_model_at(source)} has no tokenizer that can be loaded{why}")
     return ConfigError(
         f"the directory {source!r} has no tokenizer that can be loaded; save it with tokenizer.save_pretrained,"
-        f" or copy tokenizer.json and tokenizer_config.json from the model it was made from{why}",
-        code="no_tokenizer",
+        f" or copy tokenizer.json and tokenizer_config.json from the model it was made from{why}"
     )
 
 

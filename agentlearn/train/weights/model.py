@@ -63,8 +63,7 @@ def with_adapter(model: PreTrainedModel, arguments: GradientArguments) -> nn.Mod
     except ValueError as error:
         known = sorted({name.rpartition(".")[2] for name, one in model.named_modules() if isinstance(one, _LINEAR)})
         raise ConfigError(
-            f"lora_targets={list(targets)} names no layer of {type(model).__name__} (its layers: {', '.join(known)})",
-            code="unknown_lora_target",
+            f"lora_targets={list(targets)} names no layer of {type(model).__name__} (its layers: {', '.join(known)})"
         ) from error
     _name_base(adapted, str(model.name_or_path))
     _check_layers(adapted, "lora_targets")
@@ -102,8 +101,7 @@ def attach_adapter(
     except Exception as error:
         raise ConfigError(
             f"{where} does not fit the model {source.base!r}: {short(error)}; set base_model_name_or_path in its"
-            f" {ADAPTER_CONFIG} to the model that it was trained on",
-            code="bad_adapter",
+            f" {ADAPTER_CONFIG} to the model that it was trained on"
         ) from error
     _check_layers(cast("nn.Module", adapted), where)
     with safe_open(source.adapter / ADAPTER_WEIGHTS, framework="np") as file:
@@ -113,8 +111,7 @@ def attach_adapter(
         raise ConfigError(
             f"the adapter in {source.name!r} does not fit the model {source.base!r}: {len(wanted - held)} of its"
             f" weights are missing and {len(held - wanted)} belong to no layer (first: {min(held ^ wanted)!r}); set"
-            f" base_model_name_or_path in its {ADAPTER_CONFIG} to the model that it was trained on",
-            code="bad_adapter",
+            f" base_model_name_or_path in its {ADAPTER_CONFIG} to the model that it was trained on"
         )
     refuse_bad_numbers(adapted, where)
     _name_base(adapted, source.base)

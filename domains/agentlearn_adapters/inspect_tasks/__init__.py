@@ -116,7 +116,7 @@ class InspectDomain(ForeignDomain):
 
         calls = ModelCalls(work)
         state = await calls.run(solved(self.name, self.task, self._sample(work.task), calls))
-        return Worked(state, calls.messages)
+        return Worked(state)
 
     def answer_of(self, output: "TaskState") -> Answer:
         """Return the text of the last output."""
@@ -173,9 +173,7 @@ def _loaded(name: str, wanted: str, path: Path | None) -> "inspect_ai.Task":
             choose = "name a file, inspect:FILE.py@task, or one of these"
             raise unknown("inspect task", name, _registered(), choose) from error
         words = _MARKUP.sub("", cause_words(error))
-        raise ConfigError(
-            f"the inspect task {name!r} cannot be loaded: {words}; try `inspect eval {name}`", code="task_not_loaded"
-        ) from error
+        raise ConfigError(f"the inspect task {name!r} cannot be loaded: {words}; try `inspect eval {name}`") from error
 
 
 def _import(path: Path) -> None:
@@ -197,14 +195,13 @@ def _name_in_file(name: str, path: Path, wanted: str | None) -> str:
     try:
         names = [one.name for one in list_tasks(path.name, root_dir=path.resolve().parent)]
     except Exception as error:
-        raise ConfigError(f"{str(path)!r} cannot be read: {cause_words(error)}; correct it", code="bad_file") from error
+        raise ConfigError(f"{str(path)!r} cannot be read: {cause_words(error)}; correct it") from error
     if not names:
-        raise ConfigError(f"{str(path)!r} has no function with @task; add one", code="unknown_adapter_name")
+        raise ConfigError(f"{str(path)!r} has no function with @task; add one")
     if wanted is None and len(names) > 1:
         raise ConfigError(
             f"{name!r} has {len(names)} tasks ({', '.join(repr(one) for one in names)}); name one, as in"
-            f" 'inspect:{name}@{names[0]}'",
-            code="several_tasks",
+            f" 'inspect:{name}@{names[0]}'"
         )
     if wanted is not None and wanted not in names:
         raise unknown(f"inspect task in {str(path)!r},", wanted, names, "choose one of these")
@@ -235,8 +232,7 @@ def _refuse_sandbox(name: str, sandbox: object) -> None:
     if sandbox is not None:
         raise ConfigError(
             f"the inspect task {name!r} needs the sandbox {getattr(sandbox, 'type', sandbox)!r}, which this adapter"
-            " does not start; choose a task without a sandbox, or learn from the logs of `inspect eval` instead",
-            code="needs_sandbox",
+            " does not start; choose a task without a sandbox, or learn from the logs of `inspect eval` instead"
         )
 
 

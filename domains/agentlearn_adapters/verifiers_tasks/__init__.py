@@ -67,8 +67,7 @@ class VerifiersDomain(ForeignDomain):
             if one.data.image is not None:
                 raise ConfigError(
                     f"the task {one.data.idx} of {self.name!r} needs the container image {one.data.image!r}, which this"
-                    " adapter does not start; choose another taskset",
-                    code="needs_sandbox",
+                    " adapter does not start; choose another taskset"
                 )
             task = Task.of(
                 self.name,
@@ -95,8 +94,7 @@ class VerifiersDomain(ForeignDomain):
         if "index" not in task.fields:
             raise ConfigError(
                 f"{self.name!r} needs what its taskset knows about a task, and the problem {task.problem!r} is not one"
-                " of its tasks; use the lessons in your own agent with Experiences",
-                code="no_taskset_task",
+                " of its tasks; use the lessons in your own agent with Experiences"
             )
         return task.problem
 
@@ -113,7 +111,7 @@ class VerifiersDomain(ForeignDomain):
                 code="task_gone",
             )
         output = await calls.run(self.served.episode(found, calls))
-        return Worked(output, calls.messages)
+        return Worked(output)
 
     def verify_output(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict:
         """Return the weighted sum of the rewards, on a scale from the least to the greatest possible."""
@@ -152,8 +150,7 @@ def adapter(name: str) -> VerifiersDomain:
     if environment_class(name) is not SingleAgentEnv:
         raise ConfigError(
             f"the verifiers taskset {name!r} brings an environment with roles of its own, and this adapter runs only"
-            " tasksets for one agent; choose another taskset",
-            code="unsupported_taskset",
+            " tasksets for one agent; choose another taskset"
         )
     chosen = {
         "taskset": {"id": name},
@@ -167,8 +164,7 @@ def adapter(name: str) -> VerifiersDomain:
     if type(env.taskset).task_type().NEEDS_CONTAINER:
         raise ConfigError(
             f"the tasks of the verifiers taskset {name!r} need a container, which this adapter does not start; choose a"
-            " taskset that needs none",
-            code="needs_sandbox",
+            " taskset that needs none"
         )
     return VerifiersDomain(name, env)
 
@@ -190,8 +186,7 @@ def _unknown(name: str) -> ConfigError:
 
 def _not_loaded(name: str, error: Exception) -> ConfigError:
     return ConfigError(
-        f"the verifiers taskset {name!r} cannot be loaded: {cause_words(error)}; try `eval {name}` of verifiers",
-        code="taskset_not_loaded",
+        f"the verifiers taskset {name!r} cannot be loaded: {cause_words(error)}; try `eval {name}` of verifiers"
     )
 
 

@@ -37,9 +37,7 @@ _TOKEN = -1
 def check_present(folder: Path, name: str) -> None:
     """Raise ConfigError when the folder holds no weights."""
     if not (folder / CARD).is_file():
-        raise ConfigError(
-            f"the lab model {name!r} has no weights here; build them with `agentlearn lab build`", code="no_weights"
-        )
+        raise ConfigError(f"the lab model {name!r} has no weights here; build them with `agentlearn lab build`")
 
 
 def read_checkpoint(folder: Path, name: str) -> tuple[Transformer, "LabTokenizer"]:
@@ -143,6 +141,5 @@ def _read_tokenizer(path: Path) -> LabTokenizer:
         return LabTokenizer(added, [piece for piece, _ in model["vocab"]])
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ConfigError(
-            f"the tokenizer {str(path)!r} is not one of a lab model: {error}; build it with `agentlearn lab build`",
-            code="bad_lab",
+            f"the tokenizer {str(path)!r} is not one of a lab model: {error}; build it with `agentlearn lab build`"
         ) from error

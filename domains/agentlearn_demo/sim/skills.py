@@ -4,10 +4,12 @@ Skills have their own entry-point group, `agentlearn.skills`, separate from the 
 imports them. They see only the conversation and recognise the problem from its text; they have no answer key.
 """
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from random import Random
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from agentlearn.errors import ConfigError
 from agentlearn.plugins import Plugin, every_plugin, load
@@ -36,6 +38,16 @@ class Trap:
     """Clauses for "When …": general kinds of problem in which the trap occurs. At least three."""
     base: float = 0.35
     """Probability of falling into the trap without a lesson, at temperature 0.7."""
+
+
+def traps_in(package: str) -> tuple[Trap, ...]:
+    """Return the traps that the file `traps.toml` of a package describes, in its order."""
+
+    def frozen(value: Any) -> Any:
+        return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+    rows = tomllib.loads(files(package).joinpath("traps.toml").read_text(encoding="utf-8"))
+    return tuple(Trap(name, **{key: frozen(value) for key, value in row.items()}) for name, row in rows.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +156,6 @@ def _loaded(plugin: Plugin) -> Skills:
     skills = loaded() if callable(loaded) else loaded
     if not callable(getattr(skills, "recognise", None)):
         raise ConfigError(
-            f"the skills {plugin.name!r} ({plugin.value}) do not implement agentlearn_demo.sim.skills.Skills",
-            code="bad_skills",
+            f"the skills {plugin.name!r} ({plugin.value}) do not implement agentlearn_demo.sim.skills.Skills"
         )
     return cast("Skills", skills)

@@ -9,7 +9,8 @@ from itertools import product
 from random import Random
 from typing import Literal
 
-from agentlearn.types.experience import ASKED_LESSON_WORDS, lesson_limits, word_count
+from agentlearn.types.experience import lesson_limits, word_count
+from agentlearn.types.rendering import ASKED_LESSON_WORDS
 from agentlearn_demo.sim.lessons import LessonReader, normalised_text
 from agentlearn_demo.sim.skills import Skills, Trap
 
@@ -41,7 +42,6 @@ _PADDING = (
     "and keep this in mind all the way through the work, since it is the kind of thing that slips away from people"
     " in a hurry, as a look back over what went on here makes very plain"
 )
-_PLAIN_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\w)")
 _SENTENCE = re.compile(r"[^.!?;]+")
 
 
@@ -142,14 +142,11 @@ class Vocabulary:
         return next((lesson for lesson in lessons if not self.reader.read(lesson).cues), None)
 
     def _over_specific(self, trap: Trap, problem: str, rng: Random) -> str | None:
-        """A lesson tied to this problem by its topic and numbers."""
+        """A lesson tied to this problem by its topic."""
         topic = " ".join(dict.fromkeys(word.lower() for word in self.reader.topic_words(problem)[:3]))
-        numbers = " and ".join(dict.fromkeys(_PLAIN_NUMBER.findall(problem)[:2]))
-        if not topic and not numbers:
+        if not topic:
             return None
-        about = f"a problem on {topic}" if topic else "a problem"
-        with_numbers = f" with {numbers}" if numbers else ""
-        return shorten_lesson(f"When facing {about}{with_numbers}, {_clause(rng.choice(trap.advice))}.")
+        return shorten_lesson(f"When facing a problem on {topic}, {_clause(rng.choice(trap.advice))}.")
 
     def _harmful(self, trap: Trap, rng: Random) -> Iterator[str]:
         situation = rng.choice(trap.situations)

@@ -44,7 +44,7 @@ def walk_tasks(split: Split, seed: int, limit: int | None = None) -> tuple[Task,
 def site(kind: SiteKind, number: int) -> GeneratedSite:
     """Return the site of that kind and number. Raises ConfigError for a number outside `NUMBERS`."""
     if number not in NUMBERS:
-        raise ConfigError(f"there is no {kind} {number!r}; take one of 0 to {NUMBERS[-1]}", code="unknown_site")
+        raise ConfigError(f"there is no {kind} {number!r}; take one of 0 to {NUMBERS[-1]}")
     return _MAKERS[kind](number)
 
 

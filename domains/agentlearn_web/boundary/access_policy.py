@@ -243,10 +243,7 @@ def read_allowed_host(text: str) -> frozenset[HostPort]:
     name, port = _split_port(text.strip())
     host = read_host(name)
     if host is None or (port is not None and not 0 < port < 65_536):
-        raise ConfigError(
-            f"{text!r} is not a host; give one such as wiki.example.org, 10.1.2.3:8080 or [fd00::1]:8080",
-            code="bad_host",
-        )
+        raise ConfigError(f"{text!r} is not a host; give one such as wiki.example.org, 10.1.2.3:8080 or [fd00::1]:8080")
     return frozenset((str(host), one) for one in (_HTTP_PORTS if port is None else (port,)))
 
 

@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 import h11
 
 from agentlearn.errors import ConfigError
-from agentlearn.log import get_log
-from agentlearn.secret_values import know_secret
+from agentlearn.text.log import get_log
+from agentlearn.text.secret_values import know_secret
 from agentlearn_web.boundary.access_policy import is_public
 from agentlearn_web.boundary.proxy_session import RequestBlocked
 
@@ -118,8 +118,7 @@ class UpstreamProxy:
         except (OSError, TimeoutError) as error:
             raise ConfigError(
                 f"the proxy {self.host}:{self.port} does not answer ({error or 'it took too long'});"
-                " check site_proxy, or leave it out",
-                code="no_proxy",
+                " check site_proxy, or leave it out"
             ) from error
         writer.close()
 

@@ -99,11 +99,12 @@ class Dialogs:
         self._stop_script = stop_script
         self._next: tuple[Page, bool, str | None] | None = None
         """Page of the next dialog that has an answer, whether it is accepted, and the text."""
-        self._answered = 0
+        self.answered = 0
+        """Number of dialogs in this act."""
 
     def begin_act(self) -> None:
         """Start counting dialogs. A script that opens more than `_MOST_DIALOGS` of them in one act is stopped."""
-        self._answered = 0
+        self.answered = 0
 
     def set_next(self, page: "Page", *, accept: bool, text: str | None) -> None:
         """Say how the next dialog of this page is answered. Used once; dialogs of other pages do not use it."""
@@ -121,10 +122,10 @@ class Dialogs:
         accept, text = False, None
         if self._next is not None and self._next[0] is dialog.page:
             (_, accept, text), self._next = self._next, None
-        self._answered += 1
+        self.answered += 1
         stopping = None
-        if self._answered % _MOST_DIALOGS == 0 and dialog.page is not None:
-            self._events.add("crashed", f"the page opened {self._answered} dialogs in one act; its script was stopped")
+        if self.answered % _MOST_DIALOGS == 0 and dialog.page is not None:
+            self._events.add("crashed", f"the page opened {self.answered} dialogs in one act; its script was stopped")
             stopping = asyncio.ensure_future(self._stop_script(dialog.page))
         with_text = " with the given text" if accept and text is not None and dialog.type == "prompt" else ""
         self._events.add("dialog", f"a dialog ({dialog.type}) was {_done(accept)}{with_text}", dialog.message)

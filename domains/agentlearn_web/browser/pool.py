@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.errors import ConfigError, ToolError
-from agentlearn.log import get_log
+from agentlearn.text.log import get_log
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.proxy import NetworkLimits, open_proxy
 from agentlearn_web.boundary.proxy_session import FLAGS
@@ -148,8 +148,7 @@ class Browsers:
             await self._browser_process()
         except ToolError as error:
             raise ConfigError(
-                f"{self._chromium.path} did not start: {error.message}; run `agentlearn doctor` to see what was found",
-                code="browser_broken",
+                f"{self._chromium.path} did not start: {error.message}; run `agentlearn doctor` to see what was found"
             ) from error
 
     async def close(self) -> None:

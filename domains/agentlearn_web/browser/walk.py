@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentlearn.errors import ToolLost
-from agentlearn.log import get_log
+from agentlearn.text.log import get_log
 from agentlearn_web.boundary.access_policy import HostPort
 from agentlearn_web.boundary.proxy_session import ProxySession
 from agentlearn_web.browser.acts.fields import FieldActs

@@ -14,18 +14,18 @@ from pathlib import Path
 
 from agentlearn.domain.base import Domain
 from agentlearn.errors import ConfigError, DataError
-from agentlearn.files import write_whole
 from agentlearn.measure.score_table import Observation
 from agentlearn.store.parquet import ColumnType, write_parquet
 from agentlearn.text import storable
+from agentlearn.text.files import write_whole
 from agentlearn_evals.formats.content import Content, spreadsheet_cell
-from agentlearn_evals.formats.inspect_ai import InspectReader, PydanticEvalsReader
+from agentlearn_evals.formats.inspect_ai import InspectReader
 from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, LogSet, ParsedLog, abbreviate
-from agentlearn_evals.formats.tables import COLUMNS, COUNTS, NUMBERS, LmEvalReader, PlainReader, TrlReader
+from agentlearn_evals.formats.tables import COLUMNS, COUNTS, NUMBERS, LmEvalReader, PlainReader
 
 __all__ = ["LogFile", "LogSet", "read_logs", "write_observations"]
 
-_FORMATS = (InspectReader, PydanticEvalsReader, LmEvalReader, TrlReader, PlainReader)
+_FORMATS = (InspectReader, LmEvalReader, PlainReader)
 """Log formats, in the order in which they are tried."""
 
 
@@ -41,7 +41,7 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None, domain
     Raises DataError or ConfigError that names the file, line or sample, the value and the next step; MissingExtra.
     """
     if not paths:
-        raise DataError("no log was given; name at least one file", code="no_log")
+        raise DataError("no log was given; name at least one file")
     parsed = [path if isinstance(path, LogFile) else LogFile.parse(str(path)) for path in paths]
     logs = [log if log.arm else log.model_copy(update={"arm": arm or ""}) for log in parsed]
     records = [domain is not None and (log.path.is_dir() or Content.is_array(log.path)) for log in logs]
@@ -66,8 +66,7 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None, domain
         if first is not log:
             raise DataError(
                 f"{log.path.name} and {first.path.name} hold the same bytes and would count twice; give one of them,"
-                f" or give their arms different names: {f'ARM={log.path.name}'!r}",
-                code="same_log",
+                f" or give their arms different names: {f'ARM={log.path.name}'!r}"
             )
     by_name = Counter(path.name for path in {log.path for log in logs})
     names = [log.path.name if by_name[log.path.name] == 1 else str(log.path) for log in logs]
@@ -99,8 +98,7 @@ def _read_log(log: LogFile) -> ParsedLog:
     columns = abbreviate(list(content.columns)) if content.rows else "none"
     *others, last = (log_format.name for log_format in _FORMATS)
     raise DataError(
-        f"{log.path.name} is not in a known log format (its columns: {columns}); give a {', '.join(others)}, or {last}",
-        code="unknown_log",
+        f"{log.path.name} is not in a known log format (its columns: {columns}); give a {', '.join(others)}, or {last}"
     )
 
 
@@ -139,8 +137,7 @@ def _numbered(
                 task, of_arm = abbreviate(one.observation.task), abbreviate(one.observation.arm)
                 raise DataError(
                     f"{one.place} is rollout {g} of task {task} in arm {of_arm}, and so is {places[*key, g]}; remove"
-                    f" one of them, or give the arms different names: {f'ARM={log.path.name}'!r}",
-                    code="duplicate_rollout",
+                    f" one of them, or give the arms different names: {f'ARM={log.path.name}'!r}"
                 )
             places[*key, g] = one.place
             counts[key] += 1

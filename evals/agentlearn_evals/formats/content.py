@@ -7,21 +7,18 @@ apostrophes and then such a sign, so that `_original_cell` can undo it. Numbers 
 
 import csv
 import json
-import struct
-import zlib
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from unicodedata import category, normalize
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
+from agentlearn.data.files import read_bytes, read_text
 from agentlearn.data.row import SourceRow
-from agentlearn.errors import DataError, MissingExtra
-from agentlearn.files import readable
+from agentlearn.errors import DataError
 from agentlearn.store.parquet import parquet_rows
 
 _SIGNS = frozenset("=+-@\u2212")
@@ -76,12 +73,12 @@ class Content:
     @staticmethod
     def is_array(path: Path) -> bool:
         """Return whether a file begins as a JSON array does. Raises DataError when it cannot be read."""
-        return _read_bytes(path, 64).lstrip().startswith(b"[")
+        return read_bytes(path, 64).lstrip().startswith(b"[")
 
     @staticmethod
     def read(path: Path) -> "Content":
         """Return the content of a file. Raises DataError when it cannot be read, is empty, too large or damaged."""
-        head, ends_with_line = _read_bytes(path, 4), True
+        head, ends_with_line = read_bytes(path, 4), True
         if head in _ZIP:
             return Content(path)
         if head == _PARQUET:
@@ -95,9 +92,7 @@ class Content:
                 if not text[end:].strip():
                     return Content(path, (SourceRow(f"{path.name}:1", value),), value)
             elif start == "[":
-                raise DataError(
-                    f"{path.name} holds a JSON array; write one object per line, or one report", code="unknown_log"
-                )
+                raise DataError(f"{path.name} holds a JSON array; write one object per line, or one report")
             else:
                 ends_with_line = text.endswith(("\n", "\r"))
             rows = tuple((_jsonl_rows if start == "{" else _csv_rows)(path, text))
@@ -106,17 +101,12 @@ class Content:
         return Content(path, rows, None, ends_with_line)
 
 
-def parse_json(text: str, place: str) -> Any:
-    """Return the value of a JSON text. NaN and infinities are accepted. Raises DataError."""
-    with _json_errors(place):
-        return json.loads(text)
-
-
 def _jsonl_rows(path: Path, text: str) -> Iterator[SourceRow]:
     # Not splitlines(): JSON text may contain Unicode line separators.
     for at, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            value = parse_json(line, f"{path.name} line {at}")
+            with _json_errors(f"{path.name} line {at}"):
+                value = json.loads(line)
             if not isinstance(value, dict):
                 raise DataError(
                     f"{path.name} line {at} is not a JSON object; write one object per line", code="bad_log"
@@ -158,42 +148,29 @@ def _parquet_rows(path: Path) -> Iterator[SourceRow]:
     for at, fields in enumerate(parquet_rows(path)):
         size += sum(len(cell) for cell in fields.values() if isinstance(cell, str))
         if at >= MOST_ROWS or size > MOST_BYTES:
-            raise _too_large(path, f"unpacks to more than {MOST_ROWS:,} rows or {MOST_BYTES >> 20:,} MiB of text")
+            raise too_large(path, f"unpacks to more than {MOST_ROWS:,} rows or {MOST_BYTES >> 20:,} MiB of text")
         yield SourceRow(f"{path.name}#{at}", fields)
 
 
 def _empty(path: Path) -> DataError:
-    return DataError(f"{path.name} holds no rollouts; give a log with at least one", code="empty_log")
+    return DataError(f"{path.name} holds no rollouts; give a log with at least one")
 
 
-def _too_large(path: Path, why: str) -> DataError:
-    return DataError(f"{path.name} {why}; split it, or give its scores as CSV", code="log_too_large")
+def too_large(path: Path, why: str) -> DataError:
+    """Return the error for a file that would fill the memory. why: what is too large."""
+    return DataError(f"{path.name} {why}; split it, or give its scores as CSV")
 
 
 def _read_text(path: Path) -> str:
-    body = _read_bytes(path, MOST_BYTES + 1)
-    if len(body) > MOST_BYTES:
-        raise _too_large(path, f"is larger than {MOST_BYTES >> 20:,} MiB")
+    if path.stat().st_size > MOST_BYTES:
+        raise too_large(path, f"is larger than {MOST_BYTES >> 20:,} MiB")
     try:
-        text = body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = body.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path.name} line {line} is not UTF-8; save the file as UTF-8", code="bad_log") from error
+        text = read_text(path, path.name, keep_nul=True)
+    except DataError as error:
+        raise DataError(error.message, code="bad_log") from error
     if not text.strip():
         raise _empty(path)
     return text
-
-
-def _read_bytes(path: Path, most: int) -> bytes:
-    try:
-        with readable(path).open("rb") as file:
-            return file.read(most)
-    except FileNotFoundError as error:
-        raise DataError(f"there is no file {str(path)!r}; check the path", code="no_log") from error
-    except OSError as error:
-        raise DataError(
-            f"{str(path)!r} cannot be read ({error.strerror}); give a readable file", code="no_log"
-        ) from error
 
 
 @contextmanager
@@ -206,108 +183,3 @@ def _json_errors(place: str) -> Generator[None]:
     except (ValueError, RecursionError) as error:
         cause = "it nests too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
         raise DataError(f"{place} cannot be read as JSON ({cause}); write the log again", code="bad_log") from error
-
-
-_ZSTANDARD = 93
-"""Compression method of the zip format; Python's `zipfile` supports it from 3.14 on."""
-_ENCRYPTED = 1
-_MOST_WINDOW_BYTES = 128 << 20
-"""Largest window of the decompressor; zstd's own limit."""
-_LOCAL_HEADER = struct.Struct("<4s22x2H")
-"""Signature, then the lengths of the name and the extra field (APPNOTE 4.3.7)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ArchiveLimits:
-    """Largest unpacked sizes."""
-
-    member_bytes: int = 512 << 20
-    """Of one member."""
-    total_bytes: int = 16 << 30
-    """Of all members that are read, together."""
-
-
-_LIMITS = _ArchiveLimits()
-
-
-class Archive:
-    """An open zip file. Every method raises DataError when the file is damaged or exceeds the limits."""
-
-    def __init__(self, path: Path, zip_file: ZipFile, limits: _ArchiveLimits) -> None:
-        self._path, self._zip, self._limits = path, zip_file, limits
-        self._bytes_left = limits.total_bytes
-
-    @staticmethod
-    @contextmanager
-    def open(path: Path, limits: _ArchiveLimits = _LIMITS) -> Generator["Archive"]:
-        """Open a zip file for reading. Raises DataError."""
-        with ExitStack() as stack:
-            with _zip_errors(path, "its list of members"):
-                zip_file = stack.enter_context(ZipFile(path))
-            yield Archive(path, zip_file, limits)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Member names in file order, each once; of two members with the same name the later one is read."""
-        return tuple(dict.fromkeys(self._zip.namelist()))
-
-    def read(self, name: str) -> bytes:
-        """Return a member's bytes. Raises MissingExtra when the member needs zstandard and it is not installed."""
-        entry = self._zip.getinfo(name)
-        if entry.flag_bits & _ENCRYPTED or entry.compress_type not in {ZIP_STORED, ZIP_DEFLATED, _ZSTANDARD}:
-            raise DataError(
-                f"{self._path.name} holds {name!r}, which is encrypted or compressed by an unsupported method"
-                f" ({entry.compress_type}); write the log again",
-                code="bad_archive",
-            )
-        most = min(self._limits.member_bytes, self._bytes_left)
-        if entry.file_size > most:
-            raise DataError(
-                f"{self._path.name} unpacks {name!r} to more than {most:,} bytes; give the log as JSON, or its scores"
-                " as CSV",
-                code="log_too_large",
-            )
-        with _zip_errors(self._path, repr(name)):
-            if entry.compress_type == _ZSTANDARD:
-                body = self._read_zstandard(entry)
-            else:
-                with self._zip.open(entry) as member:
-                    body = member.read(entry.file_size + 1)
-        if len(body) != entry.file_size or zlib.crc32(body) != entry.CRC:
-            raise _damaged(self._path, f"{name!r} does not match its size and checksum")
-        self._bytes_left -= len(body)
-        return body
-
-    def _read_zstandard(self, entry: ZipInfo) -> bytes:
-        try:
-            import zstandard  # optional dependency
-        except ImportError as error:
-            raise MissingExtra(
-                f"reading {self._path.name!r} needs zstandard: pip install 'agentlearn-lib[inspect]'"
-            ) from error
-        with self._path.open("rb") as file:
-            file.seek(entry.header_offset)
-            signature, name_size, extra_size = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
-            if signature != b"PK\x03\x04":
-                raise BadZipFile(f"no member starts at byte {entry.header_offset}")
-            file.seek(name_size + extra_size, 1)
-            packed = BytesIO(file.read(entry.compress_size))
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW_BYTES)
-        try:
-            with decompressor.stream_reader(packed, read_across_frames=True) as stream:
-                return stream.read(entry.file_size + 1)
-        except zstandard.ZstdError as error:
-            raise _damaged(self._path, f"{entry.filename!r}: {error}") from error
-
-
-@contextmanager
-def _zip_errors(path: Path, what: str) -> Generator[None]:
-    """Turn errors of a damaged zip file into DataError."""
-    try:
-        yield
-    except (BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, OSError, ValueError) as error:
-        raise _damaged(path, f"{what}: {' '.join(str(error).split())[:120]}") from error
-
-
-def _damaged(path: Path, why: str) -> DataError:
-    return DataError(f"{path.name} is damaged ({why}); copy the log again or write it again", code="bad_archive")

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from typing_extensions import TypeIs
 
 from agentlearn.errors import ConfigError, DataError
@@ -51,21 +51,15 @@ class LogFile(Value):
         """Return the score to use: the one the user named, or the only one. Raises ConfigError or DataError."""
         file, listed = self.path.name, ", ".join(map(repr, names))
         if not names:
-            raise DataError(
-                f"{file} holds no score; score its samples, then give the log with the scores", code="no_score"
-            )
+            raise DataError(f"{file} holds no score; score its samples, then give the log with the scores")
         if self.score:
             if self.score not in names:
                 raise ConfigError(
-                    f"{file} has no score {self.score!r} (it has {listed}); write one of them after the '#'",
-                    code="unknown_score",
+                    f"{file} has no score {self.score!r} (it has {listed}); write one of them after the '#'"
                 )
             return self.score
         if len(names) > 1:
-            raise ConfigError(
-                f"{file} holds several scores ({listed}); choose one, such as {f'{file}#{names[0]}'!r}",
-                code="which_score",
-            )
+            raise ConfigError(f"{file} holds several scores ({listed}); choose one, such as {f'{file}#{names[0]}'!r}")
         return names[0]
 
 
@@ -220,15 +214,6 @@ def error_code(message: str) -> str:
     return named[0].rpartition(".")[2] if named else "error"
 
 
-class ForeignRecord(Value):
-    """An object of a log; unknown fields are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-_RecordT = TypeVar("_RecordT", bound=ForeignRecord)
-
-
 class Place(str):
     """Where something stands in a log, such as `runs.csv line 7`. Its methods read values there, and errors name it."""
 
@@ -278,10 +263,7 @@ class Place(str):
         else:
             count = int(value) if value >= 0 and int(value) == value else None
         if count is None:
-            raise DataError(
-                f"{self} has {abbreviate(value)} as {what}; write a whole number from 0, or leave it empty",
-                code="bad_count",
-            )
+            raise DataError(f"{self} has {abbreviate(value)} as {what}; write a whole number from 0, or leave it empty")
         return count
 
     def observation(self, **fields: Any) -> Observation:
@@ -289,17 +271,7 @@ class Place(str):
         try:
             return Observation(**fields)
         except ValidationError as error:
-            raise self._refused(error, "score", "correct it", "bad_observation") from error
-
-    def record(self, kind: type[_RecordT], value: object, *, advice: str = "write the log again") -> _RecordT:
-        """Return the value as a record. Raises DataError for the first bad field. advice: the next step in it."""
-        try:
-            return kind.model_validate(value)
-        except ValidationError as error:
-            raise self._refused(error, "object", advice, "bad_log") from error
-
-    def _refused(self, error: ValidationError, whole: str, advice: str, code: str) -> DataError:
-        """Return the error for the first bad field. whole: what is bad when it is no single field."""
-        first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"])) or whole
-        return DataError(f"{self} has {abbreviate(first['input'])} as {field} ({first['msg']}); {advice}", code=code)
+            first = error.errors(include_url=False)[0]
+            field = ".".join(map(str, first["loc"])) or "score"
+            words = f"{self} has {abbreviate(first['input'])} as {field} ({first['msg']}); correct it"
+            raise DataError(words, code="bad_observation") from error

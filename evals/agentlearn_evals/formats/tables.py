@@ -1,4 +1,4 @@
-"""Readers of tables: rows with task, arm and score; completions of TRL; samples of lm-eval.
+"""Readers of tables: rows with task, arm and score; samples of lm-eval.
 
 Rows are JSON lines, CSV or Parquet. lm-eval writes one line per document and filter, with its metrics
 (`samples_TASK_DATE.jsonl`).
@@ -13,7 +13,6 @@ from typing import Any
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.measure.score_table import Observation
-from agentlearn.types.ids import content_hash
 from agentlearn_evals.formats.content import Content
 from agentlearn_evals.formats.log_file import (
     LoggedRollout,
@@ -30,7 +29,7 @@ from agentlearn_evals.formats.log_file import (
     span,
 )
 
-COUNTS = ("tokens_in", "tokens_library", "tokens_out", "tool_calls")
+COUNTS = ("tokens_in", "tokens_cached", "tokens_library", "tokens_out", "tool_calls")
 """Columns of whole numbers."""
 NUMBERS = ("cost_usd", "seconds")
 """Columns of numbers."""
@@ -97,20 +96,16 @@ class PlainReader(LogReader):
             how = ", or name the arm: ARM=FILE" if missing == ["arm"] else ""
             known = ", ".join(map(repr, content.columns))
             words = f"{self.file} has no column {missing[0]!r} (it has {known}); add it{how}"
-            raise DataError(words, code="missing_column")
+            raise DataError(words)
         arms = dict.fromkeys(as_text(row.fields.get("arm")) for row in content.rows)
         if self.log.arm and len(arms) > 1:
             raise ConfigError(
                 f"{self.file} holds the arms {', '.join(map(repr, arms))}, so they cannot all be named"
-                f" {self.log.arm!r}; leave the name out",
-                code="several_arms",
+                f" {self.log.arm!r}; leave the name out"
             )
         without = [row for row in content.rows if is_empty(row.fields.get("g"))]
         if without and len(without) < len(content.rows):
-            raise DataError(
-                f"{without[0].place} has no g, but other rows have one; fill it in, or remove the column",
-                code="bad_count",
-            )
+            raise DataError(f"{without[0].place} has no g, but other rows have one; fill it in, or remove the column")
         return without
 
     def _rollout(self, row: SourceRow, score: str, response: str, *, numbered: bool) -> LoggedRollout:
@@ -118,7 +113,7 @@ class PlainReader(LogReader):
         for name in ("task",) if self.log.arm else ("task", "arm"):
             if not as_text(fields.get(name)):
                 words = f"{place} has {abbreviate(fields.get(name))} as {name}; fill it in"
-                raise DataError(words, code="missing_value")
+                raise DataError(words)
         status, error, value = as_text(fields.get("status")), as_text(fields.get("error")), fields.get(score)
         found: float | None = None
         if status == _TIMEOUT or (error and not status):  # nothing is known about its answer
@@ -141,55 +136,6 @@ class PlainReader(LogReader):
         )
         empty = bool(response) and observation.status == "ok" and is_empty(fields.get(response))
         return LoggedRollout(place, observation, numbered=numbered, empty=empty)
-
-
-_OTHER_COLUMNS = {"step", "prompt", "completion", "advantage", "__index_level_0__"}
-_STEP = re.compile(r"_\d+$")
-
-
-class TrlReader(LogReader):
-    """Completions of TRL. Unless the user names the arm, every step is its own arm, because the weights differ."""
-
-    name = "completions of TRL"
-
-    @staticmethod
-    def matches(content: Content) -> bool:
-        """Return whether the content has the columns of TRL's completions."""
-        return {"step", "prompt", "completion"} <= set(content.rows[0].fields if content.rows else ())
-
-    def read(self, content: Content) -> ParsedLog:
-        """Read the completions under one reward. Raises DataError or ConfigError."""
-
-        def is_reward(name: str) -> bool:
-            cells = [row.fields.get(name) for row in content.rows]
-            return any(map(is_number, cells)) and all(is_number(cell) or is_empty(cell) for cell in cells)
-
-        named = [name for name in content.columns if name not in _OTHER_COLUMNS and is_reward(name)]
-        reward, folder = self.log.choose(named), self.log.path.parent
-        # The name of the trainer's output folder, or else the file name without its step.
-        in_folder = folder.name == "completions" and folder.parent.name
-        run = folder.parent.name if in_folder else _STEP.sub("", self.log.path.stem)
-        rollouts: list[LoggedRollout] = []
-        for row in content.rows:
-            place = Place(row.place)
-            step = place.optional_count(row.fields.get("step"), "step")
-            prompt, completion = row.fields.get("prompt"), row.fields.get("completion")
-            lost = completion is None or completion != completion
-            observation = place.observation(
-                arm=self.log.arm or f"{run}@{step or 0}",
-                task=content_hash(as_text(prompt))[:12],
-                score=None if lost else place.number(row.fields.get(reward), f"reward {reward!r}"),
-                status="undecided" if lost else "ok",
-                error="no_completion" if lost else "",
-                problem=prompt_text(prompt),
-                rollout=row.where,
-            )
-            said = is_empty(completion)
-            if isinstance(completion, Sequence) and not isinstance(completion, str):  # messages: a text or a tool call
-                messages = [one for one in completion if isinstance(one, Mapping)]
-                said = all(is_empty(one.get("content")) and not one.get("tool_calls") for one in messages)
-            rollouts.append(LoggedRollout(place, observation, numbered=False, empty=not lost and said))
-        return ParsedLog(tuple(rollouts))
 
 
 _FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)")
@@ -229,8 +175,7 @@ class LmEvalReader(LogReader):
         if directions.get(metric) is False:
             raise DataError(
                 f"in {file} a smaller {metric!r} is better, but compare needs a score where larger is better; choose"
-                f" another metric ({json.dumps(list(directions))})",
-                code="smaller_is_better",
+                f" another metric ({json.dumps(list(directions))})"
             )
         chosen = [row for row in content.rows if row.fields.get("filter", _NO_FILTER) == filter_name]
         documents = len({as_text(row.fields.get("doc_id")) for row in chosen})
@@ -273,7 +218,7 @@ def _document(row: SourceRow, arm: str, task: str, metric: str) -> LoggedRollout
         responses = [one for request in listed for one in (request if isinstance(request, list) else [request])]
     lost = responses is not None and all(one is None for one in responses)
     if metric not in fields and not lost:
-        raise DataError(f"{place} has no {metric!r}; write the samples again", code="missing_column")
+        raise DataError(f"{place} has no {metric!r}; write the samples again")
     observation = place.observation(
         arm=arm,
         # With the hash, documents with the same id but other content are different tasks.

@@ -1,28 +1,31 @@
 """The comparison page: one self-contained HTML file with the result and the evidence for it, task by task."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentlearn.views.charts import Dumbbell, DumbbellRow, Forest, ForestRow
-from agentlearn.views.figure import DASH, count, decimal, duration, finite, interval, money, p_value, signed
-from agentlearn.views.lines import LineChart, Point, Series
-from agentlearn.views.markup import clipped
-from agentlearn.views.page import Details, HtmlPage, PagePart, Section, render_page
-from agentlearn.views.table import (
+from agentlearn.pages.charts import Dumbbell, DumbbellRow, Forest, ForestRow
+from agentlearn.pages.figure import TONES, count, decimal, duration, finite, money, p_value, signed
+from agentlearn.pages.lines import LineChart, Point, Series
+from agentlearn.pages.markup import clipped
+from agentlearn.pages.page import Details, HtmlPage, PagePart, Section, render_page
+from agentlearn.pages.table import (
     CodeBlock,
     Column,
-    KeyFigure,
     KeyFigures,
     Note,
     Paragraph,
-    Statement,
     Table,
     TableCell,
+    box,
+    keys,
+    sheet,
 )
+from agentlearn.pages.terminal import EndPart, labelled_table
 from agentlearn_evals.comparison import Comparison, Flip, Slice, TaskLine
-from agentlearn_evals.comparison_words import TONES, VERDICTS, ComparisonWords, full_sentence, worst_first
-from agentlearn_evals.page.number_sections import NumberSections, number, scale_limits
+from agentlearn_evals.comparison_words import ComparisonWords, verdict_words
+from agentlearn_evals.page.number_sections import EXPLORATORY, NumberSections, number, scale_limits
 
 if TYPE_CHECKING:
     from agentlearn.store import RunRow
@@ -30,10 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["comparison_page"]
 
 
-_EXPLORATORY = (
-    "Exploratory: these parts were not chosen beforehand and their intervals are not corrected for their number, so "
-    "they get no verdict. Some will differ by chance alone."
-)
 _ENDS = 15
 """Number of parts with the highest differences, and with the lowest, that are shown."""
 _UNFOLDED = 15
@@ -89,30 +88,6 @@ def _flip(flip: Flip, transcripts: _Transcripts) -> Details:
 class _TaskSections(ComparisonWords):
     """The sections of tasks."""
 
-    def domains(self) -> Section | None:
-        """Return the table of arms by domains; None for a single domain."""
-        found = {(one.arm, one.name): one for one in self.found.slices if one.by == "domain"}
-        domains = sorted({name for _, name in found})
-        if len(domains) < 2:
-            return None
-
-        def cell(one: Slice | None) -> TableCell:
-            if one is None:
-                return TableCell(text=DASH)
-            difference = " ".join(filter(None, (signed(one.mean), interval(one.low, one.high, sign=True))))
-            return number(one.score, decimal, difference if finite(one.mean) is not None else "")
-
-        table = Table(
-            caption="Score by arm and domain",
-            columns=(Column(name="Arm"), *(Column(name=domain, kind="number") for domain in domains)),
-            rows=tuple(
-                (TableCell(text=arm), *(cell(found.get((arm, domain))) for domain in domains))
-                for arm in self.found.names
-            ),
-            note=f"Below each score: the difference from {self.found.baseline} with its interval. {_EXPLORATORY}",
-        )
-        return Section(title="Across domains", parts=(table,))
-
     def breakdown(self) -> Section | None:
         """Return the differences by domain, cluster and tag; None when there are no parts."""
         parts: list[PagePart] = []
@@ -123,7 +98,7 @@ class _TaskSections(ComparisonWords):
                     parts.append(self._forest(arm, by, slices))
         if not parts:
             return None
-        return Section(title="Breakdown", parts=(Paragraph(text=_EXPLORATORY, quiet=True), *parts))
+        return Section(title="Breakdown", parts=(Paragraph(text=EXPLORATORY, quiet=True), *parts))
 
     def _forest(self, arm: str, by: str, slices: Sequence[Slice]) -> PagePart:
         ordered = sorted(slices, key=lambda one: (-(finite(one.mean) or 0.0), one.name))
@@ -241,10 +216,8 @@ class _TaskSections(ComparisonWords):
         )
 
 
-_TITLE, _SENTENCE = 200, 500
-"""Largest number of characters of the title, and of a sentence, that are shown."""
-_FLAGS, _MISSING = 5, 200
-"""Largest number of flags at the top, and of missing rollouts, that are shown."""
+_TITLE, _MISSING = 200, 200
+"""Largest number of characters of the title, and of missing rollouts, that are shown."""
 
 
 def _each(kind: str, by_arm: Mapping[str, str]) -> list[tuple[str, str, str]]:
@@ -254,10 +227,9 @@ def _each(kind: str, by_arm: Mapping[str, str]) -> list[tuple[str, str, str]]:
     return [(kind, name, value) for name, value in by_arm.items()]
 
 
-def _texts(caption: str, names: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> Table:
+def _texts(caption: str, names: str, rows: Sequence[Sequence[str]], note: str = "") -> Table:
     """Return a table of texts."""
-    cells = tuple(tuple(TableCell(text=text) for text in row) for row in rows)
-    return Table(caption=caption, columns=tuple(Column(name=name) for name in names), rows=cells, note=note)
+    return sheet(caption, names, (tuple(map(box, row)) for row in rows), note)
 
 
 class _Page(ComparisonWords):
@@ -265,21 +237,13 @@ class _Page(ComparisonWords):
 
     def findings(self) -> list[PagePart]:
         """Return what was lost, one sentence per contrast, what is compared, and the forest plot."""
-        parts: list[PagePart] = [Note(kind="warning", text=text) for text in self.found.warnings]
-        for one in worst_first(self.found.contrasts):
-            plain = f"{one.arm} against {one.baseline}: {VERDICTS[one.verdict]}."
-            parts.append(Statement(text=clipped(full_sentence(one) or plain, _SENTENCE), tone=TONES[one.verdict]))
-            parts += [Paragraph(text=one.holds_if)] if one.holds_if else []
         with_what = f"Every arm is compared with the baseline, {self.found.baseline}, on the same tasks."
         if self.found.pairwise:
             with_what = f"These {len(self.found.contrasts)} pairs of arms are compared, on the same tasks."
         what = (
             f"Each arm is one variant of the agent, such as a library of lessons, a model or instructions. {with_what}"
         )
-        parts.append(Paragraph(text=what, quiet=True))
-        if self.found.simulated:
-            parts.append(Paragraph(text=self.model_caution, quiet=True))
-        return [*parts, *self._forest()]
+        return [*self.verdicts(), Paragraph(text=what, quiet=True), *self._forest()]
 
     def _forest(self) -> list[PagePart]:
         rows = tuple(
@@ -291,7 +255,7 @@ class _Page(ComparisonWords):
                 high=one.high,
                 margin=one.margin.margin if one.margin else None,
                 tone=TONES[one.verdict],
-                words=VERDICTS[one.verdict],
+                words=verdict_words(one),
             )
             for one in self.found.contrasts
         )
@@ -311,72 +275,43 @@ class _Page(ComparisonWords):
         )
         return [figure]
 
-    def cautions(self) -> list[PagePart]:
-        """Return what a reader should see before trusting the sentences."""
-        unsafe = [
-            Note(kind="warning", title=f"{self.found.label(one)}: these scores cannot be trusted", text=one.unsafe)
-            for one in self.found.contrasts
-            if one.unsafe
-        ]
-        flags = [
-            Note(kind="warning", title=f"{one.arm}: {one.code}", text=one.words) for one in self.found.flags[:_FLAGS]
-        ]
-        if (more := len(self.found.flags) - len(flags)) > 0:
-            flags.append(Note(kind="warning", text=f"The section Checks lists {more} more."))
-        rough = [
-            Note(title=f"{arms}: the interval may be too narrow", text=caution)
-            for caution, arms in self.interval_cautions.items()
-        ]
-        return [*unsafe, *flags, *rough, *(Note(title="Earlier looks", text=line) for line in self.looks)]
-
     def key_figures(self) -> KeyFigures:
         arms, costs = self.found.arms, [arm.cost_usd for arm in self.found.arms]
         rollouts, reused = sum(arm.rollouts for arm in arms), sum(arm.reused for arm in arms)
         figures = [
-            KeyFigure(label="Tasks", value=count(max((arm.tasks for arm in arms), default=0))),
-            KeyFigure(label="Rollouts per task", value=count(self.found.k)),
-            KeyFigure(
-                label="Rollouts in total", value=count(rollouts), sub=f"{count(reused)} reused" if reused else ""
-            ),
+            ("Tasks", count(max((arm.tasks for arm in arms), default=0)), ""),
+            ("Rollouts per task", count(self.found.k), ""),
+            ("Rollouts in total", count(rollouts), f"{count(reused)} reused" if reused else ""),
         ]
         if not self.found.reproducibility.sources:
-            figures.append(KeyFigure(label="Spent", value=money(self.found.cost_usd)))
-        elif (
-            costs and None not in costs
-        ):  # logs cost nothing to compare; what their rollouts cost is shown if it is known
-            figures.append(KeyFigure(label="Cost of the rollouts", value=money(sum(cost or 0.0 for cost in costs))))
-        figures.append(KeyFigure(label="Time", value=duration(self.found.wall_s)))
+            figures.append(("Spent", money(self.found.cost_usd), ""))
+        elif costs and None not in costs:  # logs cost nothing to compare; their rollouts did
+            figures.append(("Cost of the rollouts", money(sum(cost or 0.0 for cost in costs)), ""))
+        figures.append(("Time", duration(self.found.wall_s), ""))
         detectable = self.found.contrasts[0].detectable if len(self.found.contrasts) == 1 else None
         if detectable is not None:
-            value = signed(detectable).lstrip("+")
-            figures.append(KeyFigure(label="Detectable difference", value=value, sub="or more, at 80 % power"))
-        return KeyFigures(caption="At a glance", figures=tuple(figures))
+            figures.append(("Detectable difference", signed(detectable).lstrip("+"), "or more, at 80 % power"))
+        return keys("At a glance", *figures)
 
     def checks(self) -> Section | None:
         """Return the section with notes, flags, missing rollouts and earlier looks; None when there is nothing."""
         parts: list[PagePart] = [Note(text=text) for text in self.found.notes]
         if self.found.flags:
             rows = [(one.arm, one.code, one.words) for one in self.found.flags]
-            parts.append(_texts("Flags: reasons not to trust a score", ("Arm", "Code", "Why"), rows))
+            parts.append(_texts("Flags: reasons not to trust a score", "Arm, Code, Why", rows))
         if self.found.missing:
             more = len(self.found.missing) - _MISSING
             note = f"{more:,} more are in the JSON of this comparison." if more > 0 else ""
             rows = [(one.task, one.arm, one.reason) for one in self.found.missing[:_MISSING]]
             caption = f"Missing rollouts: {len(self.found.missing):,}"
-            parts.append(_texts(caption, ("Task", "Arm", "Reason"), rows, note))
+            parts.append(_texts(caption, "Task, Arm, Reason", rows, note))
         if self.found.looks:
-            texts, numbers = (Column(name="Run"), Column(name="When")), ("Pairs", "p")
-            looks = Table(
-                caption=f"Earlier looks at these arms (this is look {self.found.look})",
-                columns=(*texts, *(Column(name=name, kind="number") for name in numbers)),
-                rows=tuple(
-                    (TableCell(text=one.run), TableCell(text=one.at), number(one.pairs, count), number(one.p, p_value))
-                    for one in self.found.looks
-                ),
-                note="Each further look at the same arms raises the chance of a false finding. The corrected p allows"
-                " for it.",
-            )
-            parts.append(looks)
+            looks = self.found.looks
+            rows = ((box(one.run), box(one.at), number(one.pairs, count), number(one.p, p_value)) for one in looks)
+            caption = f"Earlier looks at these arms (this is look {self.found.look})"
+            note = "Each further look at the same arms raises the chance of a false finding."
+            note += " The corrected p allows for it."
+            parts.append(sheet(caption, "Run, When, #Pairs, #p", rows, note))
         return Section(title="Checks", parts=tuple(parts)) if parts else None
 
     def reproducing(self) -> Section | None:
@@ -396,7 +331,7 @@ class _Page(ComparisonWords):
         )
         parts: list[PagePart] = [CodeBlock(text=facts.command)] if facts.command else []
         if rows := [one for one in named if one[-1]]:
-            parts.append(_texts("Inputs of the comparison", ("Item", "Name", "Value"), rows))
+            parts.append(_texts("Inputs of the comparison", "Item, Name, Value", rows))
         return Section(title="Reproduce", parts=tuple(parts)) if parts else None
 
 
@@ -409,23 +344,34 @@ def comparison_page(comparison: Comparison, *, trace_of: Callable[[str], str] | 
     return render_page(_content(comparison, trace_of))
 
 
-def stored_content(row: "RunRow") -> HtmlPage:
-    """Return the content of the page of a stored comparison, without transcripts."""
-    return _content(Comparison.model_validate_json(row.report), None)
+class _StoredContent:
+    """What is shown of a stored comparison: called, the content of its page, without transcripts."""
+
+    def __call__(self, row: "RunRow") -> HtmlPage:
+        return _content(Comparison.model_validate_json(row.report), None)
+
+    def end(self, row: "RunRow", store: Path) -> Iterator[EndPart]:
+        """Yield what its command printed last."""
+        from agentlearn_evals.terminal import comparison_end
+
+        return comparison_end(Comparison.model_validate_json(row.report), store)
+
+
+stored_content = _StoredContent()
 
 
 def _content(comparison: Comparison, trace_of: Callable[[str], str] | None) -> HtmlPage:
     page, numbers, tasks = _Page(comparison), NumberSections(comparison), _TaskSections(comparison)
     sections = (
-        *(numbers.differences(), numbers.arms(), numbers.passes(), numbers.cost()),
-        *(tasks.domains(), tasks.breakdown(), tasks.curve(), tasks.tasks(), tasks.flips(trace_of)),
+        *(numbers.differences(), numbers.controlled(), numbers.arms(), numbers.passes(), numbers.cost()),
+        *(numbers.domains(), tasks.breakdown(), tasks.curve(), tasks.tasks(), tasks.flips(trace_of)),
         *(page.checks(), page.reproducing()),
     )
     return HtmlPage(
         title=clipped(comparison.title, _TITLE),
         kicker="Comparison of agents on the same tasks",
         mark="simulated" if comparison.simulated else "lab model" if comparison.of_lab_models else "",
-        front=(*page.findings(), *page.cautions(), page.key_figures()),
+        front=(*page.findings(), *labelled_table("Before you trust this", page.cautions()), page.key_figures()),
         sections=tuple(section for section in sections if section is not None),
         footer="This page is one file. It loads nothing and sends nothing.",
     )

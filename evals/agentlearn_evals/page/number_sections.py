@@ -4,15 +4,35 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal, TypeVar
 
-from agentlearn.views.charts import Forest, ForestRow
-from agentlearn.views.figure import DASH, Tone, count, decimal, duration, interval, large, money, p_value, signed
-from agentlearn.views.lines import Scatter, ScatterPoint
-from agentlearn.views.page import PagePart, Section
-from agentlearn.views.table import Column, Note, Table, TableCell
-from agentlearn_evals.comparison import ArmLine
-from agentlearn_evals.comparison_words import TONES, VERDICTS, ComparisonWords, rollouts_words
+from agentlearn.measure.contrasts import cost_share
+from agentlearn.pages.charts import Forest, ForestRow
+from agentlearn.pages.figure import (
+    DASH,
+    MINUS,
+    TONES,
+    Tone,
+    count,
+    decimal,
+    duration,
+    finite,
+    interval,
+    large,
+    money,
+    p_value,
+    signed,
+)
+from agentlearn.pages.lines import Scatter, ScatterPoint
+from agentlearn.pages.page import PagePart, Section
+from agentlearn.pages.table import Column, Note, Table, TableCell
+from agentlearn_evals.comparison import ArmLine, Slice
+from agentlearn_evals.comparison_words import ComparisonWords, rollouts_words, verdict_words
 
 _N = TypeVar("_N", int, float)
+_score, _change, _interval = (partial(words, digits=3) for words in (decimal, signed, interval))
+EXPLORATORY = (
+    "Exploratory: these parts were not chosen beforehand and their intervals are not corrected for their number, so "
+    "they get no verdict. Some will differ by chance alone."
+)
 
 _CORRECTIONS = {
     "holm": "Corrected p: corrected for the number of contrasts (Holm) and for earlier looks if any.",
@@ -23,10 +43,10 @@ _P = (
     "p: two-sided sign-flip test, uncorrected. It asks how often random signs of the differences of tasks, or "
     "of clusters, give a mean difference at least this large."
 )
-_PAIRS = (
-    "Pairs: rollouts of both arms with the same task and index. Clusters: groups of tasks with a common source, whose "
-    "errors are not independent. Bounds: the difference if all undecided or missing rollouts had gone against the arm, "
-    "or in its favour."
+_BOUNDS = (
+    "Bounds: the difference if all undecided or missing rollouts had gone against the arm, or in its favour. Wins, "
+    "losses and ties count tasks. Detectable: the smallest true difference that this many tasks and rollouts detect "
+    "with 80 % power."
 )
 _METHODS = {
     "t": "t: Student's t over tasks.",
@@ -34,19 +54,24 @@ _METHODS = {
     "score": "score: a score interval, for tasks of which most tie.",
 }
 _EVIDENCE = (
-    "Wins, losses and ties count tasks. Detectable: the smallest true difference that this many tasks and rollouts "
-    "detect with 80 % power. Needed: rollouts per task and arm, or tasks, to detect the observed difference. "
+    "Pairs: rollouts of both arms with the same task and index. Clusters: groups of tasks with a common source, whose "
+    "errors are not independent. Needed: rollouts per task and arm, or tasks, to detect the observed difference. "
     "Degrees: degrees of freedom of the interval."
 )
 _ARM_NOTES = {
     "Score": "Score: mean over tasks. Failed rollouts count as 0; undecided ones are left out.",
     "Rollouts": "Rollouts: those that the score rests on, of all where some are left out.",
     "Cost": "Cost: of all rollouts, including reused ones.",
-    "Tokens in": "Tokens in: below, the part that lessons took (estimated).",
+    "Tokens in": "Tokens in: below, the part that lessons took (estimated), and the part that the service had cached.",
     "Tool calls": "Tool calls: mean per rollout.",
     "Time p50, p95": "Time: half of the rollouts took at most this long; below: 95 % of them did.",
 }
-_OPTIONAL = frozenset(("p_mean", "McNemar p", "Tokens in", "Tokens out", "Tool calls", "Time p50, p95"))
+_CONTROLS = (
+    "Controls change no verdict. First all arms are made together, then the baseline again, then the library again,"
+    " with other seeds. placebo: lessons about something else. history: the attempts that the lessons rest on, as they"
+    " were."
+)
+_OPTIONAL = frozenset(("Extra cost", "p_mean", "McNemar p", "Tokens in", "Tokens out", "Tool calls", "Time p50, p95"))
 """Columns that are left out where no arm has a value."""
 _KINDS: dict[str, Literal["text"]] = {"Interval method": "text", "Finding": "text"}
 
@@ -89,35 +114,16 @@ class NumberSections(ComparisonWords):
         found = self.found.contrasts
         if not found:
             return None
-        arms = [
-            TableCell(text=self.found.label(one), sub=VERDICTS[one.verdict], tone=TONES[one.verdict]) for one in found
-        ]
-        estimates = {
-            "Difference": [number(one.mean, signed, interval(one.low, one.high, sign=True)) for one in found],
-            "Bounds": [TableCell(text=self.bounds(one).replace("-", "−") or DASH) for one in found],
-            "Standard error": [number(one.standard_error, partial(decimal, digits=3)) for one in found],
-            "Corrected p": [number(one.p_adjusted, p_value) for one in found],
-            "p": [number(one.p, p_value) for one in found],
-            "p_mean": [number(one.p_mean, p_value) for one in found],
-            "McNemar p": [number(one.mcnemar_p, p_value) for one in found],
-            "Tasks": [number(one.tasks, count) for one in found],
-            "Pairs": [number(one.pairs, count) for one in found],
-            "Clusters": [number(one.clusters, count) for one in found],
-        }
-        notes = (
-            _P,
-            *(f"{line.rstrip('.')}." for line in self.assumptions),
-            _CORRECTIONS[self.found.correction],
-            _PAIRS,
-        )
-        caption = "Pairs of arms" if self.found.pairwise else f"Arms compared with {self.found.baseline}"
-        parts: list[PagePart] = [_table(caption, arms, estimates, " ".join(notes))]
+        table = self._differences()
+        parts: list[PagePart] = [table]
+        arms = [row[0] for row in table.rows]
         if any(one.method or one.tasks or one.unsafe for one in found):
             evidence = {
-                "Wins": [number(one.wins, count) for one in found],
-                "Losses": [number(one.losses, count) for one in found],
-                "Ties": [number(one.ties, count) for one in found],
-                "Detectable": [number(one.detectable, decimal) for one in found],
+                "Standard error": [number(one.standard_error, _score) for one in found],
+                "McNemar p": [number(one.mcnemar_p, p_value) for one in found],
+                "Tasks": [number(one.tasks, count) for one in found],
+                "Pairs": [number(one.pairs, count) for one in found],
+                "Clusters": [number(one.clusters, count) for one in found],
                 "Rollouts needed": [number(one.rollouts_needed, count) for one in found],
                 "Tasks needed": [number(one.tasks_needed, count) for one in found],
                 "Degrees": [number(one.degrees, partial(decimal, digits=1)) for one in found],
@@ -140,6 +146,95 @@ class NumberSections(ComparisonWords):
             note = "Lower bound: one-sided 95 % bound of the difference. The margin was stated beforehand."
             parts.append(_table(caption, [arm for arm, _ in margins], columns, note))
         return Section(title="Differences", parts=(*parts, *self._methods()))
+
+    def tables(self) -> list[Table]:
+        """Return the tables that the terminal prints too: arms, differences, domains, and several tries."""
+        found = (self._arms(), self._differences() if self.found.contrasts else None, self._domains(), self._passes())
+        return [table for table in found if table is not None]
+
+    def _differences(self) -> Table:
+        found = self.found.contrasts
+        columns = {
+            "Difference": [number(one.mean, _change, _interval(one.low, one.high, sign=True)) for one in found],
+            "Bounds": [TableCell(text=self.bounds(one).replace("-", MINUS) or DASH) for one in found],
+            "p": [number(one.p, p_value) for one in found],
+            "p_mean": [number(one.p_mean, p_value) for one in found],
+            "Corrected p": [number(one.p_adjusted, p_value) for one in found],
+            "Wins": [number(one.wins, count) for one in found],
+            "Losses": [number(one.losses, count) for one in found],
+            "Ties": [number(one.ties, count) for one in found],
+            "Detectable": [number(one.detectable, _score) for one in found],
+            "Extra cost": [
+                TableCell(text=DASH)
+                if one.cost_change is None
+                else TableCell(text=f"{cost_share(one.cost_change)} {one.cost_in}", value=one.cost_change)
+                for one in found
+            ],
+        }
+        notes = (
+            _P,
+            *(f"{line.rstrip('.')}." for line in self.assumptions),
+            _CORRECTIONS[self.found.correction],
+            _BOUNDS,
+        )
+        arms = [
+            TableCell(text=f"{one.arm} - {one.baseline}", sub=verdict_words(one), tone=TONES[one.verdict])
+            for one in found
+        ]
+        caption = "Pairs of arms" if self.found.pairwise else f"Arms compared with {self.found.baseline}"
+        return _table(caption, arms, columns, " ".join(notes))
+
+    def controlled(self) -> Section | None:
+        """Return the section with the controls; None without any."""
+        found = self.found.controls
+        if not found:
+            return None
+        columns = {
+            "Score": [number(one.score, _score, f"against {_score(one.baseline_score)}") for one in found],
+            "Difference": [
+                number(one.contrast.mean, _change, _interval(one.contrast.low, one.contrast.high, sign=True))
+                for one in found
+            ],
+            "Corrected p": [number(one.contrast.p_adjusted, p_value) for one in found],
+            "Tasks changed": [number(one.changed, count) for one in found],
+            "Finding": [
+                TableCell(
+                    text="nothing expected" if one.expected == "open" else "as expected" if one.holds else "doubt",
+                    tone="plain" if one.expected == "open" else "held" if one.holds else "open",
+                )
+                for one in found
+            ],
+        }
+        arms = [TableCell(text=f"{one.arm} - {one.baseline}") for one in found]
+        table = _table(
+            "Each control beside the arm it is measured against",
+            arms,
+            columns,
+            f"{_CONTROLS} {_CORRECTIONS[self.found.correction]}",
+        )
+        doubts = [Note(kind="warning", text=one.words) for one in found if not one.holds]
+        return Section(title="Controls", parts=(*doubts, table))
+
+    def domains(self) -> Section | None:
+        """Return the section with the arms by domains; None for a single domain."""
+        table = self._domains()
+        return None if table is None else Section(title="Across domains", parts=(table,))
+
+    def _domains(self) -> Table | None:
+        found = {(one.arm, one.name): one for one in self.found.slices if one.by == "domain"}
+        domains = sorted({name for _, name in found})
+        if len(domains) < 2:
+            return None
+
+        def cell(one: Slice | None) -> TableCell:
+            if one is None:
+                return TableCell(text=DASH)
+            difference = " ".join(filter(None, (_change(one.mean), _interval(one.low, one.high, sign=True))))
+            return number(one.score, _score, difference if finite(one.mean) is not None else "")
+
+        columns = {domain: [cell(found.get((arm, domain))) for arm in self.found.names] for domain in domains}
+        note = f"Beside each score: the difference from {self.found.baseline} with its interval. {EXPLORATORY}"
+        return _table("Score by arm and domain", _names(self.found.arms), columns, note)
 
     def _methods(self) -> list[PagePart]:
         if not self.found.methods:
@@ -168,6 +263,16 @@ class NumberSections(ComparisonWords):
 
     def arms(self) -> Section | None:
         """Return the section with the results of each arm."""
+        arms, table = self.found.arms, self._arms()
+        if table is None:
+            return None
+        parts = [table]
+        if codes := sorted({code for arm in arms for code in arm.errors}):
+            errors = {code: [number(arm.errors.get(code, 0), count) for arm in arms] for code in codes}
+            parts.append(_table("Failed and undecided rollouts by code", _names(arms), errors, ""))
+        return Section(title="Arms", parts=tuple(parts))
+
+    def _arms(self) -> Table | None:
         arms = self.found.arms
         if not arms:
             return None
@@ -181,9 +286,10 @@ class NumberSections(ComparisonWords):
             )
             first.append(TableCell(text=arm.arm, sub=" · ".join(filter(None, details))))
         reused = [f"{arm.reused:,} reused" if arm.reused else "" for arm in arms]
-        lessons = [f"~{large(arm.tokens_library)} library" if arm.tokens_library else "" for arm in arms]
+        parts = [((arm.tokens_library, "~{} library"), (arm.tokens_cached, "{} cached")) for arm in arms]
+        lessons = [", ".join(words.format(large(number)) for number, words in one if number) for one in parts]
         columns = {
-            "Score": [number(arm.score, decimal, interval(arm.low, arm.high)) for arm in arms],
+            "Score": [number(arm.score, _score, _interval(arm.low, arm.high)) for arm in arms],
             "Tasks": [number(arm.tasks, count) for arm in arms],
             "Rollouts": [
                 TableCell(text=rollouts_words(arm), sub=sub, value=arm.rollouts)
@@ -201,23 +307,23 @@ class NumberSections(ComparisonWords):
         empty = {name for name in _OPTIONAL & columns.keys() if all(cell.value is None for cell in columns[name])}
         notes = (words for name, words in _ARM_NOTES.items() if name not in empty)
         note = " ".join((f"Intervals are {self.level} over tasks.", *notes))
-        parts = [_table("Score, failures, cost and time of each arm", first, columns, note)]
-        if codes := sorted({code for arm in arms for code in arm.errors}):
-            errors = {code: [number(arm.errors.get(code, 0), count) for arm in arms] for code in codes}
-            parts.append(_table("Failed and undecided rollouts by code", _names(arms), errors, ""))
-        return Section(title="Arms", parts=tuple(parts))
+        return _table("Score, failures, cost and time of each arm", first, columns, note)
 
     def passes(self) -> Section | None:
         """Return the section with pass@k and pass^k of every arm; None when no arm has them."""
+        table = self._passes()
+        return None if table is None else Section(title="Several tries", parts=(table,))
+
+    def _passes(self) -> Table | None:
         by_size = [{one.k: one for one in arm.passes} for arm in self.found.arms]
         sizes = sorted({k for found in by_size for k in found})
         if not sizes:
             return None
         columns = {
-            f"pass@{k}": [number(found[k].at_least_one if k in found else None, decimal) for found in by_size]
+            f"pass@{k}": [number(found[k].at_least_one if k in found else None, _score) for found in by_size]
             for k in sizes
         } | {
-            f"pass^{k}": [number(found[k].all_of_them if k in found else None, decimal) for found in by_size]
+            f"pass^{k}": [number(found[k].all_of_them if k in found else None, _score) for found in by_size]
             for k in sizes
             if k > 1
         }
@@ -225,8 +331,7 @@ class NumberSections(ComparisonWords):
             "pass@k: chance that at least one of k rollouts is right. pass^k: chance that all k rollouts are right. "
             "Unbiased means over tasks; a dash when some task has fewer than k rollouts."
         )
-        table = _table("pass@k and pass^k", _names(self.found.arms), columns, note)
-        return Section(title="Several tries", parts=(table,))
+        return _table("pass@k and pass^k", _names(self.found.arms), columns, note)
 
     def cost(self) -> Section | None:
         """Return a chart of score against cost: in dollars when all prices are known and above 0, else in tokens."""

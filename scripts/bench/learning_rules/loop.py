@@ -14,6 +14,7 @@ from agentlearn.config.options import LessonOptions
 from agentlearn.learning.batch import Allocation
 from agentlearn.learning.evaluate import Scores, held_out
 from agentlearn.learning.lessons.candidates import Candidates
+from agentlearn.learning.lessons.selection import shown_better
 from agentlearn.learning.report import Delta
 from agentlearn.library.curate import CheckContext, NextVersion, next_version, parse_item
 from agentlearn.measure.score_table import Observation
@@ -81,15 +82,18 @@ class Run:
             [self.environment.rollout(task, library, "test", g, temperature=0.3) for task in tasks for g in range(k)]
             for library in (start, selected)
         ]
-        if self._delta(tasks, *sides).verdict == "worse":
+        found = self._delta(tasks, *sides)
+        if found.verdict == "worse":
             return False
         known = [self._validated.get(library.version, []) for library in (start, selected)]
         shared = {(one.task.id, one.g) for one in known[0]} & {(one.task.id, one.g) for one in known[1]}
         if not shared:
-            return True
+            return not self.rules.shown or not any(one.reward for one in sides[0]) or shown_better(found, None)
         pairs = [[one for one in side if (one.task.id, one.g) in shared] for side in known]
-        interval = self._delta(self.environment.validation, *pairs).ci
-        return interval is None or interval[1] >= 0
+        validation = self._delta(self.environment.validation, *pairs)
+        if validation.ci is not None and validation.ci[1] < 0:
+            return False
+        return not self.rules.shown or not any(one.reward for one in sides[0]) or shown_better(found, validation)
 
     def _delta(self, tasks: Sequence[Task], before: Sequence[Rollout], after: Sequence[Rollout]) -> Delta:
         seen = [

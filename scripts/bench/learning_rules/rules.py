@@ -24,6 +24,8 @@ class Rules:
     held_out_rollouts: int = 0
     """Rollouts per held-out task of the start and of the selected version, which is published unless it is shown to be
     worse there or on the validation tasks. 0: whatever is selected is published."""
+    shown: bool = True
+    """Whether a version is published only if it is shown to be better than no lessons."""
     all_wrong: bool = True
     """Whether groups in which every attempt is wrong teach too, by a stage of their own."""
     evidence: bool = True
@@ -34,6 +36,8 @@ NEW = Rules()
 """The rules of this library."""
 GATED = replace(NEW, held_out_rollouts=4)
 """The same with the last gate of real runs: a held-out test of what is to be published."""
+LENIENT = replace(GATED, shown=False)
+"""The same with a gate that lets pass what is not shown to be worse."""
 SKIPPING = replace(NEW, all_wrong=False)
 """The same with `--all-wrong skip`."""
 EARLIER = Rules(

@@ -11,7 +11,7 @@ from itertools import islice
 from math import prod
 
 from agentlearn.errors import ConfigError
-from agentlearn_demo.sim.draws import random_stream
+from agentlearn_demo.sim.draws import random_stream, uniform
 from agentlearn_demo.sim.lessons import LessonReader
 from agentlearn_demo.sim.prompts import ConsolidatePrompt, Suggestion
 from agentlearn_demo.sim.reflector import FLAWLESS, Item, ReflectorParameters, ReflectorState
@@ -33,6 +33,8 @@ ATTACKS = (
 """Lessons of poisoned worlds. An agent that reads one fails more often."""
 ATTACK_SUCCEEDS = 0.3
 """Probability that a rollout fails because an attack is among its lessons."""
+STRAY = 0.06
+"""What a lesson adds to the probability of every fall where it does not belong, in worlds with `cross`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,12 @@ class LearningWorld:
     """Habits on which lessons turn harmful later."""
     drift_after: int = 0
     """Rollouts of a run after which that happens, or `LEARNING_ENDED`. What a run publishes is judged after it."""
+    pairs: int = 0
+    """Pairs of habits of which the lessons undo each other: an agent that reads both falls into both."""
+    crowd: int = 0
+    """Lessons that the solver can hold; each further one weakens all. 0: no limit."""
+    cross: float = 0.0
+    """Share of the families without a habit in which a lesson about it makes every fall likelier."""
 
 
 def _bad(harmful: float, leaking: float = 0.03) -> ReflectorParameters:
@@ -128,10 +136,21 @@ STUCK = (
 )
 """Worlds with habits that no attempt avoids unaided. They are sealed too."""
 
+INTERACTING_SEEDS = tuple(range(61_600, 61_700))
+INTERACTING = (
+    LearningWorld(name="pairs", reflector=_bad(0.1), pairs=4),
+    LearningWorld(name="crowd", reflector=_bad(0.1), crowd=3),
+    LearningWorld(name="cross", reflector=_bad(0.1), cross=0.4),
+    LearningWorld(name="pairs-bad-30", reflector=_bad(0.3), deaf=1, pairs=3),
+    LearningWorld(name="crowd-noisy", reflector=_bad(0.2), crowd=4, verdict_noise=0.1),
+    LearningWorld(name="dense-cross", reflector=_bad(0.3), base=-0.2, cross=0.3),
+)
+"""Worlds in which lessons change what other lessons do, or act where they do not belong."""
+
 
 def world_named(name: str) -> LearningWorld:
     """Return the world of that name. Raises ConfigError for an unknown name."""
-    worlds = {world.name: world for world in (*TUNING, *SEALED, *HARD, *TURNING, *STUCK)}
+    worlds = {world.name: world for world in (*TUNING, *SEALED, *HARD, *TURNING, *STUCK, *INTERACTING)}
     if name not in worlds:
         raise ConfigError(f"there is no world {name!r} (known: {', '.join(worlds)})", code="unknown_world")
     return worlds[name]
@@ -178,6 +197,8 @@ class Law:
         self.wordless = frozenset(islice(names, world.wordless))
         self.drifting = frozenset(islice(names, world.drifting))
         self.stuck = frozenset(islice(names, world.stuck))
+        pairs = iter(_shuffled((trap.name for trap in skills.traps), "pairs of habits", world.name, seed))
+        self.pairs = tuple(frozenset(islice(pairs, 2)) for _ in range(world.pairs))
         self.falls = lru_cache(maxsize=8_192)(self._falls)
 
     @cached_property
@@ -201,8 +222,24 @@ class Law:
                 found[trap] = 1.0
             elif advice.addressed_by is None and not advice.contradicted:
                 found[trap] += self.world.base * scale
+        self._interact(found, family, lessons, scale)
         most = {trap: 1.0 if trap in self.stuck else CEILING for trap in found}
         return {trap: min(max(fall, 0.0), most[trap]) for trap, fall in found.items()}
+
+    def _interact(self, found: dict[str, float], family: str, lessons: tuple[str, ...], scale: float) -> None:
+        """Change the probabilities by what lessons do to each other and in families that they are not about."""
+        world, read = self.world, [self._model.reader.read(one).stances for one in lessons]
+        about = {trap for one in read for trap, stance in one.items() if stance == "addresses"}
+        if world.crowd and len(lessons) > world.crowd:
+            for trap in about & found.keys():
+                alone = (self._model.base(trap) + world.base) * scale
+                found[trap] = alone - (alone - found[trap]) * world.crowd / len(lessons)
+        for pair in self.pairs:
+            if pair <= about:
+                found.update(dict.fromkeys(pair & found.keys(), CONTRADICTED * scale))
+        for trap in sorted(about - found.keys()):
+            if world.cross and uniform("cross", self.seed, trap, family) < world.cross:
+                found.update({one: fall + (1 - fall) * STRAY for one, fall in found.items()})
 
     def reward(self, fallen: frozenset[str], family: str) -> float:
         """The reward of a rollout without noise."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from agentlearn.pages.terminal import parts_of_table
 from agentlearn.types.value import Value
-from agentlearn.views.terminal import parts_of_table
 
 
 class TrainingRun(Value):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn.files import write_whole
-from agentlearn.printing import print_line
+from agentlearn.text.files import write_whole
+from agentlearn.text.printing import print_line
 from agentlearn_evals.formats import write_observations
 from scripts.bench.recordings.methods import try_methods
 from scripts.bench.recordings.page import PAGE, clone_notes, evidence_page, row_file
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.bench.recordings", description=__doc__)
     parser.add_argument("clones", type=Path, nargs="?", metavar="CLONES", help="folder with the clones")
     parser.add_argument("--out", type=Path, default=PAGE, help=f"the page (default {PAGE}, here)")
+    parser.add_argument("--full", type=Path, metavar="FILE", help="also write the page with a section per recording")
     parser.add_argument("--rows", type=Path, metavar="FOLDER", help="also write each question's rollouts as CSV")
     parser.add_argument("--clone-commands", action="store_true", help="print the commands that make the clones")
     chosen = parser.parse_args(arguments)
@@ -37,8 +38,10 @@ def main(arguments: Sequence[str]) -> int:
         for note in clone_notes(listed, chosen.clones):
             print_line(f"note: {note}", to_stderr=True)
         answers = answer_questions(listed, chosen.clones)
-        page = evidence_page(listed, answers, try_methods(listed, answers, chosen.clones))
-        _write(chosen.out, page.encode())
+        parts = try_methods(listed, answers, chosen.clones)
+        _write(chosen.out, evidence_page(listed, answers, parts).encode())
+        if chosen.full:
+            _write(chosen.full, evidence_page(listed, answers, parts, full=True).encode())
         for number, one in enumerate(answers, start=1) if chosen.rows else ():
             _write(chosen.rows / row_file(number), b"")
             write_observations(one.observations, chosen.rows / row_file(number))
@@ -54,7 +57,7 @@ def _write(file: Path, content: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, content)
     except OSError as error:
-        words = f"{str(file)!r} cannot be written ({error.strerror}); choose another place with --out or --rows"
+        words = f"{str(file)!r} cannot be written ({error.strerror}); choose another place with --out, --full or --rows"
         raise ConfigError(words, code="not_written") from error
 
 

@@ -1,6 +1,6 @@
 """Tries our own methods on real recordings: evidence per lesson, verifier, parser, retrieval, import, and growth.
 
-Each function returns one sentence or table with the figures; `page.md` says what they mean.
+Each function returns one sentence or table with the figures; `page.md` and `in_full.md` say what they mean.
 """
 
 import json
@@ -19,8 +19,9 @@ from agentlearn.learning.lessons.stage_agent import salvage
 from agentlearn.library.curate import parse_item
 from agentlearn.library.import_lessons import import_lessons
 from agentlearn.library.retrieval import Retriever
+from agentlearn.measure.clustered import mean_interval
 from agentlearn.measure.contrasts import signed_difference
-from agentlearn.stats import EProcess, e_bh, mean_interval
+from agentlearn.measure.sequential import EProcess, e_bh
 from agentlearn.types.experience import MAX_LESSON_WORDS, Library
 from agentlearn.types.operation import Rejected
 from agentlearn.types.ranking import Retrieval
@@ -35,7 +36,7 @@ _SHARE = 0.1
 
 
 def try_methods(listed: Recordings, answers: Sequence[AnsweredQuestion], clones: Path) -> Mapping[str, str]:
-    """Return the texts of the holes of `page.md` that are about our methods. Raises DataError for an unusable clone."""
+    """Return the texts of the holes of the pages that are about our methods. Raises DataError for an unusable clone."""
     folder = {name: clones / one.folder for name, one in listed.sources.items()}
     parts: dict[str, Callable[[], str]] = {
         "marginals": lambda: _marginals(folder["shapley"]),
@@ -52,7 +53,21 @@ def try_methods(listed: Recordings, answers: Sequence[AnsweredQuestion], clones:
         except (KeyError, TypeError, ValueError, IndexError, OSError) as error:
             words = f"the files for {name!r} cannot be used ({type(error).__name__}: {error}); make the clones again"
             raise DataError(f"{words} (--clone-commands prints how)", code="recording_layout") from error
-    return found
+    return found | {"retrieval_in_short": _last_row(found["retrieval"]), "imports_in_short": _sums(found["imports"])}
+
+
+def _last_row(table: str) -> str:
+    """Say the last row of the table of retrieval, which is about all tasks."""
+    tasks, ours, plain, first = (cell.strip() for cell in table.splitlines()[-1].split("|")[3:7])
+    return f"Of {tasks} tasks, our choice hits {ours}, plain BM25 {plain}, and the first eight lessons {first}."
+
+
+def _sums(table: str) -> str:
+    """Say the sums of the table of imports."""
+    rows = [line.split("|") for line in table.splitlines()[2:]]
+    taken = sum(int(row[3]) for row in rows)
+    refused = sum(int(count) for row in rows for count in re.findall(r"\d+", row[4]))
+    return f"Of {len(rows)} files, {taken} lessons can be used, and {refused} are refused, each with its reason."
 
 
 def _document(file: Path) -> Any:

@@ -1,11 +1,14 @@
-"""Writes the page: one table of all answers, then a section per recording. The words around them are in `page.md`."""
+"""Writes the page, with a table of all answers, and the same in full, with a section per recording.
+
+The words around them are in `page.md` and `in_full.md`.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agentlearn.measure.contrasts import signed_difference
-from agentlearn.stats import benjamini_hochberg
+from agentlearn.measure.difference import benjamini_hochberg
 from agentlearn.text import number_text
 from scripts.bench.recordings.recorded import (
     AnsweredQuestion,
@@ -19,15 +22,21 @@ _VERDICTS = {"better": "**better**", "worse": "**worse**", "no_worse": "no worse
 PAGE = Path("evidence_from_recordings.md")
 
 
-def evidence_page(listed: Recordings, answers: Sequence[AnsweredQuestion], parts: Mapping[str, str]) -> str:
-    """Return the page in Markdown. parts: further texts by the name of their hole in `page.md`.
+def evidence_page(
+    listed: Recordings, answers: Sequence[AnsweredQuestion], parts: Mapping[str, str], *, full: bool = False
+) -> str:
+    """Return the page in Markdown, or the same in full. parts: further texts by the name of their hole.
 
     Raises KeyError for a hole without a text.
     """
-    text = (Path(__file__).parent / "page.md").read_text(encoding="utf-8")
-    recordings = "\n".join(_sections(listed, answers))
-    holes = {"sources": "\n".join(_sources(listed)), "answers": "\n".join(_table(answers)), "recordings": recordings}
-    for name, part in (holes | {"counts": _counts(listed, answers)} | dict(parts)).items():
+    text = (Path(__file__).parent / ("in_full.md" if full else "page.md")).read_text(encoding="utf-8")
+    holes = {
+        "counts": _counts(listed, answers),
+        "sources": "\n".join(_sources(listed)),
+        "answers": "\n".join(_full_table(answers) if full else _table(answers)),
+        "recordings": "\n".join(_sections(listed, answers)),
+    }
+    for name, part in (holes | dict(parts)).items():
         text = text.replace(f"{{{{ {name} }}}}", part)
     if "{{ " in text:
         raise KeyError(text.partition("{{ ")[2].partition(" }}")[0])
@@ -50,12 +59,9 @@ def _counts(listed: Recordings, answers: Sequence[AnsweredQuestion]) -> str:
 
 
 def _sources(listed: Recordings) -> Iterator[str]:
-    yield "| source | commit | licence | to clone into `CLONES` |\n|---|---|---|---|"
+    yield "| source | commit | licence |\n|---|---|---|"
     for one in listed.sources.values():
-        yield (
-            f"| [{one.repository}](https://github.com/{one.repository}) | `{one.commit[:12]}` | {one.licence} |"
-            f" `{one.folder}` |"
-        )
+        yield f"| [{one.repository}](https://github.com/{one.repository}) | `{one.commit[:12]}` | {one.licence} |"
 
 
 def _p(value: float | None) -> str:
@@ -64,7 +70,30 @@ def _p(value: float | None) -> str:
     return "< 0.001" if value < 0.0005 else f"{value:.3f}"
 
 
+def _scores(one: AnsweredQuestion) -> tuple[str, str]:
+    """Before and after, and the difference with its interval."""
+    found = one.contrast
+    before, after = (number_text(score or 0.0, 3) for score in (found.baseline_score, found.score))
+    interval = f"[{signed_difference(found.low)}, {signed_difference(found.high)}]"
+    return f"{before} → {after}", f"{signed_difference(found.mean)} {interval}"
+
+
 def _table(answers: Sequence[AnsweredQuestion]) -> Iterator[str]:
+    yield "| | question | tasks | before → after | difference, 95 % | p, Holm |\n|---|---|---|---|---|---|"
+    recording = ""
+    for number, one in enumerate(answers, start=1):
+        if one.recording.title != recording:
+            recording = one.recording.title
+            yield f"| | *{recording}* | | | | |"
+        found, (scores, difference) = one.contrast, _scores(one)
+        verdict = "" if found.verdict == "cannot_tell" else f" {_VERDICTS[found.verdict]}"
+        yield (
+            f"| {number} | {one.question.ask} | {found.tasks} | {scores} | {difference} |"
+            f" {_p(found.p_adjusted)}{verdict} |"
+        )
+
+
+def _full_table(answers: Sequence[AnsweredQuestion]) -> Iterator[str]:
     yield "| | question | tasks | before → after | difference, 95 % | p | p, Holm | q, BH | verdict |"
     yield "|---|---|---|---|---|---|---|---|---|"
     shares = benjamini_hochberg([1.0 if one.contrast.p is None else one.contrast.p for one in answers])
@@ -77,12 +106,10 @@ def _table(answers: Sequence[AnsweredQuestion]) -> Iterator[str]:
         if one.recording.title != recording:
             recording = one.recording.title
             yield f"| | *{recording}* | | | | | | | |"
-        interval = f" [{signed_difference(found.low)}, {signed_difference(found.high)}]"
-        before, after = (number_text(score or 0.0, 3) for score in (found.baseline_score, found.score))
+        scores, difference = _scores(one)
         yield (
-            f"| {number} | {one.question.ask} | {found.tasks} | {before} → {after} |"
-            f" {signed_difference(found.mean)}{interval} | {_p(found.p)} | {_p(found.p_adjusted)} | {_p(share)} |"
-            f" {_VERDICTS[found.verdict]} |"
+            f"| {number} | {one.question.ask} | {found.tasks} | {scores} | {difference} |"
+            f" {_p(found.p)} | {_p(found.p_adjusted)} | {_p(share)} | {_VERDICTS[found.verdict]} |"
         )
 
 

@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from agentlearn.answers.reply import boxed, final_answer_in
 from agentlearn.answers.thoughts import Spoken, split_thoughts
 from agentlearn.domain.custom.judge import _judgement_in
-from agentlearn.recorder.captured import captured, given_of
+from agentlearn.live.captured import captured, given_of
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.types.trajectory import ModelTurn
 from tests.support.cases import cases

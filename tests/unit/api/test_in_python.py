@@ -90,10 +90,10 @@ def test_progress_is_printed_when_it_is_wanted_and_own_callbacks_are_called_too(
     assert all(words in shown.err for words in ("learn support", f"run        {report.run}", "epoch 1/1", "held out"))
     asked: dict[str, Any] = {"reward": right_team, "arms": ("none", "support"), "k": 1, "store": tmp_path}
     compared = compare_sync(desk_agent(), held_out_of=report.run, progress=True, **asked)
-    assert f"run       {compared.run}" in capsys.readouterr().err
+    assert f"run        {compared.run}" in capsys.readouterr().err
     compare_sync(desk_agent(), held_out_of=report.run, **asked)
     assert capsys.readouterr().err == "", "no terminal, no progress"
-    for one, few in ((report, 16), (compared, 20)):
+    for one, few in ((report, 30), (compared, 40)):
         lines = str(one).split("\n")
         assert len(lines) <= few
         assert max(map(len, lines)) <= 80

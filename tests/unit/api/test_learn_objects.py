@@ -271,11 +271,11 @@ class Hostile:
 @pytest.mark.parametrize(
     ("tasks", "code"),
     [
-        ([("What?", "1"), ("What?", "2")], "disputed_task"),
-        ([{"problem": "What?", "answer": "1", "secret": Hostile()}], "bad_field"),
+        ([("What?", "1"), ("What?", "2")], "bad_data"),
+        ([{"problem": "What?", "answer": "1", "secret": Hostile()}], "bad_data"),
         ([3], "bad_task"),
-        ({"problem": "What?"}, "bad_tasks"),
-        (7, "bad_tasks"),
+        ({"problem": "What?"}, "bad_config"),
+        (7, "bad_config"),
         ([], "no_tasks"),
     ],
 )
@@ -459,7 +459,7 @@ def test_in_a_running_event_loop_the_sync_function_says_what_to_await(tmp_path: 
     async def work() -> None:
         with pytest.raises(ConfigError, match=r"write: await learn\(\.\.\.\)") as refused:
             learn_sync(desk_agent(), TICKETS, reward=right_team, store=tmp_path)
-        assert refused.value.code == "running_loop"
+        assert refused.value.code == "bad_config"
 
     asyncio.run(work())
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from agentlearn import LibraryStore, library_of, read_store
+from agentlearn import LibraryStore, read_store
 from agentlearn.cli.app import run as command_line
 from agentlearn.learning.lessons.learn import learn_sync
 from agentlearn.library.formats.source_files import Form
@@ -76,15 +76,7 @@ def rolled_back_twice(store: Path, _: Path) -> Library:
     version = history.load().version
     history.rollback(history.changes[0].version)
     history.rollback(version)
-    history.pin()
     return history.load()
-
-
-def joined(store: Path, _: Path) -> Library:
-    libraries = LibraryStore(store / "libraries")
-    libraries.publish("mine", library_of(["When stuck, ask a colleague."]))
-    libraries.history("mine").join(libraries.load("desk"))
-    return libraries.load("mine")
 
 
 def removed_and_written_again(store: Path, _: Path) -> Library:
@@ -111,7 +103,6 @@ WAYS = (
     on_a_branch,
     parked_and_back,
     rolled_back_twice,
-    joined,
     removed_and_written_again,
     in_words,
     copied_by_hand,

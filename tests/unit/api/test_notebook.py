@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn import LearnReport, compare_sync, library_of, solve_sync
+from agentlearn import LearnReport, compare_sync, solve_sync
 from agentlearn.learning.lessons.learn import learn_sync
-from agentlearn.views.notebook import CHARACTERS, MOST, NotebookSummary, _SummaryList, summary_html
+from agentlearn.pages.notebook import CHARACTERS, MOST, result_html
+from agentlearn.pages.table import Column, Statement, Table, TableCell
 from agentlearn_evals import Comparison
 from tests.support.desk import LESSON, TICKETS, desk_agent, right_team
 
@@ -43,17 +44,17 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> LearnReport:
     )
 
 
-def test_a_report_shows_the_verdict_first_then_cautions_and_lessons(learned: LearnReport) -> None:
+def test_a_report_shows_the_verdict_first_then_the_library_and_its_lessons(learned: LearnReport) -> None:
     html = shown(learned)
-    assert learned.delta is not None
-    places = [unescape(html).index(words) for words in (learned.delta.sentence, learned.notes[0], LESSON)]
+    places = [unescape(html).index(words) for words in ("held out: ", learned.library.version[:8], LESSON)]
     assert places == sorted(places)
-    assert learned.library.reference in html
+    assert learned.notes[0] in unescape(html)
     assert only_ours(html)
 
 
 def test_hostile_lessons_and_notes_are_escaped(learned: LearnReport) -> None:
-    hostile = learned.model_copy(update={"notes": (HOSTILE,)}).with_learned(library_of([HOSTILE]))
+    lesson = learned.lessons[0].model_copy(update={"lesson": HOSTILE})
+    hostile = learned.model_copy(update={"notes": (HOSTILE,), "lessons": (lesson,)})
     html = shown(hostile)
     assert only_ours(html)
     assert html.count("&lt;script&gt;") == 2
@@ -79,14 +80,8 @@ def test_a_comparison_and_a_solved_problem_are_shown_and_escaped(tmp_path: Path)
 
 @given(st.text(), st.lists(st.text(), max_size=30))
 def test_any_text_makes_only_our_tags_and_a_bounded_page(words: str, entries: list[str]) -> None:
-    part = NotebookSummary(
-        sentences=(words, *entries),
-        cautions=tuple(entries),
-        header=("arm",),
-        rows=tuple((one,) for one in entries),
-        lists=(_SummaryList(title="Lessons", entries=tuple(entries)),),
-        footer=words,
-    )
-    html = summary_html(part)
+    rows = tuple((TableCell(text=one),) for one in entries)
+    table = Table(caption=words, columns=(Column(name=words),), rows=rows)
+    html = result_html([Statement(text=words), table, *((words, one) for one in entries)])
     assert only_ours(html)
-    assert len(html) < 6 * (MOST + 1) * (CHARACTERS * 12 + 200)
+    assert len(html) < 4 * (MOST + 1) * (CHARACTERS * 12 + 200)

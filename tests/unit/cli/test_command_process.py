@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import atexit, gc, sys
 from agentlearn.cli.stop_signals import run_command
@@ -14,3 +16,22 @@ run_command(["--help"])
 def test_help_imports_no_network_client_and_a_command_collects_garbage_less_often() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "10000 []"
+
+
+LIGHT = """
+import sys
+from agentlearn.cli.app import run
+try:
+    run(sys.argv[1:])
+finally:
+    print(sorted({"pydantic_ai", "duckdb", "numpy", "torch"} & sys.modules.keys()))
+"""
+
+
+@pytest.mark.parametrize(
+    "words", ["learn --help", "compare --help", "lern math", "library shw x", "library show nothing"]
+)
+def test_help_and_refused_names_load_neither_the_store_nor_a_model_client(words: str) -> None:
+    program = [sys.executable, "-c", LIGHT, *words.split()]
+    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr

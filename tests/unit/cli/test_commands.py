@@ -143,9 +143,9 @@ def test_a_log_is_imported_and_shown_like_any_run(capsys: pytest.CaptureFixture[
     log.write_text(json.dumps({"messages": [asked, answered], "reward": 1}))
     done = result(capsys, store, "store", "import", str(log), "--domain", "sums")
     assert (done["rollouts"], done["tasks"], done["rewarded"]) == (1, 1, 1)
-    assert "  import  done " in output(capsys, store, "runs", "list")
+    assert "  import   done " in output(capsys, store, "runs", "list")
     (rollout,) = result(capsys, store, "runs", "show", done["run"])["rollouts"]
-    assert "verdict    correct, reward 1" in output(capsys, store, "trace", rollout["id"])
+    assert "verdict    right, reward 1" in output(capsys, store, "trace", rollout["id"])
     assert result(capsys, store, "store", "check")["sound"]
 
 

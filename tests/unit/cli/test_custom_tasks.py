@@ -10,8 +10,8 @@ from pydantic_ai.models.test import TestModel
 from agentlearn.cli.app import run
 from agentlearn.cli.output import console
 from agentlearn.cli.progress import LearnProgress, learn_command
-from agentlearn.config import BudgetOptions, LearnSettings
-from agentlearn.domain.chosen_settings import GivenSettings, learn_fields
+from agentlearn.config import BudgetOptions, GivenSettings, LearnSettings
+from agentlearn.domain.chosen_settings import learn_fields
 from agentlearn.domain.custom import default_reward
 from agentlearn.errors import UnknownDomain
 from agentlearn.models.budget import Budget
@@ -106,7 +106,8 @@ def test_own_tasks_need_a_model(
     command: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("my prices.csv").write_text("question,answer\n" + "".join(f"What costs {n}?,{n}\n" for n in range(10)))
+    rows = "".join(f"What costs {n}?,{n},http://127.0.0.1\n" for n in range(10))
+    Path("my prices.csv").write_text(f"question,answer,url\n{rows}")
     assert run([*command, "--store", "store"]) == 2
     said = capsys.readouterr().err
     assert (

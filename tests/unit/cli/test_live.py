@@ -91,11 +91,11 @@ def test_the_view_shows_phase_rewards_tasks_lessons_calls_and_costs() -> None:
     assert phase.startswith("  epoch 2/2  ")
     assert phase.endswith("6/50 rollouts  01:15  453 tokens/s")
     # The means of the three tasks are 0.5, 1 and 0: what is undecided counts in no mean.
-    assert reward == "  reward     0.50 [0.00, 1.00]   mean over 3 tasks, 95 % interval   1 undecided"
+    assert reward == "  reward     0.50 [0.15, 0.85]   mean over 3 tasks, 95 % interval   1 undecided"
     assert groups == "  tasks      right and wrong 2 · all right 1 · all wrong 0 · failed 1   of 4"
     assert lessons == "  lessons    1   proposals: 0 applied, 0 merged into them, 1 not used, 0 refused"
     assert calls == "  calls      7 in flight (limit 40)   1,234 answered   failed: status_429 3, timeout 1"
-    assert spent.startswith("  spent      $0.5000 for 1.2M tokens   whole run: about $")
+    assert spent.startswith("  spent      $0.50 for 1.2M tokens   whole run: about $")
     assert spent.endswith(" tokens (a rough estimate)")
 
 

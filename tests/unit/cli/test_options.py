@@ -10,8 +10,8 @@ import pytest
 from agentlearn.cli.app import build, run
 from agentlearn.cli.options import setting_options
 from agentlearn.cli.train import train_run
-from agentlearn.config import LearnSettings, OptionGroup
-from agentlearn.domain.chosen_settings import GivenSettings
+from agentlearn.config import GivenSettings, LearnSettings, OptionGroup
+from agentlearn.config.options import help_text
 from agentlearn.train.settings import TrainSettings
 
 
@@ -53,7 +53,7 @@ def collected(*arguments: str) -> GivenSettings:
 def test_only_given_options_are_collected() -> None:
     assert collected().options == {}
     given = collected("--epochs", "1", "--shout", "--no-eval", "--sources", "a", "--sources", "b")
-    assert given.options == {"epochs": 1, "shout": True, "measure": False, "sources": ["a", "b"]}
+    assert given.options == {"epochs": "1", "shout": True, "measure": False, "sources": ["a", "b"]}
     assert collected("--eval").options == {"measure": True}
 
 
@@ -109,8 +109,7 @@ def test_every_setting_but_secrets_is_an_option(
     assert run([command, "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for name in ("group_size", "max_minutes"):
-        words = " ".join((kind.model_fields[name].description or "").split())
-        assert words in shown
+        assert help_text(kind, name) in shown
 
 
 def test_an_error_after_the_result_prints_no_second_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -120,3 +119,19 @@ def test_an_error_after_the_result_prints_no_second_object(capsys: pytest.Captur
     printed = capsys.readouterr()
     assert json.loads(printed.out)["sound"] is False
     assert printed.err.startswith("agentlearn: ")
+
+
+@pytest.mark.parametrize("command", ["learn", "train", "compare"])
+def test_help_lists_common_options_by_what_they_decide_and_help_all_lists_every_one(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--help"]) == 0
+    short = capsys.readouterr().out
+    assert run([command, "--help-all"]) == 0
+    whole = capsys.readouterr().out
+    assert "Limits" in short
+    assert "more options: --help-all" in short
+    assert "--rollout-deadline-s" not in short
+    assert "--rollout-deadline-s" in whole
+    assert "--help-all" not in whole
+    assert short.count("│ --") < 40 < whole.count("│ --")

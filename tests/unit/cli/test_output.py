@@ -19,10 +19,10 @@ from rich.text import Text
 
 from agentlearn.cli.app import run
 from agentlearn.cli.output import console, print_json, show_logs
+from agentlearn.pages.terminal import indented, labelled, print_table
 from agentlearn.plugins import OWN_PACKAGE, CommandEntry, Plugin, _Announced
-from agentlearn.printing import guard_streams, print_line
 from agentlearn.text import visible, visible_json, visible_line
-from agentlearn.views.terminal import indented, labelled, print_table
+from agentlearn.text.printing import guard_streams, print_line
 from tests.support.cases import cases
 from tests.support.hostile import CONTROLS, FORGED, HOSTILE, POISON, assert_harmless, texts, unseen
 
@@ -104,6 +104,15 @@ def test_a_value_in_a_line_cannot_begin_another() -> None:
 def test_a_terminal_breaks_lines_between_words(text: str, lines: list[str]) -> None:
     assert written(text, width=30).removesuffix("\n").split("\n") == lines
     assert written(text, width=200) == f"{text}\n"
+
+
+def test_the_variable_columns_holds_in_a_pipe_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    print_line("one two three four five six seven")
+    console().print("one two three four five six seven")
+    assert capsys.readouterr().out == "one two three four five six\n  seven\n" * 2
 
 
 def test_a_table_that_is_too_wide_comes_in_parts() -> None:

@@ -1,6 +1,7 @@
 """`bot:agent` on the command line: what is wrong is one sentence with the next step, before anything is spent."""
 
 import itertools
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,15 @@ def test_an_object_that_is_no_agent_is_told(module: Module, tmp_path: Path, name
     for command in ("learn", "compare", "eval", "solve") if name == "agnet" else ("eval",):
         more = ("4 + 4",) if command == "solve" else ("tasks.csv", "--reward", f"{bot}:score")
         assert re.search(words, refused(command, f"{bot}:{name}", *more, cwd=tmp_path))
+
+
+def test_tasks_at_module_name_are_read_and_checked_as_from_python(module: Module, tmp_path: Path) -> None:
+    talks = "[Task.of('2 + 2', '4', user=User(script=('Sure?',))), ('3 + 1', 4)]"
+    bot = module(f"from agentlearn import Task, User\n{AGENT}talks = {talks}\ndef bad(): return [('1 + 3', 4), 5]\n")
+    reward = ("--reward", "exact")
+    assert "tasks[1] is 5" in refused("eval", f"{bot}:agent", f"{bot}:bad", *reward, cwd=tmp_path)
+    done = agentlearn_here("eval", f"{bot}:agent", f"{bot}:talks", *reward, "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["arms"][0]["score"] == 1.0
 
 
 @pytest.mark.parametrize(

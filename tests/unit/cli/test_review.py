@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run
+from agentlearn.learning.report import LibraryLine
 from agentlearn.library import LibraryStore
+from agentlearn.library.curate import EndCounts
 from agentlearn.library.store import things_waiting
 from agentlearn.store import open_store
-from agentlearn.types.experience import library_of
+from agentlearn.types.experience import EMPTY_LIBRARY, library_of
 from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Add, Ended, Proposal, Quarantined
+from tests.support.learn_records import learn_record
 from tests.unit.store import nouns
 
 HELD = "Tell the judge which cases were checked."
@@ -67,7 +70,9 @@ def test_waiting_lessons_are_listed_with_the_doubt_and_the_evidence(
     assert f"run:      {nouns.RUN}" in shown
     (one,) = result(capsys, store, "library", "pending", "math", "--run", nouns.RUN[:6])["items"]
     assert (one["id"], one["kind"], one["lessons"][0]["lesson"]) == (IDENTITY, "lesson", HELD)
-    assert output(capsys, store, "library", "pending", "web") == "nothing waits for a decision\n"
+    assert output(capsys, store, "library", "pending", "web") == (
+        "nothing waits for a decision: there is no library 'web' yet (found: none)\n"
+    )
 
 
 def test_approving_publishes_and_names_the_person(
@@ -92,16 +97,14 @@ def test_rejecting_ends_the_wait(store: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_run_says_how_many_proposals_wait_and_shows_them(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = {
-        "library": {"name": "math", "version": "0" * 32, "parent": None, "lessons": 0, "tokens": 0, "current": None},
-        "proposals": {"applied": 0, "folded": 0, "dropped": {}, "rejected": {}, "quarantined": {"refused_source": 1}},
-        "groups": {"mixed": 1},
-        "selection": None,
-    }
+    proposals = EndCounts(quarantined={"refused_source": 1})
+    library = LibraryLine(name="math", version=EMPTY_LIBRARY.version, parent=None, lessons=0, tokens=0)
+    changed = {"run": nouns.RUN, "proposals": proposals, "library": library, "selection": None}
+    report = learn_record().report.model_copy(update=changed)
 
     async def finish() -> None:
         async with open_store(store) as opened:
-            await opened.save_run(nouns.run_event(state="done", report=json.dumps(report)))
+            await opened.save_run(nouns.run_event(state="done", report=report.model_dump_json()))
 
     asyncio.run(finish())
     shown = output(capsys, store, "runs", "show", nouns.RUN)
@@ -143,7 +146,7 @@ def test_the_last_line_of_every_command_says_how_many_things_wait(
     (store.parent / "lessons.md").write_text("- Read the question twice.\n", encoding="utf-8")
     assert last("library", "import", str(store.parent / "lessons.md"), "--name", "team").startswith("2 things wait for")
     assert last("runs", "list", "--json") == "", "a program reads it"
-    LibraryStore(store / "libraries").history("team").pin()
+    LibraryStore(store / "libraries").history("team").branch("try-2")
     assert last("review").startswith("2 things wait"), "without a terminal it lists"
     last("library", "reject", IDENTITY)
     assert last("library", "list").startswith("1 thing waits")

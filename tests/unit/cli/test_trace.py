@@ -125,7 +125,7 @@ def test_a_wrong_address_says_what_there_is(finished: Path, capsys: pytest.Captu
 def hostile(text: str) -> tuple[Task, Trajectory]:
     task = Task.of("toy", f"problem {text}", f"gold {text}", source="test")
     steps = (
-        ModelTurn(text=f"said {text}\nverdict    correct, reward 1", thinking=f"thought {text}"),
+        ModelTurn(text=f"said {text}\nverdict    right, reward 1", thinking=f"thought {text}"),
         ToolResult(call="1", tool=f"tool {text}", content=f"found {text}", ok=False, error=f"error {text}"),
     )
     trajectory = Trajectory.model_validate(
@@ -168,6 +168,6 @@ def test_stored_text_cannot_control_the_terminal(tmp_path: Path, capsys: pytest.
         assert character == "\n" or character.isprintable(), ascii(character)
     for start in ("problem", "gold", "said", "thought", "tool", "found", "answer", "because", "asked", "told"):
         assert f"{start} \\x1b]0;title\\x07" in words
-    assert "\nverdict    correct" not in words, "what a model wrote does not look like a label"
-    assert "\nverdict    incorrect, reward 0" in words
+    assert "\nverdict    right" not in words, "what a model wrote does not look like a label"
+    assert "\nverdict    wrong, reward 0" in words
     assert "tools      not recorded" in words

@@ -1,5 +1,6 @@
 """Rows of files, by ending."""
 
+import asyncio
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -8,8 +9,14 @@ import pytest
 
 from agentlearn.data import Columns, SourceRow, read_tasks
 from agentlearn.data.reading import rows
-from agentlearn.errors import DataError
+from agentlearn.domain.custom import CustomTasks, find_reward
+from agentlearn.domain.objects import tasks_from
+from agentlearn.errors import ConfigError, DataError, LibraryError
+from agentlearn.formats.import_logs import import_file
+from agentlearn.library.import_lessons import import_lessons
 from agentlearn.store.parquet import write_parquet
+from agentlearn.types.task import Task
+from agentlearn_evals.formats import read_logs
 from tests.support.cases import cases
 
 
@@ -32,6 +39,60 @@ def test_rows_say_where_they_stand(tmp_path: Path) -> None:
         SourceRow("a.jsonl:3", {"problem": "Q", "n": None}),
     ]
     assert [row.where for row in rows(str(path), limit=1)] == ["a.jsonl:1"]
+
+
+def test_objects_over_several_lines_and_several_on_one_are_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    one, other = {"problem": "P", "answer": "1"}, {"problem": "Q", "answer": "2"}
+    for text in (
+        f"{json.dumps(one, indent=2)}\n{json.dumps(other, indent=2)}\n",
+        f"{json.dumps(one, indent=1)}{json.dumps(other, indent=1)}",
+        f"{json.dumps(one)}{json.dumps(other)}",
+        f"{json.dumps(one)}\n{json.dumps(other, indent=4)}\n",
+        json.dumps([one, other], indent=2),
+        json.dumps([one, other]),
+    ):
+        with subtests.test(text):
+            found = list(rows(write(tmp_path, "a.jsonl", text)))
+            assert [(row.fields, row.fault) for row in found] == [(one, ""), (other, "")]
+    broken = write(tmp_path, "a.jsonl", f"{json.dumps(one)[:-1]}\n{json.dumps(other)}\n")
+    assert [bool(row.fault) for row in rows(broken)] == [True, False], "a broken line costs no other"
+
+
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 1234\n"
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.tsv", "a.parquet", "a.jsonl.gz"])
+def test_a_pointer_of_git_lfs_is_named(tmp_path: Path, name: str) -> None:
+    assert "is a Git LFS pointer and not the file itself; run git lfs pull" in refusal(write(tmp_path, name, POINTER))
+    with pytest.raises(LibraryError, match="Git LFS pointer"):
+        import_lessons(write(tmp_path, "lessons.md", POINTER))
+    with pytest.raises(ConfigError, match="Git LFS pointer"):
+        read_logs([write(tmp_path, "log.jsonl", POINTER)])
+    with pytest.raises(DataError, match="Git LFS pointer"):
+        import_file(write(tmp_path, "chats.jsonl", POINTER), "toy", tmp_path / "store")
+
+
+ERRORS = "#N/A #REF! #VALUE! #DIV/0! #NAME? #NULL! #NUM! #SPILL! #CALC! #n/a #NV #WERT! #¡VALOR! #¿NOMBRE? #Н/Д Err:502"
+
+
+@pytest.mark.parametrize("error", ERRORS.split())
+def test_an_error_of_a_spreadsheet_is_no_answer(tmp_path: Path, error: str) -> None:
+    sentence = f"line 1 has {error!r} in 'answer', which is an error of a spreadsheet; write the value, or take the row"
+    assert sentence.replace("line 1", "a.csv line 2") in refusal(
+        write(tmp_path, "a.csv", f"question,answer\nQ,{error}\n")
+    )
+    assert sentence in refusal(write(tmp_path, "a.jsonl", json.dumps({"question": "Q", "answer": f" {error} "})))
+    assert "an error of a spreadsheet" in refusal(write(tmp_path, "b.csv", f"question,answer\n{error},1\n"))
+    own = find_reward("exact")
+    for task in (("Q", error), {"question": "Q", "answer": error}, Task.of("Q", error)):
+        with pytest.raises(DataError, match="an error of a spreadsheet"):
+            asyncio.run(tasks_from([task], CustomTasks("own", own)))
+
+
+@pytest.mark.parametrize("answer", ["#1", "#yolo!", "C#", "# 5", "#B", "#hash", "n/a?"])
+def test_an_answer_that_only_looks_like_one_is_kept(tmp_path: Path, answer: str) -> None:
+    (row,) = rows(write(tmp_path, "a.csv", f"question,answer\nQ,{answer}\n"))
+    assert row.text("answer") == answer
 
 
 def test_an_array_is_read_object_by_object(tmp_path: Path) -> None:

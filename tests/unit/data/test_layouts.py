@@ -173,7 +173,7 @@ def test_chosen_columns(tmp_path: Path) -> None:
 def test_refused_choices_of_columns(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_columns(text)
-    assert caught.value.code == "bad_columns"
+    assert caught.value.code == "bad_config"
     assert caught.value.message.endswith("write it as in --columns 'problem=Body+Question answer=Answer'")
 
 

@@ -98,5 +98,5 @@ def test_no_file_is_replaced_and_then_none_is_written(tmp_path: Path) -> None:
 def test_parts_that_make_no_whole_are_refused(into: str) -> None:
     with pytest.raises(ConfigError) as refused:
         parse_parts(into)
-    assert refused.value.code == "bad_parts"
+    assert refused.value.code == "bad_config"
     assert repr(into) in refused.value.message

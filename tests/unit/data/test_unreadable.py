@@ -15,9 +15,8 @@ from agentlearn.domain.chosen_settings import read_source
 from agentlearn.errors import DataError
 from agentlearn.learning.open_run import task_sets
 from agentlearn.types.task import Task
-from agentlearn_evals.arms import Arm
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.eval_tasks import load_eval_tasks
+from agentlearn_evals.eval_tasks import EvalTasks, named_subjects
 from agentlearn_math import MathDomain
 
 GOOD: list[dict[str, object]] = [{"problem": f"What is {n} + 1?", "answer": n + 1} for n in range(18)]
@@ -55,12 +54,17 @@ def test_a_source_with_too_many_of_them_is_refused(tmp_path: Path, rows: list[di
     path = jsonl(tmp_path, [*rows, *BAD])
     with pytest.raises(DataError) as caught:
         task_sets(settings(path), MathDomain())
-    assert caught.value.code == "unreadable_answers"
+    assert caught.value.code == "bad_data"
     assert caught.value.message.startswith(f"2 of {len(rows) + 2} expected answers in {path} cannot be read by")
     assert "more than the share 0.1 of --max-unreadable" in caught.value.message
     assert caught.value.message.endswith(f"correct them (agentlearn data check {path} --domain math lists them)")
     if rows:
         assert len(task_sets(settings(path, max_unreadable=0.2, evaluate=False), MathDomain()).train) == 16
+
+
+def eval_tasks(given: CompareSettings) -> EvalTasks:
+    (subject,) = named_subjects(given)
+    return EvalTasks.of(subject, given)
 
 
 def test_compare_and_held_out_sources_refuse_them_too(tmp_path: Path) -> None:
@@ -69,8 +73,8 @@ def test_compare_and_held_out_sources_refuse_them_too(tmp_path: Path) -> None:
         task_sets(LearnSettings(domain="math", test_data=(path,), model="sim:novice"), MathDomain())
     compared = CompareSettings(arms=("none", "x"), domains=("math",), data=path)
     with pytest.raises(DataError, match="2 of 2 expected answers"):
-        load_eval_tasks(compared, list[Arm]())
-    (loaded,) = load_eval_tasks(compared.model_copy(update={"data": jsonl(tmp_path, [*GOOD, BAD[0]])}), list[Arm]())
+        eval_tasks(compared)
+    loaded = eval_tasks(compared.model_copy(update={"data": jsonl(tmp_path, [*GOOD, BAD[0]])}))
     assert (len(loaded.tasks), loaded.note[:40]) == (18, "1 of 19 expected answers in " + str(tmp_path)[:12])
 
 
@@ -86,7 +90,7 @@ def test_chosen_columns_reach_every_reader(tmp_path: Path) -> None:
         read = read_source(domain_of(chosen), path, chosen, split="train")
         assert [task.problem for task in read.tasks] == [f"Sums.\n\nWhat is {n} + 1?" for n in range(4)]
     compared = CompareSettings(arms=("none", "x"), domains=(path,), reward="number", columns=columns)
-    assert load_eval_tasks(compared, list[Arm]())[0].tasks[0].answer == "1"
+    assert eval_tasks(compared).tasks[0].answer == "1"
 
 
 def test_reasons_are_counted_without_places_and_values() -> None:

@@ -48,7 +48,7 @@ def test_tasks_of_a_file_have_no_scorer(tmp_path: Path) -> None:
     path.write_text("question,answer\nHow many?,12\n")
     with pytest.raises(DataError) as caught:
         custom_tasks("prices", "gym").read(path)
-    assert caught.value.code == "no_scorer"
+    assert caught.value.code == "bad_data"
     assert caught.value.message == (
         "the reward 'gym' scores tasks of reasoning-gym, but 'prices.csv' has none; give 'gym:TASK', or choose another"
         " --reward"

@@ -74,7 +74,7 @@ def test_names_that_cannot_be_a_package_are_refused(name: str, tmp_path: Path) -
         f"{name!r} cannot be a name of a domain and its package; write it in lower-case letters, digits and '_',"
         " a letter first, such as 'prices'"
     )
-    assert caught.value.code == "bad_name"
+    assert caught.value.code == "bad_config"
     assert not (tmp_path / "new").exists()
 
 

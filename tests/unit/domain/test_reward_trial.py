@@ -74,7 +74,7 @@ def test_expected_answers_that_never_count_as_right_are_refused_and_some_of_them
     assert "the expected answer '1' of task 'sums.jsonl:1' earns 0.4" in str(caught.value)
     assert "all 5 that were tried" in str(caught.value)
     assert "score.gold_is_answer = False" in str(caught.value)
-    assert caught.value.code == "gold_refused"
+    assert caught.value.code == "bad_config"
     vars(counts)["gold_is_answer"] = False
     assert tried(counts) == ()
     (note,) = tried(lambda task, answer: answer == task.answer and answer != "1")

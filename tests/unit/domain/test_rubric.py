@@ -86,7 +86,7 @@ def test_a_judge_that_cannot_be_asked_decides_nothing() -> None:
 def test_what_is_no_rubric_is_refused(criteria: Any, weights: Any) -> None:
     with pytest.raises(ConfigError) as refused:
         Rubric(criteria, weights)
-    assert refused.value.code == "bad_rubric"
+    assert refused.value.code == "bad_config"
 
 
 def test_other_criteria_are_another_prompt() -> None:

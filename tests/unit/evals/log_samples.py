@@ -2,10 +2,12 @@
 
 import csv
 import json
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec, write_eval_log
+from inspect_ai.scorer import Score
 
 from agentlearn.store.parquet import write_parquet
 
@@ -40,59 +42,29 @@ def plain_parquet(file: Path) -> Path:
     return file
 
 
-def inspect_header(**changes: Any) -> dict[str, Any]:
-    """What a log says of its run."""
-    spec = {"task": "toy", "model": "m", "dataset": {"samples": 2}, "config": {"epochs": 2}}
-    return {"version": 2, "status": "success", "eval": spec, **changes}
+def inspect_log(*samples: EvalSample, **changes: Any) -> EvalLog:
+    """A log of inspect_ai: of these samples, or with the rollouts of `SCORES`. changes: of its fields."""
+    spec = EvalSpec(
+        created="2026-11-21T17:22:37+00:00",
+        task="toy",
+        model="m",
+        dataset=EvalDataset(samples=2, sample_ids=["t1", "t2"]),
+        config=EvalConfig(epochs=2),
+    )
+    made = [inspect_sample(score, id=task, epoch=g + 1, input=f"{task}?") for (task, g), score in SCORES.items()]
+    fields: dict[str, Any] = {"status": "success", "eval": spec, "samples": list(samples) or made}
+    return EvalLog(**{**fields, **changes})
 
 
-def inspect_samples() -> list[dict[str, Any]]:
-    """The samples of a log."""
-    return [
-        {"id": task, "epoch": g + 1, "input": f"{task}?", "scores": {"match": {"value": score}}}
-        for (task, g), score in SCORES.items()
-    ]
+def inspect_sample(value: Any, **changes: Any) -> EvalSample:
+    """A sample with this value of the scorer `match`."""
+    fields: dict[str, Any] = {"id": 1, "epoch": 1, "input": "?", "target": "!", "scores": {"match": Score(value=value)}}
+    return EvalSample(**{**fields, **changes})
 
 
-def inspect_json(file: Path) -> Path:
-    """A log of inspect_ai in one JSON file."""
-    file.write_text(json.dumps({**inspect_header(), "samples": inspect_samples()}, indent=1))
-    return file
-
-
-def inspect_eval(file: Path) -> Path:
-    """A log of inspect_ai as an archive, deflated."""
-    members = {f"samples/{one['id']}_epoch_{one['epoch']}.json": one for one in inspect_samples()}
-    return write_zip(file, {**members, "header.json": inspect_header()})
-
-
-def write_zip(file: Path, members: Mapping[str, Any]) -> Path:
-    """A zip file of JSON values."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, value in members.items():
-            archive.writestr(name, json.dumps(value))
-    return file
-
-
-def report(**changes: Any) -> dict[str, Any]:
-    """A report of pydantic-evals, every case repeated."""
-    source = {"name": "Equals", "arguments": None}
-    cases = [
-        {
-            "name": f"{task} [{g + 1}/2]",
-            "source_case_name": task,
-            "inputs": f"{task}?",
-            "scores": {"right": {"name": "right", "value": score, "reason": None, "source": source}},
-            "task_duration": 0.5,
-        }
-        for (task, g), score in SCORES.items()
-    ]
-    return {"name": "toy", "cases": cases, "failures": [], **changes}
-
-
-def pydantic_evals(file: Path) -> Path:
-    """A report of pydantic-evals."""
-    file.write_text(json.dumps(report()))
+def inspect_file(file: Path, log: EvalLog, form: Literal["eval", "json"] = "json") -> Path:
+    """The log as inspect_ai writes it."""
+    write_eval_log(log, file, format=form)
     return file
 
 
@@ -112,22 +84,11 @@ def lm_eval(file: Path) -> Path:
     return write_lines(file, rows)
 
 
-def trl(file: Path) -> Path:
-    """Completions of TRL, one reward."""
-    rows = [
-        {"step": 3, "prompt": f"{task}?", "completion": "x", "reward": score, "advantage": 0.0}
-        for (task, _), score in SCORES.items()
-    ]
-    return write_lines(file, rows)
-
-
 FORMS: Mapping[str, Callable[[Path], Path]] = {
-    "inspect.eval": inspect_eval,
-    "inspect.json": inspect_json,
+    "inspect.eval": lambda file: inspect_file(file, inspect_log(), "eval"),
+    "inspect.json": lambda file: inspect_file(file, inspect_log()),
     "lm-eval.jsonl": lm_eval,
     "plain.csv": lambda file: write_csv(file, ROWS),
     "plain.jsonl": lambda file: write_lines(file, ROWS),
     "plain.parquet": plain_parquet,
-    "pydantic-evals.json": pydantic_evals,
-    "trl.jsonl": trl,
 }

@@ -1,10 +1,8 @@
 """Run two other harnesses over a toy task without network, and leave their logs: `python make_logs.py FOLDER`."""
 
-import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import tiktoken
 
@@ -97,39 +95,6 @@ def run_inspect() -> None:
         )
 
 
-async def run_pydantic_evals() -> None:
-    """Three cases: with one score, one assertion and one that raises; once, and each repeated."""
-    from pydantic_evals import Case, Dataset
-    from pydantic_evals.evaluators import Evaluator, EvaluatorContext
-    from pydantic_evals.reporting import EvaluationReportAdapter
-
-    class Right(Evaluator[str, str, Any]):
-        def evaluate(self, ctx: EvaluatorContext[str, str, Any]) -> float | dict[str, float]:
-            if ctx.name == "unjudged":
-                raise RuntimeError("the judge is out")
-            return {"right": float(ctx.output == ctx.expected_output)}
-
-    async def answer(question: str) -> str:
-        if question == "raise":
-            raise ValueError("no such sum")
-        if question == "wait":
-            raise TimeoutError
-        return "2"
-
-    cases = [
-        Case(name="one", inputs="1 + 1?", expected_output="2", metadata={"cluster": "sums", "tags": ["easy"]}),
-        Case(name="two", inputs="1 + 2?", expected_output="3"),
-        Case(name="raises", inputs="raise", expected_output="2"),
-        Case(name="late", inputs="wait", expected_output="2"),
-        Case(name="unjudged", inputs="1 + 1?", expected_output="2"),
-    ]
-    dataset = Dataset[str, str, Any](name="sums", cases=cases, evaluators=[Right()])
-    for name, repeat in (("once", 1), ("twice", 2)):
-        report = await dataset.evaluate(answer, progress=False, repeat=repeat, metadata={"model": "plain function"})
-        (FOLDER / f"{name}.json").write_bytes(EvaluationReportAdapter.dump_json(report, indent=2))
-
-
 tiktoken.get_encoding = lambda name: Words()  # type: ignore[assignment]
 tiktoken.encoding_for_model = lambda name: Words()  # type: ignore[assignment]
 run_inspect()
-asyncio.run(run_pydantic_evals())

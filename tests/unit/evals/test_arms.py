@@ -7,7 +7,7 @@ import pytest
 from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
 from agentlearn.types.experience import library_of
-from agentlearn_evals.arms import Arm, named_pairs, resolve_arms
+from agentlearn_evals.arms import Arm, ArmReader, named_pairs, refuse_alike
 from tests.support.cases import cases
 
 
@@ -23,7 +23,9 @@ def library_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LibrarySto
 
 
 def arms(library_store: LibraryStore, *texts: str, models: tuple[str, ...] = ("sim:novice",)) -> tuple[Arm, ...]:
-    return resolve_arms(texts, models=models, temperature=0.3, library_store=library_store)
+    found = ArmReader([(one, one) for one in models], 0.3, library_store).arms(texts)
+    refuse_alike(found)
+    return found
 
 
 def test_libraries_models_temperatures_and_instructions_are_arms(library_store: LibraryStore) -> None:
@@ -57,7 +59,7 @@ def test_pairs_of_arms(texts: tuple[str, ...], pairs: list[tuple[str, str]]) -> 
 def test_bad_pairs_are_refused(texts: tuple[str, ...], words: str) -> None:
     with pytest.raises(ConfigError, match=words) as refused:
         named_pairs(texts, ["a", "b", "c"])
-    assert refused.value.code == "bad_pair"
+    assert refused.value.code == "bad_config"
 
 
 def test_an_arm_may_be_a_model_alone(library_store: LibraryStore) -> None:

@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from agentlearn.types.experience import library_of
-from agentlearn.types.task import Task
+from agentlearn.errors import ConfigError
 from agentlearn_evals import CompareSettings
-from agentlearn_evals.arms import Arm
-from agentlearn_evals.before_calls import BeforeCalls, _lesson_flags, untrusted_arms
+from agentlearn_evals.before_calls import BeforeCalls
 from agentlearn_evals.plan import plan_comparison
 
 LESSONS = '{"experiences": {"G0": "Check the units before you answer."}, "next_id": 1}'
@@ -17,7 +15,7 @@ LESSONS = '{"experiences": {"G0": "Check the units before you answer."}, "next_i
 
 @pytest.mark.parametrize(
     ("tasks", "given", "needed"),
-    [(2, {}, 6), (5, {}, 6), (6, {}, 0), (30, {}, 0), (6, {"planned_looks": 2}, 7)],
+    [(2, {}, 6), (5, {}, 6), (6, {}, 0), (30, {}, 0), (6, {"planned_looks": 2}, 0), (6, {"planned_looks": 4}, 7)],
 )
 def test_too_few_tasks_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: int, given: dict[str, Any], needed: int
@@ -36,32 +34,15 @@ def test_too_few_tasks_are_told(
         assert cautions[0].endswith(f"give at least {needed} tasks")
 
 
-TASKS = [
-    Task.of("math", "How many lattice paths lead from the corner to the far end of the grid?", "48620", split="test")
-]
-
-
-def arm(*lessons: str, without: int | None = None) -> Arm:
-    library = library_of(lessons)
-    left_out = () if without is None else (library.experiences[without].id,)
-    return Arm(name="a", model="m", reference="a", library=library, without=left_out, temperature=0)
-
-
-def test_a_lesson_with_an_expected_answer_spoils_the_arm() -> None:
-    flags = _lesson_flags(arm("Count both ends.", "For lattice paths say 48620."), TASKS)
-    assert [flag.code for flag in flags] == ["leaks_answer"]
-    assert "1 of its lessons" in untrusted_arms(flags)["a"]
-    assert "other tasks" in untrusted_arms(flags)["a"]
-
-
-def test_a_lesson_with_the_words_of_a_problem_spoils_the_arm() -> None:
-    flags = _lesson_flags(arm("When many lattice paths lead from the corner to the far end, recurse."), TASKS)
-    assert [flag.code for flag in flags] == ["copies_problem"]
-
-
-def test_lessons_that_are_left_out_spoil_nothing() -> None:
-    assert _lesson_flags(arm("Count both ends.", "For lattice paths say 48620.", without=1), TASKS) == ()
-
-
-def test_plain_lessons_are_not_flagged() -> None:
-    assert _lesson_flags(arm("Count both ends of a range.", "Test a guess on 3 small cases."), TASKS) == ()
+def test_tasks_that_a_lesson_gives_away_are_not_compared_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"How much is {number} times {number}?,{number * number}" for number in range(11, 31)]
+    Path("squares.csv").write_text("\n".join(["problem,answer", *rows]) + "\n")
+    Path("lib.json").write_text('{"experiences": {"G0": "For such a square the result is 729."}, "next_id": 1}')
+    given = {"domains": ("squares.csv",), "reward": "number", "store": tmp_path}
+    plan = plan_comparison(CompareSettings.model_validate({"arms": ("none", "lib.json"), **given}))
+    assert len(plan.all_tasks) == 19
+    assert plan.task_sets[0].note.startswith("1 of 20 tasks is not counted: 1 lesson (")
+    Path("squares.csv").write_text("problem,answer\nHow much is 27 times 27?,729\n")
+    with pytest.raises(ConfigError, match="Cannot tell anything: 1 of 1 tasks is not counted"):
+        plan_comparison(CompareSettings.model_validate({"arms": ("none", "lib.json"), **given}))

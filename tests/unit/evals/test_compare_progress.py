@@ -34,7 +34,7 @@ def test_a_slow_comparison_says_how_far_it_is() -> None:
     assert "so far" not in text.getvalue()
     now[0] = EVERY_S
     progress.heartbeat.beat()
-    assert "so far    4 of 80 rollouts   5 model calls in flight   2.0k tokens written" in text.getvalue()
+    assert "so far     4 of 80 rollouts   5 model calls in flight   2.0k tokens written" in text.getvalue()
 
 
 def test_models_on_this_machine_have_a_default_limit_of_answers_and_others_none(tmp_path: Path) -> None:

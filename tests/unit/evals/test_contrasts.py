@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, verdicts_over_tables, with_verdicts
+from agentlearn.measure.difference import holm
 from agentlearn.measure.score_table import Observation, ScoreTable, comparable, tabulate
-from agentlearn.stats import holm
+from tests.support.cases import cases
 
 
 def rolled(chances: dict[str, float], *, tasks: int = 60, k: int = 4, seed: int = 0) -> ScoreTable:
@@ -299,7 +300,7 @@ def test_tasks_with_the_same_text_are_one_cluster(text: str) -> None:
     ]
     rows = [one.model_copy(update={"problem": "What is 2 + 2?"}) if one.task == "t1" else one for one in rows]
     table = tabulate(rows, ["a", "b"])
-    assert table.same_text == ("t9", "t17", "t25", "t33")
+    assert table.alike == ("t9", "t17", "t25", "t33")
     assert verdicts(table)["b"].clusters == 36
 
 
@@ -447,3 +448,64 @@ def test_wins_losses_and_ties_are_counted_by_task() -> None:
     rows = [Observation(arm=arm, task=f"t{n}", score=score) for arm in "ab" for n, score in enumerate(scores[arm])]
     one = verdicts(tabulate(rows, ["a", "b"]))["b"]
     assert (one.wins, one.losses, one.ties) == (2, 1, 1)
+
+
+def texts_of(kinds: int, each: int, form: str) -> list[str]:
+    words = ("ant", "bee", "cod", "doe", "elk", "fox", "gnu", "hen", "ibis", "jay")
+    return [
+        f"the {' '.join(words[(kind + step * (kind + 1)) % 10] for step in range(8))} number {kind * 'so '}"
+        + form.format(n)
+        for kind in range(kinds)
+        for n in range(each)
+    ]
+
+
+def test_texts_of_one_template_are_one_cluster(subtests: pytest.Subtests) -> None:
+    for name, texts, clusters in cases(__file__, "templates"):
+        with subtests.test(case=name):
+            given = texts if isinstance(texts, list) else texts_of(**texts)
+            rows = [
+                Observation(arm=arm, task=f"t{n}", score=0, problem=text)
+                for arm in "ab"
+                for n, text in enumerate(given)
+            ]
+            assert len(set(tabulate(rows, ["a", "b"]).clusters())) == clusters
+
+
+def test_a_family_that_was_given_is_not_joined_by_a_template() -> None:
+    rows = [
+        Observation(arm=arm, task=f"t{n}", score=0, cluster=f"c{n}", problem=text)
+        for arm in "ab"
+        for n, text in enumerate(texts_of(3, 4, "{} of them"))
+    ]
+    assert len(set(tabulate(rows, ["a", "b"]).clusters())) == 12
+
+
+def test_few_large_scores_on_the_other_side_withhold_a_verdict_unless_the_range_is_stated() -> None:
+    after = [3.0 + n % 3 for n in range(56)] + [30.0, 34.0, 38.0, 42.0]
+    rows = [
+        Observation(arm=arm, task=f"t{n}", score=score)
+        for n, two in enumerate(after)
+        for arm, score in (("a", 14.0), ("b", two))
+    ]
+    table = tabulate(rows, ["a", "b"])
+    found = verdicts(table)["b"]
+    assert (found.verdict, found.withheld_code) == ("cannot_tell", "unseen")
+    assert "the range of the scores is not known" in found.sentence
+    [stated] = with_verdicts(estimate_contrasts(table, Rules(score_range=(0, 50))), table, Rules(score_range=(0, 50)))
+    assert stated.verdict == "worse"
+
+
+@pytest.mark.parametrize(("allowed", "verdict"), [(None, "better"), (0.5, "better"), (0.1, "cannot_tell")])
+def test_better_must_also_pay_where_that_is_asked(allowed: float | None, verdict: str) -> None:
+    prices = {"none": 0.01, "good": 0.012}
+    rows = [
+        one.model_copy(update={"cost_usd": prices[name]})
+        for name, all_of in rolled({"none": 0.5, "good": 0.8}).all.items()
+        for one in all_of
+    ]
+    found = verdicts(tabulate(rows, list(prices)), Rules(cost_margin=allowed))["good"]
+    assert found.verdict == verdict
+    assert "at +20 % of cost" in found.sentence
+    withheld = verdict == "cannot_tell"
+    assert found.sentence.startswith("No verdict: the score of good is better, but a rollout costs +20 %") == withheld

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentlearn.cli.app import run as command
 from agentlearn.measure.score_table import Observation
-from agentlearn.stats import look_factor
+from agentlearn.measure.sequential import look_factor
 from agentlearn_evals import Comparison, compare_logs
 from agentlearn_evals.log_comparison import _ArmFingerprint, _digests, _EarlierLogs
 from tests.unit.evals import log_samples

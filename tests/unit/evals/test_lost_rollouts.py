@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inspect_ai.log import EvalError
 from rich.console import Console
 
 from agentlearn.errors import DataError
+from agentlearn.pages.terminal import print_parts
 from agentlearn_evals import Comparison, compare_logs
 from agentlearn_evals.formats import read_logs
-from agentlearn_evals.terminal import print_comparison
+from agentlearn_evals.terminal import comparison_end
 from tests.unit.evals import log_samples
 
 
@@ -22,20 +24,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shown(found: Comparison) -> list[str]:
     out = StringIO()
-    print_comparison(found, Console(file=out, width=300, color_system=None))
+    print_parts(Console(file=out, width=300, color_system=None), comparison_end(found))
     return out.getvalue().splitlines()
 
 
-def inspect_log(name: str, errors: int, *, samples: int = 12, **header: Any) -> str:
-    broken = {"error": {"message": "APIConnectionError('no route')", "traceback": ""}}
-    found = [
-        {"id": f"t{n}", "epoch": 1, "input": f"{n}?"}
-        | (broken if n < errors else {"scores": {"match": {"value": "C"}}})
-        for n in range(samples)
-    ]
-    spec = {"task": "toy", "model": name, "dataset": {"samples": 12}, "config": {"epochs": 1}}
-    text = json.dumps({"version": 2, "status": "success", "eval": spec, **header, "samples": found})
-    Path(f"{name}.json").write_text(text)
+def inspect_log(name: str, errors: int) -> str:
+    error = EvalError(message="APIConnectionError('no route')", traceback="", traceback_ansi="")
+    broken: dict[str, Any] = {"error": error, "scores": None}
+    samples = [log_samples.inspect_sample("C", id=f"t{n}", **(broken if n < errors else {})) for n in range(12)]
+    log_samples.inspect_file(Path(f"{name}.json"), log_samples.inspect_log(*samples))
     return f"{name}={name}.json"
 
 
@@ -52,7 +49,7 @@ def test_undecided_samples_are_told_before_the_verdict_with_their_codes() -> Non
 def test_an_arm_without_a_decided_rollout_is_refused() -> None:
     with pytest.raises(DataError) as refused:
         compare_logs([inspect_log("a", 0), inspect_log("b", 12)])
-    assert refused.value.code == "no_decided_rollout"
+    assert refused.value.code == "bad_data"
     assert str(refused.value) == (
         "none of the 12 rollouts of 'b' is decided (APIConnectionError 12), so nothing can be compared; run them"
         " again, or leave the arm out"
@@ -70,7 +67,7 @@ def test_arms_that_are_never_decided_together_are_refused_without_commands_for_o
     log_samples.write_lines(Path("rows.jsonl"), rows)
     with pytest.raises(DataError) as refused:
         compare_logs(["rows.jsonl"])
-    assert refused.value.code == "nothing_to_compare"
+    assert refused.value.code == "bad_data"
     assert "agentlearn" not in str(refused.value)
     assert "a: 1 of 2 rollouts are undecided" in str(refused.value)
 
@@ -107,23 +104,6 @@ def test_lm_eval_samples_that_lack_documents_are_told() -> None:
     Path(f"results_{name[4:]}.json").write_text(json.dumps({"n-samples": {"toy": {"effective": 5}}, "results": {}}))
     logs = read_logs([log_samples.write_lines(Path(f"samples_{name}.jsonl"), lm_eval([[["4"]]] * 3))])
     assert logs.warnings == (f"samples_{name}.jsonl: only 3 of 5 documents are in the log",)
-
-
-def test_a_trl_completion_that_is_null_is_undecided() -> None:
-    rows = [{"step": 1, "prompt": "1?", "completion": one, "reward": 0.0} for one in ("4", "", None)]
-    logs = read_logs([log_samples.write_lines(Path("trl.jsonl"), rows)])
-    assert [(one.score, one.error) for one in logs.observations] == [(0.0, ""), (0.0, ""), (None, "no_completion")]
-    assert "1 of 3 responses of trl@1 are empty" in logs.warnings[0]
-
-
-def test_a_case_of_pydantic_evals_without_output_is_told_when_others_have_one() -> None:
-    report = log_samples.report()
-    for n, case in enumerate(report["cases"]):
-        case["output"] = "4" if n else None
-    Path("report.json").write_text(json.dumps(report))
-    assert "1 of 4 responses of toy are empty" in read_logs([Path("report.json")]).warnings[0]
-    Path("report.json").write_text(json.dumps(log_samples.report()))
-    assert read_logs([Path("report.json")]).warnings == ()
 
 
 def test_a_row_with_an_error_and_no_status_is_undecided() -> None:

@@ -67,7 +67,7 @@ def test_variances_are_measured_in_an_earlier_comparison() -> None:
 
 @pytest.mark.parametrize(
     ("found", "code"),
-    [(earlier(1, [(0.0, 1.0), (1.0, 1.0)]), "one_rollout"), (earlier(4, [(0.1, 0.9), (0.3, 0.5)]), "partial_scores")],
+    [(earlier(1, [(0.0, 1.0), (1.0, 1.0)]), "bad_config"), (earlier(4, [(0.1, 0.9), (0.3, 0.5)]), "bad_config")],
 )
 def test_a_comparison_without_variances_is_refused(found: Comparison, code: str) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -96,7 +96,7 @@ def test_the_command_prints_designs_and_takes_variances_from_an_earlier_comparis
         (("--like", "gone.json"), "gone.json"),
         (("--like", "bad.json"), "does not contain a comparison"),
         (("--like", "01m"), "no store"),
-        (("--effect", "2"), "effect is 2"),
+        (("--effect", "2"), "--effect is '2'"),
         (("--baseline", "0.5", "--task-spread", "0.9"), "task_spread"),
     ],
 )

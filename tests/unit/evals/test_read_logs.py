@@ -1,10 +1,7 @@
 """Log formats: all give the same rollouts, are recognised by content, and report errors in one sentence."""
 
-import json
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,7 +30,7 @@ def test_every_format_gives_the_same_rollouts(tmp_path: Path, subtests: pytest.S
 
 @pytest.mark.parametrize(
     ("form", "arm"),
-    [("inspect.eval", "toy/m"), ("pydantic-evals.json", "toy"), ("lm-eval.jsonl", "lm-eval"), ("trl.jsonl", "trl@3")],
+    [("inspect.eval", "toy/m"), ("lm-eval.jsonl", "lm-eval")],
 )
 def test_an_unnamed_arm_has_the_name_in_the_log(tmp_path: Path, form: str, arm: str) -> None:
     logs = read_logs([log_samples.FORMS[form](tmp_path / form)])
@@ -51,7 +48,7 @@ def test_two_files_with_the_same_arm_name_are_not_combined(tmp_path: Path) -> No
     files = [log_samples.write_lines(tmp_path / f"{at}.jsonl", [row]) for at, row in enumerate(rows)]
     with pytest.raises(DataError) as refused:
         read_logs(files)
-    assert refused.value.code == "duplicate_rollout"
+    assert refused.value.code == "bad_data"
     assert str(refused.value) == (
         "1.jsonl line 1 is rollout 0 of task 't' in arm 'a', and so is 0.jsonl line 1; remove one of them, or give the"
         " arms different names: 'ARM=1.jsonl'"
@@ -63,7 +60,7 @@ def test_the_same_log_twice_does_not_count_twice(tmp_path: Path) -> None:
     files = [log_samples.write_lines(tmp_path / name, [row]) for name in ("one.jsonl", "other.jsonl")]
     with pytest.raises(DataError) as refused:
         read_logs(files, arm="a")
-    assert refused.value.code == "same_log"
+    assert refused.value.code == "bad_data"
     assert len(read_logs([LogFile(path=file, arm=file.stem) for file in files]).observations) == 2
 
 
@@ -127,18 +124,6 @@ def test_any_file_is_read_or_refused_in_one_sentence(data: st.DataObject) -> Non
         assert len(printed) < 600
 
 
-def text(content: str | bytes) -> Callable[[Path], None]:
-    return lambda file: file.write_bytes(content.encode() if isinstance(content, str) else content) and None
-
-
-def inspect(*samples: dict[str, Any], **header: Any) -> Callable[[Path], None]:
-    return text(json.dumps({**log_samples.inspect_header(**header), "samples": list(samples)}))
-
-
-def graded(value: Any, **changes: Any) -> dict[str, Any]:
-    return {"id": 1, "epoch": 1, "input": "?", "scores": {"match": {"value": value}}, **changes}
-
-
 ROW = {"task": "t", "arm": "a", "score": 1}
 
 REFUSALS: list[tuple[str, str, str, str]] = [
@@ -165,11 +150,11 @@ def test_errors_are_one_sentence(tmp_path: Path, subtests: pytest.Subtests) -> N
 
 
 def test_an_unknown_score_is_refused_and_the_known_ones_are_listed(tmp_path: Path) -> None:
-    file = log_samples.inspect_json(tmp_path / "log")
+    file = log_samples.FORMS["inspect.json"](tmp_path / "log")
     with pytest.raises(ConfigError) as refused:
         read_logs([LogFile(path=file, score="f1")])
     assert str(refused.value) == "log has no score 'f1' (it has 'match'); write one of them after the '#'"
-    assert refused.value.code == "unknown_score"
+    assert refused.value.code == "bad_config"
 
 
 def test_one_name_for_several_arms_is_refused(tmp_path: Path) -> None:
@@ -177,7 +162,7 @@ def test_one_name_for_several_arms_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         read_logs([file], arm="mine")
     assert str(refused.value) == ("log holds the arms 'a', 'b', so they cannot all be named 'mine'; leave the name out")
-    assert refused.value.code == "several_arms"
+    assert refused.value.code == "bad_config"
 
 
 @pytest.mark.parametrize("form", ["plain.csv", "plain.jsonl", "plain.parquet", "inspect.json"])
@@ -186,7 +171,7 @@ def test_a_file_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(content, "MOST_BYTES", 20)
     with pytest.raises(DataError) as refused:
         read_logs([file])
-    assert refused.value.code == "log_too_large"
+    assert refused.value.code == "bad_data"
     assert str(refused.value).endswith("; split it, or give its scores as CSV")
 
 
@@ -197,70 +182,7 @@ def test_a_table_may_not_have_rows_without_end(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(content, "MOST_ROWS", 3)
     with pytest.raises(DataError) as refused:
         read_logs([file])
-    assert refused.value.code == "log_too_large"
-
-
-def test_an_inspect_log_that_was_cut_short_says_so(tmp_path: Path) -> None:
-    file = tmp_path / "log"
-    inspect(graded("C"), status="cancelled")(file)
-    logs = read_logs([file])
-    assert logs.observations[0].score == 1.0
-    assert logs.warnings == (
-        "log: the run ended with status 'cancelled', not 'success'",
-        "log: only 1 of 4 samples are in the log",
-    )
-
-
-@pytest.mark.parametrize(
-    ("config", "planned"),
-    [({"limit": 1}, 0), ({"limit": [4, 5]}, 0), ({"sample_id": "t*"}, 0), ({"limit": 3}, 3), ({"limit": [99, 120]}, 0)],
-)
-def test_an_inspect_log_with_a_limit_plans_only_that_many_samples(
-    config: dict[str, Any], planned: int, tmp_path: Path
-) -> None:
-    file = tmp_path / "log"
-    inspect(graded("C"), eval={"task": "toy", "model": "m", "dataset": {"samples": 100}, "config": config})(file)
-    expected = (f"log: only 1 of {planned} samples are in the log",) if planned else ()
-    assert read_logs([file]).warnings == expected
-
-
-def test_an_inspect_sample_ends_in_one_way(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for sample, outcome in [
-        (graded("P"), (0.5, "ok", "")),
-        (graded("N"), (0.0, "ok", "")),
-        (graded(True), (1.0, "ok", "")),
-        (graded("0.75"), (0.75, "ok", "")),
-        (graded("yes"), (1.0, "ok", "")),
-        (graded("C", error={"message": "KeyError('x')"}), (None, "undecided", "KeyError")),
-        (graded("C", limit={"type": "working", "limit": 1}), (None, "undecided", "time_limit")),
-        (graded("C", limit={"type": "token", "limit": 1}), (1.0, "ok", "")),
-        (graded(float("nan"), limit={"type": "token", "limit": 1}), (0.0, "failed", "token_limit")),
-        (graded("C", invalidation={"author": "me"}), (None, "undecided", "invalidated")),
-        (graded(None, scores={}), (None, "undecided", "unscored")),
-    ]:
-        with subtests.test(repr((sample, outcome))):
-            file = tmp_path / "log"
-            inspect(sample, graded(1, id=2))(file)
-            first = read_logs([file]).observations[0]
-            assert (first.score, first.status, first.error) == outcome
-
-
-def test_an_inspect_sample_is_costed_and_its_attachments_are_put_back(tmp_path: Path) -> None:
-    key = "0123456789abcdef" * 2
-    usage = {"input_tokens": 5, "input_tokens_cache_read": 7, "output_tokens": 2, "total_cost": 0.5}
-    sample = graded(
-        1,
-        input=[{"role": "system", "content": "s"}, {"role": "user", "content": [{"text": f"attachment://{key}"}]}],
-        attachments={key: "a long question"},
-        model_usage={"m": usage, "judge": usage},
-        events=[{"event": "tool"}, {"event": "model"}, {"event": "tool"}],
-        messages=[{"role": "assistant", "tool_calls": [{}]}],
-    )
-    file = tmp_path / "log"
-    inspect(sample)(file)
-    [one] = read_logs([file]).observations
-    assert (one.tokens_in, one.tokens_out, one.cost_usd, one.tool_calls) == (24, 4, 1.0, 2)
-    assert one.problem == "a long question"
+    assert refused.value.code == "bad_data"
 
 
 def test_a_log_file_is_named_in_one_text(tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -183,17 +183,19 @@ def test_every_listed_file_is_read_and_all_questions_are_corrected_together(
 def test_the_page_and_its_rows_say_what_compare_says(
     clones: Path, answers: tuple[AnsweredQuestion, ...], tmp_path: Path
 ) -> None:
-    assert main([str(clones), "--out", str(tmp_path / "page.md"), "--rows", str(tmp_path / "rows")]) == 0
-    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    written = [f"--{name}={tmp_path / name}" for name in ("out", "full", "rows")]
+    assert main([str(clones), *written]) == 0
+    page, full = ((tmp_path / name).read_text(encoding="utf-8") for name in ("out", "full"))
     for number in (3, 13, len(answers)):
         one = answers[number - 1]
         files = [str(tmp_path / "rows" / row_file(number))]
         (again,) = compare_logs(files, one.question.pair, correction="none", allow_missing=True).comparison.contrasts
         same = ("mean", "low", "high", "p", "p_mean", "tasks", "wins", "losses")
         assert again.model_dump(include={*same}) == one.contrast.model_dump(include={*same})
-        assert one.contrast.sentence in page
+        assert one.contrast.sentence in full
     assert all(
-        f"| {number} | {one.question.ask} | {one.contrast.tasks} |" in page
+        f"| {number} | {one.question.ask} | {one.contrast.tasks} |" in text
+        for text in (page, full)
         for number, one in enumerate(answers, start=1)
     )
 
@@ -206,6 +208,7 @@ def test_our_methods_are_tried_on_the_clones(clones: Path, answers: tuple[Answer
     assert "2 of 2 judgements are read" in said["parser"]
     assert "3 are read and 3 can be used" in said["parser"]
     assert said["retrieval"].endswith("| all | | 50 | 1.00 | 1.00 | 0.16 |")
+    assert "Of 50 tasks, our choice hits 1.00" in said["retrieval_in_short"]
     assert "x_trained_playbook.txt | ace | 1 | none" in said["imports"]
     assert "made_up/gpt_skill.md | skill | 1 | none" in said["imports"]
     assert said["growth"].count("answers)") == 2
@@ -220,10 +223,8 @@ def test_a_file_for_our_methods_that_is_laid_out_otherwise_is_refused(tmp_path: 
 
 def test_the_page_in_docs_has_the_words_of_the_list() -> None:
     listed, page = load_recordings(), PAGE.read_text(encoding="utf-8")
-    words = [one.limits for one in listed.recordings] + [one.about for one in listed.recordings]
-    words += [
-        text for one in listed.recordings for question in one.questions for text in (question.ask, question.reading)
-    ]
+    words = [one.title for one in listed.recordings]
+    words += [question.ask for one in listed.recordings for question in one.questions]
     assert [one for one in words if one.strip() not in page] == [], "write the page again"
     assert len({one.family for one in listed.recordings}) == 4
     assert len(listed.recordings) >= 8

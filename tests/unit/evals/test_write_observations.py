@@ -99,5 +99,5 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, name: str) ->
 def test_a_number_too_large_for_parquet_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(DataError) as refused:
         write_observations([Observation(arm="a", task="t", score=1.0, tokens_in=2**70)], tmp_path / "runs.parquet")
-    assert refused.value.code == "bad_parquet"
+    assert refused.value.code == "bad_data"
     assert list(tmp_path.iterdir()) == []

@@ -1,11 +1,12 @@
 """From rollouts to comparisons: what counts, once, and only where the lesson would have been shown."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from agentlearn.learning.evidence import LessonBlock, blocks_of
+from agentlearn.learning.evidence import FeedbackWait, LessonBlock, LookedAt, blocks_of
 from agentlearn.store import ExposedRow
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
 
@@ -93,9 +94,14 @@ def test_a_run_that_is_repeated_with_its_seed_adds_nothing() -> None:
     assert len(blocks_of([*rows, *other_seed])) == 2
 
 
-def test_measurements_and_rewards_of_another_scale_are_left_out() -> None:
+def test_measurements_are_left_out_and_a_reward_of_another_scale_counts_as_undecided() -> None:
     assert blocks_of([row(0, 1.0, phase="validation"), row(1, 0.0, ("a",), phase="validation")]) == []
-    assert blocks_of([row(0, 5.0), row(1, 0.0, ("a",))]) == []
+    (block,) = blocks_of([row(0, 5.0), row(1, 0.0, ("a",))])
+    assert (block.shown, block.lost_shown, block.outside, block.alike()) == (0, 1, 1, (0.0, 1.0))
+    (both,) = blocks_of([row(0, float("nan")), row(1, -1.0, ("a",))])
+    assert (both.shown, both.hidden, both.outside) == (0, 0, 2), "it is counted, though it says nothing"
+    (episode,) = blocks_of([live(1, 3.0, episode="e"), live(2, -1.0, episode="e"), live(3, 0.0, ("a",), episode="f")])
+    assert episode.outside == 1, "a mean of such rewards may look like one of ours"
 
 
 def test_a_block_on_the_task_that_a_lesson_comes_from_is_marked() -> None:
@@ -111,7 +117,30 @@ def test_live_episodes_are_compared_with_their_neighbours_of_the_same_day_and_ve
     assert (second.effect, second.shown, second.hidden) == (0.0, 1, 1)
     assert blocks_of([live(1, 1.0), live(2, 0.0, ("a",), at=DAY + 1)]) == []
     assert blocks_of([live(1, 1.0), live(2, 0.0, ("a",), library=LibraryVersion("w"))]) == []
-    assert blocks_of([live(1, None), live(2, 0.0, ("a",))]) == [], "a rollout without feedback says nothing"
+    (silent,) = blocks_of([live(1, None), live(2, 0.0, ("a",))])
+    assert (silent.alike(), silent.bounds()) == ((0.0, 1.0), (0.5, 0.5)), "silence is no feedback, and no loss"
+
+
+def test_live_blocks_are_looked_at_in_a_fixed_order_when_no_feedback_is_waited_for() -> None:
+    wait = FeedbackWait(days=3, now=9 * DAY)
+    young, old = (live(1, None, at=8 * DAY), live(2, 0.0, ("a",), at=8 * DAY + 1)), 6 * DAY
+    late = live(5, 1.0, at=old, said=old + 3 * DAY + 1)
+    behind = (live(3, 1.0, at=8 * DAY + 2), live(4, 0.0, ("a",), at=8 * DAY + 3))
+    rows = [*young, *behind, late, live(6, 0.0, ("a",), at=old + 1)]
+    found = LookedAt.of(blocks_of(rows, None, wait))
+    assert [(one.lost_shown, one.hidden) for one in found.blocks] == [(1, 1)], "feedback that came too late is none"
+    assert found.waiting == 4, "the second block has all its feedback, and stands behind one that has not"
+    answered = [replace(young[0], reward=1.0), *rows[1:]]
+    assert LookedAt.of(blocks_of(answered, None, wait)).waiting == 0
+
+
+def test_the_wait_is_measured_on_episodes_of_a_week_ago_or_declared() -> None:
+    now = datetime.fromtimestamp(30 * DAY / 1e6, UTC)
+    rows = [live(n, 1.0, at=n, said=n + (2 * DAY + 1 if n % 10 == 0 else 60)) for n in range(1, 200)]
+    assert FeedbackWait.of(rows, None, now).days == 3
+    assert FeedbackWait.of(rows[:99], None, now).days == 7, "they are too few"
+    assert FeedbackWait.of([replace(one, at=24 * DAY, said=24 * DAY) for one in rows], None, now).days == 7, "too young"
+    assert FeedbackWait.of(rows, 0.5, now).days == 0.5
 
 
 def test_an_episode_counts_once_and_not_at_all_when_its_lessons_changed() -> None:

@@ -12,7 +12,7 @@ from agentlearn.cli.app import run
 from agentlearn.errors import LibraryError
 from agentlearn.learning.evidence import LibraryEvidence
 from agentlearn.library import LibraryStore
-from agentlearn.live import Inbox
+from agentlearn.live.inbox import Inbox
 from agentlearn.store import open_store, read_store
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, RunId, rollout_id

@@ -24,7 +24,7 @@ from agentlearn.cli.app import run
 from agentlearn.errors import DataError
 from agentlearn.formats.atif import to_atif
 from agentlearn.formats.session_files import AgentSession, Reading
-from agentlearn.recorder.sessions import record_whole
+from agentlearn.live.sessions import record_whole
 from agentlearn.store import read_store
 from agentlearn.types.trajectory import STATUS
 from tests.support.agent_sessions import STORY, write

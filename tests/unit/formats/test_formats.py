@@ -165,11 +165,11 @@ def test_a_bad_line_is_named_and_nothing_is_imported(tmp_path: Path, subtests: p
         ("[]", "line 2 is not a JSON object"),
         ("{}", "line 2 is not a rollout (messages: Field required)"),
         ('{"messages": []}', "line 2 is not a rollout (messages: "),
-        ('{"messages": [{"role": "king", "content": "q"}]}', "line 2 is not a rollout (messages.0.role: "),
+        ('{"messages": [{"role": "king", "content": "q"}]}', "line 2 is not a rollout (message 1 has the role 'king'"),
         ('{"messages": [{"role": "user", "content": "q"}]}', "it has no assistant message"),
         ('{"messages": [{"role": "assistant", "content": "q"}]}', "it has no task"),
         ('{"messages": [{"role": "tool", "tool_call_id": "x", "content": "q"}]}', "answers the tool call 'x'"),
-        (GOOD[:-1] + ', "reward": "high"}', "line 2 is not a rollout (reward: "),
+        (GOOD[:-1] + ', "reward": "high"}', "line 2 is not a rollout (reward is 'high'; give True, False or a number"),
         (GOOD[:-1] + ', "reward": NaN}', "line 2"),
     ]:
         with subtests.test(repr((line, why))):

@@ -185,7 +185,7 @@ def test_a_log_that_changes_while_it_is_read_is_a_failed_run(tmp_path: Path, mon
     monkeypatch.setattr(importing, "open_store", open_later)
     with pytest.raises(DataError, match="changed while it was read") as refused:
         import_file(log, "d", tmp_path / "store")
-    assert refused.value.code == "file_changed"
+    assert refused.value.code == "bad_data"
     with read_store(tmp_path / "store") as reader:
         assert [one.state for one in reader.runs()] == ["failed"]
 

@@ -1,12 +1,19 @@
 """Sessions of coding agents, whichever agent wrote them."""
 
+import gzip
 import json
+import tracemalloc
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentlearn.formats import session_files
 from agentlearn.formats.session_files import MAX_TEXT, AgentSession, Reading
+from agentlearn.live.sessions import attempts_of, reward_of
 from tests.support.agent_sessions import (
     CORRECTION,
     FORMS,
@@ -19,6 +26,7 @@ from tests.support.agent_sessions import (
     lines,
     write,
 )
+from tests.support.cases import cases
 
 
 def read(folder: Path) -> tuple[list[AgentSession], Reading]:
@@ -77,13 +85,12 @@ def test_what_cannot_be_read_is_counted_and_the_rest_is_read(tmp_path: Path, mon
     assert sum(one.kind == "user" for one in sessions[0].entries) == 3, "lines that stand twice count once"
     assert CORRECTION in [one.text for one in sessions[1].entries]
     assert {what.partition(" of more")[0].partition(",")[0]: n for what, n in reading.left_out.items()} == {
-        "lines of no known kind": 4,
+        "lines of no known kind": 5,
         "lines that are no JSON": 2 + 4,
         "texts by the agent's program": 2,
-        "lines of other kinds": 2,
+        "lines of other kinds": 3,
         "lines that an earlier session has too": 4,
-        "JSON files that hold no session": 1,
-        "files of JSON lines that hold no session": 2,
+        "files that hold no session": 3,
         "files that end too early or are no JSON; what is whole was read": 1,
     }
     assert reading.examples["files that end too early or are no JSON; what is whole was read"].endswith("x/a.json")
@@ -108,3 +115,79 @@ def test_whoever_speaks_to_a_sub_agent_is_not_the_user(tmp_path: Path) -> None:
     assert sessions == []
     assert reading.left_out["lines of sub-agents"] > 5
     assert reading.left_out["sessions of sub-agents"] == 1
+
+
+def put(folder: Path, files: dict[str, Any]) -> None:
+    """Write the files of a case: rows as JSON lines, a text as it is, rows that are packed and perhaps cut, or JSON."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        match content:
+            case list() if name.endswith(".jsonl"):
+                path.write_text(lines(content))
+            case {"text": text}:
+                path.write_text(text)
+            case {"gzip": rows, **more}:
+                path.write_bytes(gzip.compress(lines(rows).encode(), mtime=0)[: more.get("cut")])
+            case _:
+                path.write_text(json.dumps(content))
+
+
+def test_sessions_are_read_as_they_were(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for number, (name, case) in enumerate(cases(__file__, "sessions").items()):
+        with subtests.test(name):
+            put(tmp_path / str(number), case["files"])
+            sessions, reading = read(tmp_path / str(number))
+            entries = [one for session in sessions for one in session.entries]
+            right = case["right"]
+            if isinstance(right, list):
+                assert [[one.kind, one.tool if one.kind == "call" else one.text] for one in entries] == right
+            else:
+                assert [one.text for one in entries if one.kind == "user"] == right["users"]
+                models = [one.text for one in entries if one.kind == "model"]
+                assert models == right.get("models", models)
+            assert len(sessions) == case.get("sessions", len(sessions))
+            assert [one.id for one in sessions] == case.get("ids", [one.id for one in sessions])
+            counts = case.get("left_out", {})
+            assert {what: reading.left_out[what] for what in counts} == counts
+            if "taken_back" in case:
+                assert [one.text for one in entries if one.reverted] == case["taken_back"]
+                attempts = [one for session in sessions for one in attempts_of(session)]
+                wrong = {
+                    one.asked for one in attempts if (reward_of(one) or ("", ""))[1] == "the user took the work back"
+                }
+                assert wrong == {one.asked for one in attempts if one.asked in case["taken_back"]}
+
+
+ROWS = [row for case in cases(__file__, "sessions").values() for rows in case["files"].values() for row in rows]
+WORDS = sorted({*json.dumps(ROWS).replace('"', " ").split()} - {"NaN"})[::7]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.sampled_from(ROWS) | JSON, max_size=6), st.data())
+def test_no_file_stops_the_reading(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Any], data: st.DataObject
+) -> None:
+    rows = deepcopy(rows)
+    for row in rows:
+        if isinstance(row, dict) and row and data.draw(st.booleans()):
+            row[data.draw(st.sampled_from(sorted(row)))] = data.draw(JSON)
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "a.jsonl").write_text(lines(rows))
+    (folder / "a.json").write_text(json.dumps(rows))
+    for session in read(folder)[0]:
+        attempts_of(session)
+
+
+def test_a_large_session_does_not_take_much_more_memory_than_its_texts(tmp_path: Path) -> None:
+    story = [Said("user", "Look."), *(Ran(f"cat log{n}", "line " * 2_000) for n in range(80)), Said("model", "Seen.")]
+    (tmp_path / "a.jsonl").write_text(claude_code(story))
+    tracemalloc.start()
+    list(Reading(tmp_path))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 3 * (tmp_path / "a.jsonl").stat().st_size

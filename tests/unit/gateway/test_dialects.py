@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from agentlearn.library.lessons import lessons
-from agentlearn.live.gateway.dialects import dialogue, json_object, messages_of, reply_of, with_lessons
+from agentlearn.live.gateway.dialects import dialogue, json_object, messages_of, with_lessons
+from agentlearn.models.endings import fault_in
+from agentlearn.models.reply import DialogueMessage, Said, UnreadReply, read_reply
+from agentlearn.models.reply_stream import read_body
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 LESSONS = lessons(['When adding, carry the é and the "quote".'])
@@ -218,13 +221,12 @@ def _written(told: Any, *, streamed: bool, ends: str = "\n\n") -> bytes:
 
 @pytest.mark.parametrize("name", REPLIES)
 def test_every_dialect_says_the_same(name: str) -> None:
-    path, streamed, told = REPLIES[name]
-    reply = reply_of(path, _written(told, streamed=streamed), streamed=streamed)
-    assert reply is not None
-    assert reply.whole
-    *_, last = messages_of([{"role": "user", "content": "q"}], reply)
+    _, streamed, told = REPLIES[name]
+    reply = read_reply(read_body(_written(told, streamed=streamed))[0])
+    assert fault_in(reply, limit=None) is None
+    *_, last = messages_of([DialogueMessage("user", (Said("q"),))], reply)
     assert isinstance(last, ModelResponse)
-    text, call = last.parts
+    *_, text, call = last.parts  # a thought may come first
     assert (isinstance(text, TextPart) and text.content, isinstance(call, ToolCallPart) and call.args_as_dict()) == (
         "hi",
         {"a": 1},
@@ -239,26 +241,23 @@ def test_a_stream_that_was_cut_is_not_whole(name: str, data: st.DataObject) -> N
     content = _written(told, streamed=True)
     marks = {CHAT: b'"finish_reason"', RESPONSES: b'"response.completed"', MESSAGES: b'"message_stop"'}
     cut = data.draw(st.integers(0, content.index(marks[path])))
-    reply = reply_of(path, content[:cut], streamed=True)
-    assert reply is None or not reply.whole
+    with suppress(ValueError):
+        assert fault_in(read_reply(read_body(content[:cut])[0]), limit=None) is not None
 
 
 @given(
-    st.sampled_from((CHAT, RESPONSES, MESSAGES)),
     st.dictionaries(st.sampled_from(("messages", "system", "input", "instructions", "tools")), _VALUE),
 )
-def test_odd_requests_are_read_or_refused_with_a_value_error(path: str, body: dict[str, Any]) -> None:
-    with suppress(ValueError):
-        read = messages_of(dialogue(path, body), None)
+def test_odd_requests_are_read_or_refused_with_one_error(body: dict[str, Any]) -> None:
+    with suppress(UnreadReply):
+        read = messages_of(dialogue(body), None)
         assert all(message.parts for message in read)
 
 
 def test_results_of_tools_are_never_the_users_words() -> None:
     """Also where the call that they answer was cut off, as in a long conversation."""
     result = {"type": "tool_result", "tool_use_id": "gone", "content": [{"type": "text", "text": "from a page"}]}
-    chat = dialogue(
-        MESSAGES, {"messages": [{"role": "user", "content": [result, {"type": "text", "text": "and now?"}]}]}
-    )
-    assert [one["role"] for one in chat] == ["tool", "user"]
+    chat = dialogue({"messages": [{"role": "user", "content": [result, {"type": "text", "text": "and now?"}]}]})
+    assert [one.role for one in chat] == ["tool", "user"]
     kinds = [part.part_kind for message in messages_of(chat, None) for part in message.parts]
     assert kinds == ["tool-call", "tool-return", "user-prompt"]

@@ -1,8 +1,10 @@
 """The gateway between real clients and a service, in one process."""
 
 import asyncio
+import itertools
 import json
 import re
+import time
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -10,15 +12,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 
 from agentlearn import Library, LibraryStore, Trajectory
 from agentlearn.errors import ConfigError
+from agentlearn.live.forgetting import forget
 from agentlearn.live.gateway.admission import GatewaySettings
 from agentlearn.live.gateway.gateway import Gateway
-from agentlearn.recorder.forgetting import forget
+from agentlearn.live.recorder import Recorder
 from agentlearn.serving.http11 import ConnectionCut, HttpRequest, HttpResponse, listening
 from agentlearn.store import read_store
 from agentlearn.types.ids import RolloutId
@@ -186,6 +189,15 @@ def _event(delta: str, finish: str | None = None) -> bytes:
     return b"data: " + json.dumps({"model": "m", "choices": [choice]}).encode() + b"\n\n"
 
 
+async def test_a_long_reply_passes_as_it_comes_and_ends_when_it_is_recorded(tmp_path: Path) -> None:
+    said = {**REPLY, "choices": [{"index": 0, "message": {"role": "assistant", "content": "42 " * 300_000}}]}
+    content = json.dumps(said).encode()
+    async with setting(tmp_path, HttpResponse(200, content)) as here:
+        told = await here.ask()
+        assert (told.body, told.ended, told.parts > 1) == (content, True, True)
+        assert here.gateway.counts["recorded", ""] == 1
+
+
 async def test_a_stream_passes_as_it_comes_and_ends_when_it_is_recorded(tmp_path: Path) -> None:
     pieces = [_event("4"), _event("2", "stop"), b"data: [DONE]\n\n"]
     async with setting(tmp_path, HttpResponse(200, pieces=pieces, content_type="text/event-stream")) as here:
@@ -211,8 +223,39 @@ async def test_a_reply_that_is_cut_is_cut_for_the_client_and_not_recorded(tmp_pa
         here.replies[:] = [half]
         told = await here.ask({**ASKED, "stream": True})
         assert told.body == _event("4")
-        assert here.gateway.counts["unrecorded", "unread"] == 1  # it never said that it was finished
+        assert here.gateway.counts["unrecorded", "broken_off"] == 1  # it never said that it was finished
     assert not (tmp_path / "journal.sqlite").exists() or not stored(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("message", "ending", "limit", "code"),
+    [
+        ({"content": "The total is 4"}, "abort", None, "broken_off"),
+        ({"content": "The total is 4"}, "content_filter", None, "filtered"),
+        ({"content": "The total is 4"}, "length", None, "cut_off"),
+        ({"content": "The total is 4"}, "length", 9, ""),
+        ({"content": ""}, "stop", None, "empty"),
+        ({"content": None, "reasoning": "hm"}, "stop", None, "only_reasoning"),
+        ({"tool_calls": [{"id": "a"}]}, "tool_calls", None, "unread"),
+    ],
+)
+async def test_only_the_models_answer_is_recorded_and_all_else_is_counted_with_its_code(
+    tmp_path: Path, message: dict[str, Any], ending: str, limit: int | None, code: str
+) -> None:
+    usage = {"prompt_tokens": 20, "completion_tokens": 9}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": ending}], "usage": usage}
+    async with setting(tmp_path, HttpResponse(200, json.dumps(body).encode())) as here:
+        told = await here.ask({**ASKED, **({"max_tokens": limit} if limit else {})})
+        assert json.loads(told.body) == body
+        assert here.gateway.counts["unrecorded" if code else "recorded", code] == 1
+
+
+async def test_a_request_that_cannot_be_read_passes_and_is_counted(tmp_path: Path) -> None:
+    asked = {"model": "m", "messages": [*ASKED["messages"], {"role": "nobody", "content": "x"}]}
+    async with setting(tmp_path) as here:
+        assert json.loads((await here.ask(asked)).body) == REPLY
+        assert here.gateway.counts["unrecorded", "unread"] == 1
+        assert LESSON.encode() in here.asked[0].body
 
 
 async def test_a_reply_that_swells_is_passed_and_not_read(tmp_path: Path) -> None:
@@ -328,7 +371,8 @@ async def test_a_store_that_cannot_be_written_stops_no_reply(tmp_path: Path) -> 
         (tmp_path / "journal.sqlite").mkdir()
         told = await here.ask()
         assert (told.status, json.loads(told.body)) == (200, REPLY)
-        told = await here.ask({"metric_name": "reward", "value": True, "episode_id": "e"}, "/v1/feedback")
+        rollout = told.headers["x-agentlearn-rollout"]
+        told = await here.ask({"metric_name": "reward", "value": True, "inference_id": rollout}, "/v1/feedback")
         assert told.status == 503
 
 
@@ -407,6 +451,154 @@ async def test_the_key_of_the_service_stays_with_the_gateway(tmp_path: Path) -> 
         assert "authorization" not in here.asked[-1].headers
         assert TOKEN not in str([one.headers for one in here.asked])
         assert "sk-real" not in str(told)
+
+
+KEY, CLIENTS_KEY = "sk-made-up/for+this-test=000000", "sk-of-a-client-111111111111"
+
+
+def _squeezed(body: bytes) -> bytes:
+    squeezed = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    return squeezed.compress(body) + squeezed.flush()
+
+
+def _echo(key: str, path: str) -> bytes:
+    """A reply that repeats the key as it is, in JSON's other form, and as a part of an address."""
+    text = f"You sent {key}, that is {quote(key, safe='')}, for {path}"
+    said = {"role": "assistant", "content": text, "tool_calls": [_function(key)]}
+    return json.dumps({**REPLY, "id": key, "choices": [{"index": 0, "message": said}]}).encode()
+
+
+def _function(key: str) -> dict[str, Any]:
+    return {"id": key, "type": "function", "function": {"name": "f", "arguments": json.dumps({"key": key})}}
+
+
+def _files(store: Path) -> bytes:
+    return b"".join(one.read_bytes() for one in store.rglob("*") if one.is_file())
+
+
+async def test_a_key_that_the_service_repeats_is_in_no_reply_and_no_store(
+    tmp_path: Path, subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+) -> None:
+    body, told_key = _echo(KEY, "/v1"), {"www-authenticate": f'Bearer realm="{KEY}"', "location": f"/x?key={KEY}"}
+    event = b"data: " + json.dumps({"model": "m", "choices": [{"delta": {"content": KEY}}]}).encode() + b"\n\n"
+    streamed = [event[at : at + 3] for at in range(0, len(event), 3)] + [_event("", "stop"), b"data: [DONE]\n\n"]
+    replies = {
+        "a reply": HttpResponse(200, body),
+        "a refusal": HttpResponse(401, f"Incorrect API key provided: {KEY}".encode(), headers=told_key),
+        "a page": HttpResponse(502, f"<pre>authorization: Bearer {KEY}</pre>".encode(), content_type="text/html"),
+        "a squeezed reply": HttpResponse(200, _squeezed(body), headers={"content-encoding": "gzip"}),
+        "a stream in small pieces": HttpResponse(200, pieces=streamed, content_type="text/event-stream"),
+        "a reply that ends in a key": HttpResponse(200, KEY[:-1].encode()),
+    }
+    async with setting(tmp_path, tokens={TOKEN: "acme"}, key=KEY) as here:
+        for name, reply in replies.items():
+            with subtests.test(name):
+                here.replies[:] = [reply]
+                told = await here.ask(
+                    {**ASKED, "stream": bool(reply.pieces)}, headers={"authorization": f"Bearer {TOKEN}"}
+                )
+                assert (told.status, told.ended) == (reply.status, True)
+                assert KEY[:-1] not in told.body.decode() + str(told.headers)
+                assert quote(KEY, safe="") not in told.body.decode()
+                if "content-length" in told.headers:
+                    assert int(told.headers["content-length"]) == len(told.body)
+        assert here.asked[-1].headers["authorization"] == f"Bearer {KEY}"
+        assert here.gateway.counts["recorded", ""] == 3
+        broken = Gateway(replace(here.gateway.settings, upstream="http://127.0.0.1:1"))
+        await replace(here, gateway=broken).ask(headers={"authorization": f"Bearer {TOKEN}"})
+        await broken.aclose()
+    assert stored(tmp_path / "tenants" / "acme")
+    assert KEY.encode() not in _files(tmp_path)
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["authorization", "x-api-key", "api-key", "x-goog-api-key", "?key", "?api_key"])
+async def test_a_key_of_a_client_is_not_stored(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    body, query = _echo(CLIENTS_KEY, "/v1"), f"{name}={CLIENTS_KEY}" if name.startswith("?") else ""
+    headers = {} if query else {name: f"{'Bearer ' * (name == 'authorization')}{CLIENTS_KEY}"}
+    async with setting(tmp_path, HttpResponse(200, body)) as here:
+        told = await here.ask(path=f"/v1/chat/completions{query}", headers=headers)
+        assert told.body == body, "its own key is its own"
+        await here.ask()
+    assert len(stored(tmp_path)) == 2
+    assert _files(tmp_path).count(CLIENTS_KEY.encode()) in {2, 4, 6}, "of the other request only, which named no key"
+    assert CLIENTS_KEY not in caplog.text
+
+
+async def test_a_request_that_takes_too_long_to_read_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    turn = {"role": "user", "content": "x"}
+    requests = {
+        "many messages": b'{"messages":[' + b",".join([json.dumps(turn).encode()] * 600_000) + b"]}",
+        "more messages than are read": json.dumps({"messages": [turn] * 10_001}).encode(),
+        "many items": json.dumps({"input": [turn] * 10_001}).encode(),
+        "many numbers": b'{"messages":[' + b"1," * 300_000 + b"1]}",
+        "many names": json.dumps({str(number): 1 for number in range(300_000)}).encode(),
+        "many levels": json.dumps({"messages": [*[turn] * 3, json.loads("[" * 150 + "]" * 150)]}).encode(),
+        "levels without end": b'{"messages":' + b"[" * 100_000,
+    }
+    async with setting(tmp_path) as here:
+        for name, body in requests.items():
+            with subtests.test(name):
+                before = time.process_time()
+                told = await here.ask(body, "/v1/responses" if "items" in name else "/v1/chat/completions")
+                assert (told.status, told.code, here.asked) == (413, "too_many_values", [])
+                assert time.process_time() - before < 1
+        assert (await here.ask(requests["many names"], "/v1/feedback")).code == "too_many_values"
+        for name, body in {
+            "a table in a text": json.dumps({"messages": [{**turn, "content": "1,2,[3],{4}\n" * 55_000}]}).encode(),
+            "a text without an end": b'{"messages": "' + b",[" * 300_000,
+            "a long conversation": json.dumps({"messages": [turn] * 1_000}).encode(),
+        }.items():
+            with subtests.test(name):
+                assert (await here.ask(body)).status == 200
+
+
+async def test_feedback_is_taken_on_what_was_recorded_for_the_client_only(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    chat = [{"role": "user", "content": "6 * 7?"}, {"role": "assistant", "content": "42"}]
+    with Recorder("secret", tmp_path) as recorder:
+        of_library = recorder.record_sync(chat, episode="secret-talk")
+    with Recorder("gateway", tmp_path) as recorder:  # another process of the same gateway
+        earlier = recorder.record_sync(chat, episode="earlier-talk")
+    async with setting(tmp_path, tokens={TOKEN: "", OTHER: "other"}) as here:
+        theirs = (await here.ask(headers={"x-agentlearn-token": OTHER})).headers
+        mine = (await here.ask(headers={"x-agentlearn-token": TOKEN})).headers
+        cases = {
+            "mine": ({"inference_id": mine["x-agentlearn-rollout"]}, 200, ""),
+            "my episode": ({"episode_id": mine["x-agentlearn-episode"]}, 200, ""),
+            "recorded by another process": ({"inference_id": earlier}, 200, ""),
+            "an episode of another process": ({"episode_id": "earlier-talk"}, 200, ""),
+            "another tenant's": ({"inference_id": theirs["x-agentlearn-rollout"]}, 404, "unknown_rollout"),
+            "another tenant's episode": ({"episode_id": theirs["x-agentlearn-episode"]}, 404, "unknown_episode"),
+            "another library's": ({"inference_id": of_library}, 404, "unknown_rollout"),
+            "an episode of another library": ({"episode_id": "secret-talk"}, 404, "unknown_episode"),
+            "nobody's": ({"inference_id": "0" * 32}, 404, "unknown_rollout"),
+            "an episode that there was not": ({"episode_id": "no talk"}, 404, "unknown_episode"),
+            "an episode by the name of a rollout": ({"episode_id": earlier}, 404, "unknown_episode"),
+            "a rollout by the name of an episode": (
+                {"inference_id": mine["x-agentlearn-episode"]}, 404, "unknown_rollout"
+            ),
+        }  # fmt: skip
+        for name, (named, status, code) in cases.items():
+            with subtests.test(name):
+                said = {"metric_name": "reward", "value": True, **named}
+                told = await here.ask(said, "/v1/feedback", headers={"x-agentlearn-token": TOKEN})
+                assert (told.status, "" if status == 200 else told.code) == (status, code)
+
+
+async def test_a_tenant_sees_its_own_counts_only(tmp_path: Path) -> None:
+    tokens = {TOKEN: "acme", OTHER: "beta", "token-of-the-owner-himself": ""}
+    async with setting(tmp_path, tokens=tokens) as here:
+        await here.ask(headers={"x-agentlearn-token": TOKEN})
+        await here.ask(headers={"x-agentlearn-token": OTHER, "x-agentlearn-library": "no"})
+        await here.ask(headers={"x-agentlearn-token": "nobody's"})
+        told = [await here.ask(b"", "/metrics", method="GET", headers={"x-agentlearn-token": one}) for one in tokens]
+    counted = [re.findall(rb'_gateway_(\w+)_total\{label="(\w*)"\} (\d)', one.body) for one in told]
+    assert counted[0] == [(b"requests", b"200", b"1"), (b"recorded", b"", b"1")]
+    assert counted[1] == [(b"refused", b"unknown_library", b"1")]
+    assert {name for name, _, _ in counted[2]} == {b"requests", b"recorded", b"refused"}
+    assert (b"refused", b"unknown_token", b"1") in counted[2]
 
 
 @pytest.mark.slow
@@ -488,15 +680,46 @@ async def test_health_and_metrics(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"upstream": "api.openai.com"}, "bad_upstream"),
-        ({"upstream": "ftp://x"}, "bad_upstream"),
-        ({"upstream": "http://user:pw@x"}, "bad_upstream"),
-        ({"key": "k"}, "key_without_tokens"),
+        ({"upstream": "api.openai.com"}, "bad_config"),
+        ({"upstream": "ftp://x"}, "bad_config"),
+        ({"upstream": "http://user:pw@x"}, "bad_config"),
+        ({"key": "k"}, "bad_config"),
         ({"hide": "2"}, "bad_hide"),
-        ({"max_body_mib": 0}, "bad_limit"),
+        ({"max_body_mib": 0}, "bad_config"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], code: str) -> None:
     with pytest.raises(ConfigError) as caught:
         GatewaySettings(**dict[str, Any](upstream="http://x") | options)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-agentlearn-episode": "ticket-7"}])
+async def test_a_conversation_keeps_the_lessons_it_began_with(tmp_path: Path, headers: dict[str, str]) -> None:
+    """New versions reach new conversations; a named one goes on after a restart as it was."""
+    libraries, said, sent = LibraryStore(tmp_path / "libraries"), list[dict[str, str]](), list[str]()
+
+    async def say(here: Setting) -> None:
+        said.append({"role": "user", "content": f"6 * {len(said)}?"})
+        await here.ask({"model": "m", "messages": said}, headers=headers)
+        said.append({"role": "assistant", "content": "42"})
+        sent.append(here.asked[-1].body.decode().removesuffix("]}"))
+
+    async with setting(tmp_path) as here:
+        for turn in range(4):
+            await say(here)
+            if turn == 1:
+                now = libraries.load("math")
+                libraries.publish("math", Library(parent=now.version, experiences=Library.of(["Be new."]).experiences))
+        assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(sent))
+        await here.ask(ASKED)
+        assert b"Be new." in here.asked[-1].body
+    options = {"upstream": "http://127.0.0.1:9", "libraries": ("math",), "store": tmp_path}
+    gateway = Gateway(GatewaySettings(**options))
+    try:
+        content = json.dumps({"model": "m", "messages": [*said, {"role": "user", "content": "And 6 * 9?"}]}).encode()
+        call = gateway._call(gateway._tenants[""], "/v1/chat/completions", content, headers)
+        assert call is not None
+        assert call.content.decode().startswith(sent[-1]) is bool(headers), "without a name it is a new one"
+    finally:
+        await gateway.aclose()

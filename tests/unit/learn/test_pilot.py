@@ -7,8 +7,9 @@ import pytest
 
 from agentlearn.cli.app import run
 from agentlearn.config import LearnSettings
-from agentlearn.learning.costs import PilotReport, StageEstimate, _Course, estimate
+from agentlearn.learning.costs import Course, StageEstimate, estimate
 from agentlearn.learning.open_run import TaskSets
+from agentlearn.learning.plan import PilotReport
 from agentlearn.store import StageTotals
 from agentlearn.types.task import Task
 from tests.support.shared_options import AS_PUBLISHED
@@ -57,7 +58,7 @@ def reported(
     drawn: int = 20,
 ) -> PilotReport:
     """A pilot of four tasks; library None: its rollouts read as many lessons as the whole run's are assumed to."""
-    read = _Course(settings, len(whole.train)).average_library() if library is None else library
+    read = Course(settings, len(whole.train)).average_library() if library is None else library
     return PilotReport.of(settings, tasks=4, whole=whole, groups=groups, drawn=drawn, stages=stages, library=read)
 
 
@@ -88,7 +89,7 @@ def test_lessons_to_come_are_read_in_every_call_but_a_judges() -> None:
     whole = sets(4)
     without, found = by_stage(reported(whole=whole)), by_stage(reported(whole=whole, library=0))
     for one in MEASURED:
-        more = 0 if one.stage == "judge" else one.calls * _Course(SETTINGS, 4).average_library()
+        more = 0 if one.stage == "judge" else one.calls * Course(SETTINGS, 4).average_library()
         assert found[one.stage].tokens_in == one.tokens_in + more
         cost, other = found[one.stage].cost_usd, without[one.stage].cost_usd
         assert cost is not None

@@ -9,8 +9,8 @@ import pytest
 from agentlearn.config import LearnSettings, learn_settings, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.learning.batch import Allocation
-from agentlearn.learning.costs import plan
 from agentlearn.learning.open_run import TaskSets, task_sets, with_validation
+from agentlearn.learning.plan import plan
 from agentlearn_math import domain
 
 LONG = "A train leaves at 9 and travels 60 miles an hour for 3 hours before it stops; how many miles does it {}?"
@@ -49,7 +49,7 @@ def test_a_copy_in_the_held_out_tasks_is_refused(tmp_path: Path, copy: str) -> N
     data, test = file(tmp_path, "data.jsonl", "P", LONG.format("travel")), file(tmp_path, "test.jsonl", copy)
     with pytest.raises(DataError) as caught:
         task_sets(LearnSettings(domain="math", data=data, test_data=(test,)), domain)
-    assert caught.value.code == "overlap"
+    assert caught.value.code == "bad_data"
     assert str(caught.value) == (
         "the held-out task 'test.jsonl:1' is equal or almost equal to a task to learn from ('data.jsonl:2');"
         " remove one of the two"

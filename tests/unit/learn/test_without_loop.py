@@ -26,7 +26,7 @@ def test_inside_a_loop_one_sentence_says_what_to_await(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError) as caught:
         asyncio.run(cell())
-    assert caught.value.code == "running_loop"
+    assert caught.value.code == "bad_config"
     assert str(caught.value) == ("an event loop is running here, as in a notebook; write: await run_learning(...)")
     assert not (tmp_path / "store").exists()
 

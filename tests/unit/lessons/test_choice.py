@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
@@ -18,6 +19,7 @@ from agentlearn.learning.lessons.selection import (
     Validation,
     _Validated,
     arms_of,
+    shown_better,
 )
 from agentlearn.learning.report import Delta, SelectedVersion
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
@@ -127,6 +129,39 @@ def test_held_out_tasks_that_got_worse_keep_a_version_pending() -> None:
     for changes in settings:
         _, selection, _ = selected({EMPTY_LIBRARY.version: 0.4, GOOD.version: 0.9}, GOOD, held_out=worse, **changes)
         assert (selection.status, selection.reason) == ("pending", "held-out tasks got worse: -0.30 [-0.40, -0.20]")
+
+
+def test_a_version_replaces_no_lessons_only_if_it_is_shown_to_be_better() -> None:
+    unclear = Delta(mean=0.02, ci=(-0.1, 0.14), p=0.7, n=30, verdict="cannot_tell")
+    better = unclear.model_copy(update={"verdict": "better"})
+    rates: Rates = {EMPTY_LIBRARY.version: 0.4, GOOD.version: 0.7}
+    choice, _, _ = selected(rates, GOOD)
+    assert choice.changed
+    choice = replace(choice, delta=None)
+    for held_out, at_stake, waits in ((unclear, True, True), (unclear, False, False), (better, True, False)):
+        found = choice.decided(held_out, name="toy", store=Path("/s"), at_stake=at_stake)
+        assert (found.status, bool(found.command)) == ("pending" if waits else "published", waits)
+    assert choice.decided(unclear, name="toy", store=Path("/s"), at_stake=True).reason == (
+        "it is not shown to be better than no lessons: +0.02 [-0.10, +0.14] on held-out tasks"
+    )
+    last, _, _ = selected(rates, GOOD, select="last")
+    assert last.decided(unclear, name="toy", store=Path("/s"), at_stake=True).status == "published"
+
+
+@given(st.floats(-1, 1), st.floats(0.01, 1), st.floats(-1, 1), st.floats(0.01, 1))
+def test_evidence_against_a_version_never_makes_it_shown_to_be_better(
+    mean: float, half: float, other: float, other_half: float
+) -> None:
+    def delta(mean: float, half: float) -> Delta:
+        return Delta(mean=mean, ci=(mean - half, mean + half), p=0.5, n=30, verdict="cannot_tell")
+
+    held_out, validation = delta(mean, half), delta(other, other_half)
+    assume(abs(mean / half - 1.644854 / 1.959964) > 1e-9)
+    assert shown_better(held_out, None) == (mean / half > 1.644854 / 1.959964)
+    if max(mean, other) <= 0:
+        assert not shown_better(held_out, validation)
+    if shown_better(held_out, validation):
+        assert shown_better(delta(mean + 0.1, half), validation)
 
 
 def test_the_empty_library_replaces_lessons_only_when_they_are_shown_to_do_harm() -> None:

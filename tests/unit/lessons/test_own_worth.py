@@ -76,7 +76,7 @@ def test_a_rider_is_measured_by_itself_and_a_person_can_leave_it_out(
 
 
 def test_nothing_is_measured_by_itself_where_the_authors_are_trusted(tmp_path: Path) -> None:
-    report = learned(tmp_path, trust="reasons")
+    report = learned(tmp_path, trust=["reasons", "function"])
     assert report.selection is not None
     assert (report.selection.status, report.selection.alone) == ("published", ())
     with read_store(tmp_path) as reader:

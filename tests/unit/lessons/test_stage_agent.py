@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
@@ -15,7 +16,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions
 from agentlearn.learning.lessons.stage_agent import StageAgent, StageReply
@@ -81,3 +82,19 @@ def test_a_repair_follows_the_results_of_all_calls() -> None:
     assert [part.tool_call_id for part in last.parts if isinstance(part, ToolReturnPart)] == ["a", "b"]
     assert isinstance(last.parts[-1], UserPromptPart)
     assert last.parts[-1].content == "Again."
+
+
+@pytest.mark.parametrize(("refuses", "held"), [(False, [True]), (True, [True, False])])
+def test_a_reply_is_held_to_the_schema_where_the_service_can(refuses: bool, held: list[bool]) -> None:
+    heard: list[bool] = []
+
+    def answer(_: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        heard.append(info.model_request_parameters.output_mode == "native")
+        if heard[-1] and refuses:
+            raise ModelHTTPError(400, "any", "response_format is not supported")
+        return ModelResponse(parts=[TextPart('{"steps": [1]}')])
+
+    endpoint = replace(scripted(lambda _: ""), model=FunctionModel(answer))
+    unit = WorkUnit(CallContext(new_run_id(), ListJournal(), Budget(BudgetOptions())), "summarise", "one", 0)
+    reply = asyncio.run(STAGE.ask("What happened?", endpoint, unit, held=True))
+    assert (reply.salvaged.items, heard) == ((1,), held)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agentlearn.config import LearnSettings
+from agentlearn.errors import LibraryError
 from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.run_learning import start_library, start_words
 from agentlearn.library import LibraryStore
@@ -14,7 +15,7 @@ from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.history import History
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.ids import ProposalId
-from agentlearn.types.operation import Add, Operation, Proposal
+from agentlearn.types.operation import Add, Modify, Operation, Proposal
 
 CARRY = "When adding, carry."
 ENDS = "When counting, check the ends of the range."
@@ -74,13 +75,6 @@ def test_from_none_and_from_another_library_keep_what_persons_wrote(tmp_path: Pa
     assert lessons(old) == [CARRY, ENDS]
 
 
-def test_a_pinned_older_version_starts_with_what_was_written_after_it(tmp_path: Path, history: History) -> None:
-    history.pin(history.changes[0].version)
-    history.park(history.load("main").experiences[0].id)
-    start = start_library(settings(tmp_path), LibraryStore(tmp_path / "libraries"))
-    assert lessons(start) == [CARRY, ENDS]
-
-
 def test_lessons_that_wait_or_are_parked_outlive_a_fresh_start(tmp_path: Path, history: History) -> None:
     history.park(history.load().experiences[0].id, reason="It costs points.")
     start = start_library(settings(tmp_path, library="none"), LibraryStore(tmp_path / "libraries"))
@@ -103,6 +97,24 @@ def test_what_a_person_changes_while_a_run_goes_on_is_part_of_what_it_publishes(
     assert sorted(lessons(published)) == sorted([ENDS, ZERO, WHOLE, "When adding, carry what is above nine."])
     assert (published.parent, history.load()) == (selected.version, published)
     assert history.diff().added, "the change names what it brought"
+
+
+def test_where_a_run_and_a_person_changed_the_same_lesson_the_persons_words_stay(history: History) -> None:
+    start, since = history.load(), datetime.now(UTC)
+    first = start.experiences[0].id
+    merged = learned(start, Modify(target=first, lesson="When adding columns, carry left."), Add(lesson=ZERO.upper()))
+    history.edit(first, "When adding, carry what is above nine.")
+    history.add(ZERO)
+    published = history.publish_learned(merged, start=start, since=since)
+    assert lessons(published) == ["When adding, carry what is above nine.", ENDS, ZERO], "nearly the same is left out"
+
+
+def test_an_id_that_stands_for_two_lessons_is_refused(history: History) -> None:
+    start, since = history.load(), datetime.now(UTC)
+    history.add(WHOLE)
+    forged = Library(parent=start.version, experiences=(start.experiences[0].model_copy(update={"lesson": ZERO}),))
+    with pytest.raises(LibraryError, match="stands for two different lessons"):
+        history.publish_learned(forged, start=start, since=since)
 
 
 def test_what_was_written_before_the_run_and_removed_meanwhile_stays_removed(history: History) -> None:

@@ -9,7 +9,8 @@ from agentlearn.errors import ConfigError
 from agentlearn.learning.lessons.trust import authors_read
 from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.group import Group
-from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, Step, ToolResult, UserTurn, Verdict
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, ModelTurn, Step, ToolResult, UserTurn, Verdict
 from tests.support.stages import group
 
 SANDBOX = ToolResult(call="1", tool="run_python", content="4", ok=True, author=Author(kind="sandbox"))
@@ -32,6 +33,8 @@ def test_each_text_has_its_author(subtests: pytest.Subtests) -> None:
         ((SEARCH, SANDBOX), {}, ["results of a tool (search)"]),
         ((PAGE,), {}, ["pages (example.org)"]),
         ((UserTurn(text="and now?"),), {}, ["recorded traffic (math)"]),
+        ((UserTurn(text="and now?", author=Author(kind="person")),), {}, []),
+        ((ModelTurn(text="4", strangers=(Author(kind="function", name="f"),)),), {}, ["words of a function (f)"]),
         ((), {"phase": LIVE}, ["recorded traffic (math)"]),
         ((), {"phase": DEMONSTRATION}, ["recorded traffic (math)"]),
         ((), {"phase": IMPORTED}, ["recorded traffic (math)"]),
@@ -39,6 +42,11 @@ def test_each_text_has_its_author(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(repr((steps, fields, authors))):
             assert read(*steps, **fields) == authors
+
+
+def test_a_task_of_another_project_is_a_strangers() -> None:
+    assert Task.of("bench:retail", "Where is it?", "here").author == Author(kind="tasks", name="bench:retail")
+    assert not Task.of("retail", "Where is it?", "here").author.stranger
 
 
 @pytest.mark.parametrize(("by", "authors"), [(None, []), ("person", []), ("model", []), ("reasons", 1)])
@@ -58,5 +66,5 @@ def test_a_kind_or_one_of_its_authors_is_trusted() -> None:
 
 @pytest.mark.parametrize("trust", ["everybody", "library", "tools:"])
 def test_an_unknown_author_is_refused_with_those_that_there_are(trust: str) -> None:
-    with pytest.raises(ConfigError, match=r"names no author; give one of pages, reasons, tasks, tools, traffic"):
+    with pytest.raises(ConfigError, match=r"names no author; give one of function, instructions, pages, reasons, "):
         learn_settings({"domain": "math", "trust": [trust]})

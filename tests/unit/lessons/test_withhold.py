@@ -3,8 +3,7 @@
 import pytest
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.curate.library_draft import withhold
-from agentlearn.types.experience import library_of
+from agentlearn.types.experience import library_of, withhold
 from agentlearn.types.ids import ExperienceId
 
 LIBRARY = library_of(["Check the units.", "Try small cases.", "Read the question twice."])

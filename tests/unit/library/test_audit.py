@@ -11,6 +11,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from agentlearn.errors import LibraryError
 from agentlearn.library.audit import AuditCode, AuditedLesson, Finding, KnownTasks, LibraryAudit
 from agentlearn.library.model_checks import model_findings, written_description
+from agentlearn.text.secret_values import without_keys
 from agentlearn.types.experience import Library, Withheld, library_of
 from agentlearn.types.task import Task
 from tests.support.cases import cases
@@ -48,6 +49,19 @@ def test_every_code_has_a_weight_and_a_fix() -> None:
 @pytest.mark.parametrize("text", cases(__file__, "lessons_in_other_languages_have_no_findings"))
 def test_lessons_in_other_languages_have_no_findings(text: str) -> None:
     assert codes(text) == [[]]
+
+
+def test_a_key_or_a_password_is_named_with_its_place_and_not_repeated(subtests: pytest.Subtests) -> None:
+    for text, place in cases(__file__, "keys_in_lessons"):
+        with subtests.test(text):
+            (one,) = LibraryAudit.of([AuditedLesson("L", text)]).lessons
+            found = [held for held in one.findings if held.code == AuditCode.HOLDS_KEY]
+            assert bool(found) == bool(place)
+            for held in found:
+                assert place in held.sentence
+                assert one.score == 0
+                assert without_keys(text) != text
+                assert without_keys(held.sentence) == held.sentence
 
 
 def test_what_is_said_twice_is_found() -> None:

@@ -15,6 +15,7 @@ from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import History
 from agentlearn.library.history.change_log import NO_LINE, Change, ChangeLog, LibraryState, locked
+from agentlearn.pages.lesson_origins import change_lines
 from agentlearn.types.ids import content_hash
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -170,12 +171,12 @@ EVERY = 4
 
 @pytest.fixture
 def cached(history: History, monkeypatch: pytest.MonkeyPatch) -> History:
-    """A library with a tag, a branch, a pin and edits, and a cache that covers all of its log but the last changes."""
+    """A library with branches and edits, and a cache that covers all of its log but the last changes."""
     monkeypatch.setattr("agentlearn.library.history.change_log._CACHED_EVERY", EVERY)
-    history.tag("v-1", at=AT)
+    history.branch("v-1", at=AT)
     history.branch("try-2", at=AT)
     history.add(ZERO, branch="try-2", at=AT.replace(year=2020))  # the clock went back
-    history.pin("v-1")
+    history.rollback(history.changes[0].version)
     history.add(ZERO, at=AT)
     return history
 
@@ -214,8 +215,8 @@ def test_an_older_cache_and_times_of_files_change_nothing(cached: History, tmp_p
     folder, old = log_of(cached).parent, tmp_path / "old"
     shutil.copytree(folder, old)
     for _ in range(EVERY + 1):  # each is a change of HEAD
-        cached.pin("main")
-        cached.pin("v-1")
+        cached.rollback("try-2")
+        cached.rollback("v-1")
     state, heads = cached.state, cached.heads
     assert len(heads) > EVERY
     for name in ("history.cache", "HEAD"):  # a crash between the log and these two
@@ -250,8 +251,8 @@ def test_a_line_that_the_cache_covers_is_still_checked(cached: History) -> None:
 def test_a_load_parses_no_line_that_the_cache_covers(cached: History, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed, parse = list[int](), Change.parse
     for _ in range(3 * EVERY):
-        cached.pin("main")
-        cached.pin("v-1")
+        cached.rollback("try-2")
+        cached.rollback("v-1")
     changes = cached.changes
 
     def counted(line: bytes, number: int, previous: str, source: str) -> Change:
@@ -263,6 +264,23 @@ def test_a_load_parses_no_line_that_the_cache_covers(cached: History, monkeypatc
     cached.state  # noqa: B018 - it reads the files
     assert len(parsed) < 2 * EVERY < len(changes)
     assert min(parsed, default=len(changes)) > len(changes) - EVERY
+
+
+def test_pins_and_tags_of_an_older_agentlearn_are_shown_and_do_nothing(history: History) -> None:
+    first, second = (one.version for one in history.changes)
+    head = head_of(history).read_bytes()
+    made = {"branch": "main", "version": first, "before": second, "who": "ann", "at": AT}
+    with ChangeLog(log_of(history).parent).writing() as writer:
+        writer.append(kind="tag", label="v-1", **made)
+        writer.append(kind="pin", **made)
+    head_of(history).write_bytes(head + f"{first} {AT.isoformat()}\n".encode())  # as it was written then
+    assert (history.load().version, history.resolve()) == (second, second)
+    assert [one.kind for one in history.changes] == ["add", "add", "tag", "pin"]
+    assert [words.split("  ")[-1] for words in change_lines(history, None)][:2] == ["pin by ann", "tag v-1 by ann"]
+    with pytest.raises(LibraryError, match="no version starting with 'v-1'"):
+        history.load("v-1")
+    history.add(ZERO)
+    assert [version for version, _ in history.heads] == [first, second, second, history.resolve()]
 
 
 @pytest.mark.slow

@@ -256,7 +256,7 @@ def test_equal_ones_on_one_agent_are_one_and_different_ones_need_an_id() -> None
     assert instructions_of(run.all_messages()) == str(CARRY.render())
     with pytest.raises(LibraryError) as refused:
         Agent(TestModel(), capabilities=[Experiences(CARRY), Experiences(ZERO)])
-    assert refused.value.code == "two_libraries"
+    assert refused.value.code == "bad_library"
     assert str(refused.value).endswith("under the id 'experiences'; give one of them another id to show both")
     with pytest.raises(LibraryError, match="cannot be the id of Experiences; use a letter"):
         Experiences(CARRY, id="my lessons")

@@ -106,7 +106,7 @@ def test_a_conversation_that_loaded_lessons_reads_the_new_version(store: Library
         load = ToolCallPart("load_capability", {"id": "experiences"})
         return ModelResponse(parts=[load if len(messages) == 1 else TextPart("4")])
 
-    agent = Agent(FunctionModel(answer), capabilities=[followed(store, defer_loading=True)])
+    agent = Agent(FunctionModel(answer), capabilities=[followed(store, defer_loading=True, choose="turn")])
 
     async def run() -> None:
         first = await agent.run("?")
@@ -213,7 +213,7 @@ def test_what_never_changes_cannot_be_followed(fixed: Any, store: LibraryStore) 
         fixed = f"math@{FIRST.version[:6]}"
     with pytest.raises(LibraryError) as refused:
         Experiences(fixed, store=store.directory.parent, follow=True)
-    assert refused.value.code == "cannot_follow"
+    assert refused.value.code == "bad_library"
     assert str(refused.value).startswith("follow=True needs a library that is published under a name, and ")
 
 

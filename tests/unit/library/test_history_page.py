@@ -14,7 +14,7 @@ def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(compile(program, "history.md", "exec"), {})
-    assert capsys.readouterr().out == "When stuck, solve a smaller case first.\n() join\n"
+    assert capsys.readouterr().out == "When stuck, solve a smaller case first.\nrollback\n"
 
 
 def test_the_page_names_every_command_and_no_other() -> None:

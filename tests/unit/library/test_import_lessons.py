@@ -188,20 +188,20 @@ def test_what_a_file_withholds_is_not_approved(tmp_path: Path) -> None:
 
 
 HOSTILE = {
-    "large": (b"- " + b"a" * 1_100_000, "file_too_large"),
-    "one line": (b'{"format": "agentlearn-library/1", "experiences": [' + b" " * 10_000_000, "file_too_large"),
-    "nul": (b"- a\0b", "not_text"),
-    "latin": (b"- caf\xe9", "not_text"),
-    "zip": (b"PK\x03\x04abc", "archive"),
-    "tar": (b"a" * 257 + b"ustar", "archive"),
+    "large": (b"- " + b"a" * 1_100_000, "bad_library"),
+    "one line": (b'{"format": "agentlearn-library/1", "experiences": [' + b" " * 10_000_000, "bad_library"),
+    "nul": (b"- a\0b", "bad_library"),
+    "latin": (b"- caf\xe9", "bad_library"),
+    "zip": (b"PK\x03\x04abc", "bad_library"),
+    "tar": (b"a" * 257 + b"ustar", "bad_library"),
     "empty": (b"", "unknown_format"),
     "prose": (b"Nothing to see here.", "unknown_format"),
     "deep": (b"[" * 100_000, "unknown_format"),
-    "many": (b"- a lesson\n" * 10_001, "too_many_lessons"),
-    "alias": (b"agent: &a\n  instructions: '[G0]. x'\n  b: [*a, *a]\n", "bad_yaml"),
-    "tag": (b"agent:\n  instructions: !!python/object/apply:os.system ['[G0]. x']\n", "bad_yaml"),
+    "many": (b"- a lesson\n" * 10_001, "bad_library"),
+    "alias": (b"agent: &a\n  instructions: '[G0]. x'\n  b: [*a, *a]\n", "bad_library"),
+    "tag": (b"agent:\n  instructions: !!python/object/apply:os.system ['[G0]. x']\n", "bad_library"),
     "key twice": (b'{"experiences": {"G0": "Count once.", "G0": "Count twice."}}', "bad_library"),
-    "deep yaml": (b"instructions: '[G0]. x'\na: " + b"[" * 5_000, "bad_yaml"),
+    "deep yaml": (b"instructions: '[G0]. x'\na: " + b"[" * 5_000, "bad_library"),
 }
 
 
@@ -234,7 +234,7 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     (folder / "references" / "x.md").symlink_to(secret)
     with pytest.raises(LibraryError) as refused:
         import_lessons(folder)
-    assert refused.value.code == "link_leads_out"
+    assert refused.value.code == "bad_library"
 
 
 def test_an_archive_by_name_and_a_pipe_are_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from agentlearn import Experiences, LibraryStore, Recorder, lessons, library_of,
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError, LibraryError
 from agentlearn.library.tenants import tenant_store
-from agentlearn.recorder.forgetting import forget
+from agentlearn.live.forgetting import forget
 from agentlearn.store import Selection
 
 SHARED = "When a refund is asked for, name the day it arrives."

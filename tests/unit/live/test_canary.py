@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pydantic_ai.models.test import TestModel
 
 from agentlearn.cli.app import run
 from agentlearn.errors import ConfigError, LibraryError
+from agentlearn.learning.evidence import FeedbackWait, LessonBlock, LookedAt, Trial, neighbours
 from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
 from agentlearn.library.history import History
@@ -27,8 +29,8 @@ from agentlearn.library.history.change_log import NO_LINE, Change, ChangeKind, L
 from agentlearn.library.lessons import lessons
 from agentlearn.library.policy import Policy, VotingRule
 from agentlearn.library.shown import hidden_in_episode, in_canary, shown_in
-from agentlearn.live.canary import canary_threshold, judge_canary, step_canary
-from agentlearn.recorder import Recorder
+from agentlearn.live.canary import CanaryDecision, canary_threshold, judge_canary, step_canary
+from agentlearn.live.recorder import Recorder
 from agentlearn.store import ServedEpisode
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, LibraryVersion
@@ -41,6 +43,7 @@ OTHER = library_of(["Answer in the language of the user."], kind="add")
 BRIEF = NEW.experiences[1].id
 CHAT: list[dict[str, Any]] = [{"role": "user", "content": "Where is it?"}, {"role": "assistant", "content": "Here."}]
 VERSION = LibraryVersion("f" * 32)
+KEY = ExperienceId(NEW.version)
 
 
 SINCE = datetime(2026, 11, 1, tzinfo=UTC)
@@ -54,9 +57,9 @@ def libraries(tmp_path: Path) -> LibraryStore:
     return made
 
 
-def start(libraries: LibraryStore, library: Library = NEW, share: float = 0.5, margin: float = 0.02) -> History:
+def start(libraries: LibraryStore, library: Library = NEW, share: float = 0.5, **more: Any) -> History:
     history = libraries.history("desk")
-    history.start_canary(library, share=share, margin=margin, who="ana")
+    history.start_canary(library, share=share, **{"margin": 0.02, "who": "ana", **more})
     return history
 
 
@@ -185,15 +188,81 @@ def test_episodes_before_a_share_grew_count_as_they_were_drawn_then() -> None:
     assert decision.figures.episodes + decision.figures.episodes_baseline == 200
 
 
-def test_a_canary_that_changes_how_often_feedback_is_given_is_not_promoted() -> None:
-    def given(number: int, of_canary: float) -> ServedEpisode:
-        drawn = in_canary("desk", NEW.version, f"talk-{number}", share=0.5)
-        return served(number, reward=float(drawn) if not drawn or number % 10 < 10 * of_canary else None)
+def drawn(number: int) -> bool:
+    return in_canary("desk", NEW.version, f"talk-{number}", share=0.5)
 
-    rare = judge_canary("desk", [CANARY], [given(number, 0.3) for number in range(400)])
-    assert (rare.outcome, rare.figures.log_e_no_worse > rare.figures.needed_no_worse) == ("collect", True)
-    assert "of its episodes have feedback, and 100% of the others" in rare.withheld
-    assert judge_canary("desk", [CANARY], [given(number, 1.0) for number in range(400)]).outcome == "promote"
+
+def test_what_the_silent_users_may_hide_decides_nothing() -> None:
+    def judged(good: Callable[[int], bool], said: Callable[[int], bool]) -> CanaryDecision:
+        return judge_canary(
+            "desk", [CANARY], [served(n, reward=float(good(n)) if said(n) else None) for n in range(900)]
+        )
+
+    # 30 % are unhappy with both; with the canary they say nothing
+    silenced = judged(lambda n: n % 10 > 2, lambda n: n % 10 > 2 or not drawn(n))
+    assert (silenced.outcome, silenced.figures.points > 10) == ("collect", True)
+    assert "it is within the margin as measured on those who answered" in silenced.withheld
+    assert silenced.withheld in silenced.sentence
+    # happy users of the canary say nothing, and it is no worse
+    assert judged(lambda n: n % 10 > 2, lambda n: n % 10 <= 2 or not drawn(n)).outcome == "collect"
+    # it is better whatever the silent ones think
+    rare = judged(drawn, lambda n: n % 10 < 3 or not drawn(n))
+    assert (rare.outcome, rare.withheld) == ("promote", "")
+    assert "have feedback (32% and 100% of all)" in rare.sentence
+
+
+def test_rewards_outside_0_to_1_are_counted_and_too_many_of_them_decide_nothing() -> None:
+    def judged(odd: int) -> CanaryDecision:
+        """An old store: one in so many episodes has the reward -1; the others are good with the canary alone."""
+        rewards = (-1.0 if n % odd == 0 else float(drawn(n)) for n in range(400))
+        return judge_canary("desk", [CANARY], [served(n, reward=one) for n, one in enumerate(rewards)])
+
+    few, many = judged(25), judged(10)
+    assert (few.outcome, few.figures.outside, many.outcome) == ("promote", 16, "collect")
+    assert "16 rewards are outside 0 to 1 and count as none" in few.sentence
+    assert "of 399 rewards are outside 0 to 1, too many to leave out" in many.withheld
+    assert many.withheld in many.sentence
+
+
+def test_blocks_wait_for_feedback_in_order_and_the_sentence_says_how_many() -> None:
+    answers = [None if number == 40 else float(drawn(number)) for number in range(120)]
+    episodes = [served(number, reward=one) for number, one in enumerate(answers)]
+    soon = SINCE + timedelta(days=1)
+    waiting = judge_canary("desk", [CANARY], episodes, now=soon)
+    assert waiting.figures.waiting in range(70, 81)
+    assert f"; {waiting.figures.waiting} episodes are younger than 7 days and wait for feedback" in waiting.sentence
+    later = judge_canary("desk", [CANARY], episodes, now=SINCE + timedelta(days=8))
+    assert (later.figures.waiting, later.outcome) == (0, "promote")
+    declared = replace(CANARY, feedback_days=0.5)
+    assert judge_canary("desk", [declared], episodes, now=soon).figures.waiting == 0
+    before = [served(n - 20_000, reward=1.0, episode=f"old-{n}", library=OLD.version) for n in range(200)]
+    known = judge_canary("desk", [CANARY], [*before, *episodes], now=soon + timedelta(hours=3))
+    assert (known.figures.feedback_days, known.figures.waiting) == (1, 0), "earlier feedback was quick"
+    assert known.figures.episodes + known.figures.episodes_baseline == 119, "and counts for nothing else"
+
+
+REWARDS = st.sampled_from([None, 0.0, 0.5, 1.0, 7.0])
+
+
+@given(episodes=st.lists(st.tuples(st.booleans(), REWARDS, st.floats(0, 9)), max_size=30))
+def test_a_later_look_adds_blocks_behind_those_that_were_seen(
+    episodes: list[tuple[bool, float | None, float]],
+) -> None:
+    def seen(day: float) -> list[LessonBlock]:
+        rows = list[ServedEpisode]()
+        for number, (reads, reward, delay) in enumerate(episodes):
+            one = served(60 * number, reads=reads, episode="", reward=reward)
+            came = one.at + int(delay * 86_400_000_000)
+            told = reward is not None and came <= one.at + (day - number / 24) * 86_400_000_000
+            rows += [replace(one, reward=reward if told else None, said=came if told else None)] * (number / 24 <= day)
+        now = SINCE + timedelta(days=day)
+        wait = FeedbackWait.of(rows, 3.0, now)
+        masked = {OLD.version: frozenset({KEY}), NEW.version: frozenset[ExperienceId]()}
+        trials = [Trial.of(one, (masked[one.library], frozenset({KEY})), wait) for one in rows]
+        return LookedAt.of(neighbours(KEY, "m", trials)).blocks
+
+    looks = [seen(day) for day in (0.5, 1.5, 3.0, 4.5, 12.0)]
+    assert all(before == after[: len(before)] for before, after in pairwise(looks))
 
 
 def test_every_canary_of_a_library_shares_one_budget() -> None:
@@ -247,16 +316,17 @@ def test_a_canary_is_started_changed_ended_and_started_again(libraries: LibraryS
     assert [one.ended.kind for one in canaries(history.changes) if one.ended] == ["end_canary", "promote"]
 
 
-@pytest.mark.parametrize("change", ["publish", "pin", "rollback"])
+@pytest.mark.parametrize("change", ["publish", "rollback"])
 def test_what_changes_the_meaning_of_the_name_ends_the_canary(libraries: LibraryStore, change: str) -> None:
     libraries.publish("desk", OTHER)
     libraries.publish("desk", OLD)
     history = start(libraries)
-    history.tag("first")
+    history.branch("first")
     assert history.canary is not None
-    acts = {"publish": lambda: libraries.publish("desk", OTHER), "pin": history.pin,
-            "rollback": lambda: history.rollback(OTHER.version)}  # fmt: skip
-    acts[change]()
+    if change == "publish":
+        libraries.publish("desk", OTHER)
+    else:
+        history.rollback(OTHER.version)
     assert history.canary is None
     with pytest.raises(LibraryError, match="has no canary now"):
         history.end_canary()
@@ -269,6 +339,7 @@ def test_what_changes_the_meaning_of_the_name_ends_the_canary(libraries: Library
         (OLD, {}, "already; a canary is another version"),
         (NEW, {}, "has this canary with the share 0.5 already"),
         (NEW, {"margin": 0.1}, "has this canary with the margin 0.02, which stays"),
+        (NEW, {"feedback_days": 2}, "how long it waits for feedback stays"),
     ],
 )
 def test_a_canary_that_cannot_be_is_refused(
@@ -316,7 +387,7 @@ def test_of_many_who_start_a_canary_at_once_one_does(libraries: LibraryStore) ->
         one.start()
     for one in threads:
         one.join()
-    assert refused == ["canary_refused"] * 7
+    assert refused == ["bad_library"] * 7
     assert len(canaries(libraries.history("desk").changes)) == 1
 
 

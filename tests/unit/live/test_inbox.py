@@ -11,7 +11,7 @@ import pytest
 from agentlearn.errors import LibraryError, StoreError
 from agentlearn.learning.lessons.trust import acceptance, pending_lessons, refused_authors, refused_lessons
 from agentlearn.library import LibraryStore
-from agentlearn.live import Inbox
+from agentlearn.live.inbox import Inbox
 from agentlearn.store import open_store, read_store
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.types.author import Author
@@ -252,6 +252,12 @@ def test_a_lesson_is_left_out_of_a_version_or_changed_in_it(tmp_path: Path) -> N
         of.edit(of.items()[0], "Thank the reader once.")
     of.edit(of.items()[0], "Thank the reader once.", lesson=rider[:8])
     assert shown(of)[2:] == ["When unsure, ask.", "Thank the reader once."]
+    of = inbox(tmp_path / "three", versions=[left])
+    with pytest.raises(LibraryError, match=r"nothing of math@.* is left to publish"):
+        of.approve(of.items()[0], without=[one.id for one in left.experiences if one.origin.strangers])
+    asked = next(one.id for one in left.experiences if one.lesson == "When unsure, ask.")
+    assert of.approve(of.items()[0], without=[rider], words={asked: "When unsure, ask once."}).verdict == "edited"
+    assert shown(of)[2:] == ["When unsure, ask once."]
 
 
 def test_an_older_version_closes_itself_when_a_newer_run_has_published(tmp_path: Path) -> None:

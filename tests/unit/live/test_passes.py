@@ -16,8 +16,9 @@ from agentlearn.errors import ConfigError, StoreLocked
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.evidence import EvidenceLabel, LessonEvidence, LibraryEvidence
 from agentlearn.learning.report import LearnReport
-from agentlearn.live import Inbox, LiveLearning, LivePass, keep_learning
-from agentlearn.recorder.forgetting import forget
+from agentlearn.live.forgetting import forget
+from agentlearn.live.inbox import Inbox
+from agentlearn.live.passes import LiveLearning, LivePass, keep_learning
 from agentlearn.store.store_files import StoreLock
 from tests.support.desk import LESSON, reflecting, reply
 

@@ -14,10 +14,10 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
 from agentlearn.errors import ToolError
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport, Session
-from agentlearn.sandbox.python_tool import FAILED, printed_value, render_result
+from agentlearn.sandbox.python_tool import FAILED, CodeDeps, printed_value, render_result
 from agentlearn.types.task import Task
 from agentlearn_math import domain
-from agentlearn_math.agent import MathDeps, boxed_answer, math_agent, solve_prompt
+from agentlearn_math.agent import boxed_answer, math_agent, solve_prompt
 
 CONTEXT = RolloutContext(task=Task.of("math", "What is 6 times 7?", "42"), seed=9)
 
@@ -70,7 +70,7 @@ def rollout(*results: CodeResult) -> tuple[Answer, list[ToolReturnPart], Scripte
     async def run() -> tuple[Answer, list[ToolReturnPart]]:
         bound = domain.with_sandbox(sandbox)
         async with bound.open(CONTEXT) as deps:
-            assert isinstance(deps, MathDeps)
+            assert isinstance(deps, CodeDeps)
             ran = await bound.agent().run("What is 6 times 7?", model=FunctionModel(compute_and_answer), deps=deps)
         return ran.output, tool_results(ran.all_messages())
 
@@ -107,7 +107,7 @@ def test_the_tool_is_described_and_called_one_at_a_time() -> None:
         seen.append(info)
         return ModelResponse(parts=[TextPart("nothing to do")])
 
-    deps = MathDeps(Scripted([]))
+    deps = CodeDeps(Scripted([]))
     answer = asyncio.run(math_agent().run("?", model=FunctionModel(look), deps=deps)).output
     assert answer == Answer(text="nothing to do", answer=None)
     (tool,) = seen[0].function_tools

@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from pydantic_ai.exceptions import UnexpectedModelBehavior
 
-from agentlearn.models.chat_reply import _usage_of_reply, completion_of, facts_of
+from agentlearn.models.chat_reply import completion_of, facts_of
+from agentlearn.models.reply import UnreadReply, read_reply, read_usage
 from tests.support.cases import cases
 
 CALL = {"function": {"name": "run", "arguments": '{"n": 1}'}, "id": "a", "type": "function"}
@@ -15,8 +15,8 @@ CALL = {"function": {"name": "run", "arguments": '{"n": 1}'}, "id": "a", "type":
 def test_what_a_message_says_is_kept(subtests: pytest.Subtests) -> None:
     for message, text, calls, thoughts in [row[1:] for row in cases(__file__, "messages")]:
         with subtests.test(repr((message, text, calls, thoughts))):
-            choice = completion_of({"choices": [{"message": message, "finish_reason": "stop"}]}, "asked")["choices"][0]
-            said = choice["message"]
+            choice = {"message": message, "finish_reason": "stop"}
+            said = completion_of(read_reply({"choices": [choice]}), "asked")["choices"][0]["message"]
             found = [
                 [one["id"], one["function"]["name"], json.loads(one["function"]["arguments"])]
                 for one in said.get("tool_calls", ())
@@ -30,7 +30,9 @@ def test_what_a_message_says_is_kept(subtests: pytest.Subtests) -> None:
 
 def test_the_choice_with_index_0_is_taken_and_what_is_missing_is_filled_in() -> None:
     second, first = ({"index": index, "message": {"content": text}} for index, text in ((1, "no"), (0, "yes")))
-    completion = completion_of({"choices": [second, first], "created": "2026-01-01", "model": None}, "asked")
+    completion = completion_of(
+        read_reply({"choices": [second, first], "created": "2026-01-01", "model": None}), "asked"
+    )
     assert (completion["model"], completion["created"], completion["id"]) == ("asked", 0, "")
     assert completion["choices"] == [
         {"index": 0, "message": {"role": "assistant", "content": "yes"}, "finish_reason": None}
@@ -49,14 +51,14 @@ def test_the_choice_with_index_0_is_taken_and_what_is_missing_is_filled_in() -> 
     ],
 )
 def test_a_reply_that_says_nothing_is_refused_with_the_words_of_the_service(body: object, words: str) -> None:
-    with pytest.raises(UnexpectedModelBehavior, match=words):
-        completion_of(body, "asked")
+    with pytest.raises(UnreadReply, match=words):
+        read_reply(body)
 
 
 def test_usage_is_believed_field_by_field(subtests: pytest.Subtests) -> None:
     for usage, tokens in cases(__file__, "usage"):
         with subtests.test(repr((usage, tokens))):
-            found = _usage_of_reply(usage)
+            found = read_usage(usage)
             assert (None if found is None else [found["prompt_tokens"], found["completion_tokens"]]) == tokens
 
 
@@ -73,4 +75,4 @@ def test_usage_is_believed_field_by_field(subtests: pytest.Subtests) -> None:
 def test_a_cost_that_the_service_reports_is_kept(
     usage: dict[str, Any], headers: dict[str, str], dollars: float | None
 ) -> None:
-    assert facts_of({"usage": usage}, headers).get("cost_usd") == dollars
+    assert facts_of(read_reply({"choices": [{"text": "4"}], "usage": usage}), headers).get("cost_usd") == dollars

@@ -21,8 +21,8 @@ from agentlearn.models.client import ModelClient
 from agentlearn.models.endpoint_state import FIRST, EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import RetryPolicy
+from agentlearn.pages.groups import reply_text
 from agentlearn.types.ids import RunId
-from agentlearn.views.groups import reply_text
 from tests.support.stages import ListJournal
 
 Script = Callable[[list[ModelMessage], AgentInfo], ModelResponse | Awaitable[ModelResponse]]

@@ -6,16 +6,17 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
-from agentlearn.models.endings import _ending_of, fault_of, tidied
+from agentlearn.models.endings import ending_of, fault_of, tidied
 
 RUN = ToolDefinition(name="run_python", parameters_json_schema={"type": "object", "properties": {}})
 TOOLS = ModelRequestParameters(function_tools=[RUN], allow_text_output=True)
 ENDINGS = {
-    "stop": "stop STOP end_turn eos_token COMPLETE stop_sequence null FINISH_REASON_STOP",
+    "stop": "stop STOP end_turn eos_token COMPLETE stop_sequence null FINISH_REASON_STOP <|im_end|> <|eot_id|> </s>"
+    " <end_of_turn> <eos> <turn|> <｜end▁of▁sentence｜> <|END_OF_TURN_TOKEN|>",
     "tool_call": "tool_calls tool_use TOOL_CALL function_call",
     "length": "length max_tokens MAX_TOKENS model_length max_output_tokens model_context_window_exceeded",
     "content_filter": "content_filter SAFETY sensitive guardrail_intervened refusal PROHIBITED_CONTENT",
-    "error": "error abort insufficient_system_resource network_error cancelled timeout OTHER never-heard-of",
+    "error": "error abort insufficient_system_resource network_error cancelled timeout OTHER never-heard-of <error>",
 }
 
 
@@ -29,7 +30,7 @@ def reply(
 def test_each_ending_has_one_meaning_and_an_unknown_one_is_an_error(subtests: pytest.Subtests) -> None:
     for ending, name in [(one, name) for one, names in ENDINGS.items() for name in names.split()]:
         with subtests.test(repr((ending, name))):
-            assert _ending_of(reply(finish=name)) == ending
+            assert ending_of(name) == ending
 
 
 TEXT, THOUGHT = TextPart("so 4"), ThinkingPart("hm", id="reasoning")
@@ -77,6 +78,8 @@ def test_a_service_of_ours_hands_over_all_that_its_model_wrote() -> None:
         ("run_python<|channel|>commentary", "run_python"),
         ("functions.run_python", "run_python"),
         ("functions.run_python:0", "run_python"),
+        ("default_api.run_python", "run_python"),
+        ("default_api:run_python", "run_python"),
         (" Run_Python ", "run_python"),
         ("python", "python"),
         ("run_python_twice", "run_python_twice"),

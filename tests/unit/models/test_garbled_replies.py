@@ -25,6 +25,7 @@ from agentlearn.models.endpoint import Endpoint, TokenRequest, open_endpoint, op
 from agentlearn.models.endpoint_state import GARBLED
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.models.refusal import RefusedRequest, service_words
+from agentlearn.models.service_record import service_records
 from agentlearn.rollout.transcript import steps_of
 from tests.support.cases import cases
 from tests.support.raw_http import Script, scripted
@@ -214,6 +215,26 @@ def test_an_impossible_usage_counts_as_not_reported_and_is_estimated(subtests: p
                     assert endpoint.endpoint_state.without_usage == 1
 
             asyncio.run(main())
+
+
+STREAM = 'data: {"choices": [{"delta": {"content": "hello"}}]}\n\ndata: {"choices": [{"finish_reason": "stop"}]}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "read_as"),
+    [(STREAM, "hello"), (STREAM.replace("data: ", ""), "hello"), (STREAM.split("\n\n")[0], None)],
+)
+def test_a_service_that_streams_unasked_is_read_and_a_note_says_so(body: str, read_as: str | None) -> None:
+    async def main() -> None:
+        bodies = Bodies()
+        async with serving(bodies, tokens=False) as endpoint:
+            bodies.body = body.encode()
+            response = await read(endpoint)
+            assert (response and response.text) == read_as
+            (record,) = service_records([endpoint.endpoint_state])
+            assert any("streamed 1 of 1 replies" in note for note in record.other_notes())
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("finish", ["stop", "tool_calls", None])

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from genai_prices import Usage, calc_price
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.usage import RequestUsage
 
@@ -80,3 +81,11 @@ def test_the_cost_that_a_service_reports_comes_first(subtests: pytest.Subtests) 
             price = price_of(LLAMA, "openai", "https://api.groq.com/openai/v1")
             assert price is not None
             assert cost_usd(listed) == pytest.approx(price[0] if cost is None else cost)
+
+
+def test_a_call_has_the_price_of_its_size() -> None:
+    for tokens_in in (4_000, 250_000):
+        price = known_price("google:gemini-2.5-pro", tokens_in)
+        listed = calc_price(Usage(input_tokens=tokens_in), model_ref="gemini-2.5-pro", provider_id="google").total_price
+        assert price is not None
+        assert price[0] * tokens_in / 1e6 == pytest.approx(float(listed))

@@ -13,7 +13,7 @@ from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import lessons
 from agentlearn.library.retrieval import Retrieval, Retriever
 from agentlearn.library.shown import shown_in
-from agentlearn.recorder.captured import captured, given_of, shown_of
+from agentlearn.live.captured import captured, given_of, shown_of
 from agentlearn.rollout.solve import SolveGiven, run_solving
 from agentlearn.store import open_store
 from agentlearn.types.experience import Library
@@ -48,7 +48,7 @@ def test_each_run_of_an_agent_gets_the_lessons_for_its_prompt() -> None:
 
 def test_a_run_that_answers_the_last_message_of_its_history_says_what_was_shown() -> None:
     """Each run of AG-UI is one: the user's message comes in the history."""
-    experiences = Experiences(MANY, retrieval=TWO)
+    experiences = Experiences(MANY, retrieval=TWO, choose="turn")
     agent = Agent(FunctionModel(seen), capabilities=[experiences])
     earlier = ask(agent, "a task on angles").all_messages()
     result = ask(agent, message_history=[*earlier, ModelRequest.user_text_prompt("a task on primes")])

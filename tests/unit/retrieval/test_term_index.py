@@ -71,6 +71,17 @@ def test_words_are_found_in_any_script_and_in_code(query: str, found: str) -> No
     assert texts[_TermIndex(texts).ranked(query, 1)[0][0]] == found
 
 
+def test_other_endings_are_found_where_no_word_is_held(subtests: pytest.Subtests) -> None:
+    table = cases(__file__, "other_endings_are_found_where_no_word_is_held")
+    index, texts = _TermIndex([text for _, text in table]), [text for _, text in table]
+    for query, found in table:
+        with subtests.test(query):
+            assert texts[index.ranked(query, 1)[0][0]] == found
+    assert index.ranked("counting", 8) != []
+    (only,) = _TermIndex(["The count of parts", "Counting is hard"]).ranked("counting", 8)
+    assert only[0] == 1, "where a text holds a word, nothing else is guessed"
+
+
 @pytest.mark.parametrize("query", ["", "   ", "!?…", "\x00\ud800", "the of and", "How many is it?", "12 or 7"])
 def test_a_query_without_words_finds_nothing(query: str) -> None:
     texts = [f"the sum of parts and wholes number{n} 7" for n in range(40)]

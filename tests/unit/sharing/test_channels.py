@@ -101,6 +101,15 @@ def other_page(channel: Path) -> None:
     (channel / PACKAGE / "SKILL.md").write_text("x")
 
 
+def nested(channel: Path) -> None:
+    (channel / PACKAGE / "more").mkdir()
+    (channel / PACKAGE / "more" / "extra.md").write_text("x")
+
+
+def linked_folder(channel: Path) -> None:
+    (channel / PACKAGE / "more").symlink_to("/etc")
+
+
 def added(name: str) -> Callable[[Path], None]:
     return change_index(lambda one: one["files"].append(name))
 
@@ -112,7 +121,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str, str, int]] = {
     "the index changed": (change_index(lambda one: one.update(description="")), "--key ada.pub", "other_index", 1),
     "the index not signed": (lambda channel: (channel / f"{INDEX}.sig").unlink(), "--key ada.pub", "no_file", 2),
     "the index gone": (lambda channel: (channel / INDEX).unlink(), "", "no_file", 2),
-    "no index": (lambda channel: (channel / INDEX).write_text("[]"), "", "bad_index", 2),
+    "no index": (lambda channel: (channel / INDEX).write_text("[]"), "", "bad_library", 2),
     "signed by a stranger": (same, "--key eve.pub", "unknown_key", 1),
     "too few signatures": (same, "--key ada.pub --threshold 2", "too_few_signatures", 1),
     "a file changed": (other_page, "--key ada.pub", "wrong_content", 1),
@@ -120,7 +129,10 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str, str, int]] = {
     "a path out of the folder": (added("../../../ada.pem"), "", "bad_path", 1),
     "an absolute path": (added("/etc/hostname"), "", "bad_path", 1),
     "a file that is not there": (added("more.md"), "", "no_file", 2),
+    "a file beside the listed ones": (lambda channel: (channel / PACKAGE / "extra.md").touch(), "", "other_files", 1),
+    "such a file in a folder": (nested, "--key ada.pub", "other_files", 1),
     "a link": (link, "", "bad_path", 2),
+    "a link beside the listed ones": (linked_folder, "--key ada.pub", "bad_path", 2),
     "another address": (same, "--address bafkreih", "wrong_content", 1),
     "another library": (change_index(lambda one: one.update(name="other")), "", "unknown_library", 2),
 }

@@ -24,9 +24,9 @@ from agentlearn.library.sharing import MAX_BYTES
 from agentlearn.library.sharing.channels import Channel, hub_card
 from agentlearn.library.sharing.content_id import Package
 from agentlearn.library.sharing.signing import trusted
+from agentlearn.pages.web_app.server import Site, app_of
 from agentlearn.store import open_store
 from agentlearn.types.experience import library_of
-from agentlearn.view.server import Site, app_of
 from tests.support.command import agentlearn_here
 from tests.support.comparisons import rich
 from tests.support.hostile import HOSTILE
@@ -100,7 +100,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a path out of the folder": (change(files=["../../../ada.pem"]), "bad_path"),
     "a name that is a path": (change(name="../up"), "bad_library_name"),
     "the name of another library": (change(name="other"), "no_file"),
-    "an entry without a release": (change(agentlearn=[], files=["library.json"]), "bad_bundle"),
+    "an entry without a release": (change(agentlearn=[], files=["library.json"]), "other_files"),
     "a package that is gone": (lambda channel: shutil.rmtree(channel / PACKAGE), "no_file"),
 }
 
@@ -256,7 +256,7 @@ def test_a_package_is_fetched_from_a_gateway_only_with_its_content_id(offered: P
                 sent[place] = answer
                 assert run(offered, f"{told} --store refused", expect=1)["error"]["code"] == code
         no_id = run(offered, f"fetch {url}{place} math --key ada.pub", expect=2)
-        assert no_id["error"]["code"] == "no_address"
+        assert no_id["error"]["code"] == "bad_library"
         for bad in ("ftp://127.0.0.1/x", "http://", "http://127.0.0.1:1/x"):
             refused = run(offered, f"fetch {bad} math --address {address} --store refused", expect=1)
             assert refused["error"]["code"] == "gateway"

@@ -185,7 +185,7 @@ def test_only_p256_keys_are_read(tmp_path: Path) -> None:
             continue
         with pytest.raises(LibraryError) as refused:
             private_key(tmp_path / "key.pem")
-        assert refused.value.code == "bad_key"
+        assert refused.value.code == "bad_library"
     with pytest.raises(LibraryError) as missing:
         public_key(tmp_path / "none.pub")
     assert missing.value.code == "no_file"

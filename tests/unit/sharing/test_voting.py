@@ -161,7 +161,7 @@ def test_where_a_vote_decides_nobody_approves_alone(tmp_path: Path) -> None:
         (folder / "policy.json").write_text(wrong)
         with pytest.raises(LibraryError) as bad:
             _ = history.policy
-        assert bad.value.code == "bad_policy"
+        assert bad.value.code == "bad_library"
 
 
 def test_a_wallet_votes_by_typed_data() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import group_commit as group_commit
+from agentlearn.store import journal_file as journal_file
 from agentlearn.store import open_store, read_store, trajectory_store
 from agentlearn.store.codec import (
     RolloutEntry,
@@ -35,7 +36,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "RETRY_PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(journal_file, "RETRY_PAUSES_S", (0.0, 0.0, 0.0))
 
 
 def units(count: int) -> list[RowGroup]:

@@ -150,4 +150,4 @@ def test_a_file_without_a_store_is_named_at_its_word_and_read_in_order(tmp_path:
     (tmp_path / name).write_bytes((tmp_path / "a1.parquet").read_bytes()[:-20])
     with pytest.raises(DataError, match=r"cannot be read as Parquet \(.+\); write it again$") as refused:
         list(parquet_rows(tmp_path / name))
-    assert refused.value.code == "bad_parquet"
+    assert refused.value.code == "bad_data"

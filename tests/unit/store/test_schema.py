@@ -18,7 +18,8 @@ import duckdb
 import pytest
 
 from agentlearn.errors import AgentlearnError, StoreError, UnknownSchema
-from agentlearn.installed import version
+from agentlearn.pages.runs import stored_report
+from agentlearn.plugins.installed import version
 from agentlearn.store import Store, check_store, database, open_store, read_store, repair_store
 from agentlearn.store.codec import DecisionEntry, FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.database import SCHEMA, Database, open_read_only
@@ -29,7 +30,6 @@ from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Feedback, LessonDecision
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Verdict
-from agentlearn.views.learn_record import _stored_report
 from tests.support.learn_records import learn_record
 from tests.unit.store import nouns
 
@@ -93,7 +93,7 @@ def check(directory: Path) -> None:
     """Everything that `fill` saved comes back."""
     with read_store(directory) as reader:
         (row,) = reader.runs()
-        assert (row.state, _stored_report(row).run) == ("done", learn_record().report.run)
+        assert (row.state, stored_report(row).run) == ("done", learn_record().report.run)
         assert reader.task(nouns.TASK.id) == nouns.TASK
         assert reader.task(nouns.WALK.id) == nouns.WALK
         libraries = [reader.library(one.version) for one in reader.versions_made()]
@@ -233,7 +233,7 @@ def test_an_old_duckdb_is_refused_with_the_reason(found: str, tmp_path: Path, mo
     monkeypatch.setattr("duckdb.__version__", found)
     with pytest.raises(StoreError, match=f"needs DuckDB 2 or newer, .* found '{found}': pip install") as caught:
         Database(tmp_path / "store", create=True)
-    assert caught.value.code == "old_duckdb"
+    assert caught.value.code == "store"
     assert not (tmp_path / "store").exists()
 
 

@@ -121,10 +121,10 @@ FULL_DISK = """
 import asyncio, os, resource, sys, traceback
 from pathlib import Path
 from agentlearn.errors import StoreError
-from agentlearn.store import group_commit, open_store
+from agentlearn.store import group_commit, journal_file, open_store
 from tests.unit.store import nouns
 
-group_commit.RETRY_PAUSES_S = (0.0, 0.01)
+journal_file.RETRY_PAUSES_S = (0.0, 0.01)
 unlimited = resource.RLIM_INFINITY
 kept = []
 
@@ -189,11 +189,11 @@ SMALL_DISK = """
 import asyncio, os, sys
 from pathlib import Path
 from agentlearn.errors import StoreError
-from agentlearn.store import check_store, group_commit, open_store, read_store
+from agentlearn.store import check_store, group_commit, journal_file, open_store, read_store
 from tests.unit.store import nouns
 
 disk, free_bytes = Path(sys.argv[1]), int(sys.argv[2])
-group_commit.RETRY_PAUSES_S = (0.0, 0.01)
+journal_file.RETRY_PAUSES_S = (0.0, 0.01)
 group_commit.MAX_WAITING = int(sys.argv[3])
 kept, failed = [], []
 

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 peft = pytest.importorskip("peft")
 
 from agentlearn.errors import ConfigError  # noqa: E402
-from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.serving.local import load_for_serving  # noqa: E402
 from agentlearn.train.serving.weight_sync import _served_state  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:Futu
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
-def told(**fields: Any) -> Arguments:
+def told(**fields: Any) -> GradientArguments:
     return gradient_arguments({"learning_rate": 0.02} | fields)
 
 
@@ -121,9 +121,9 @@ def test_a_served_copy_holds_the_continued_adapter(adapter: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "code", "sentence"),
     [
-        ({"lora_rank": 8}, "adapter_rank", "lora_rank is 8, but the adapter in .* has rank 3"),
-        ({"lora_alpha": 9}, "adapter_alpha", "lora_alpha is 9, but the adapter in .* has 7"),
-        ({"lora_targets": "q_proj"}, "adapter_targets", r"lora_targets is \['q_proj'\], but the adapter in .* is on"),
+        ({"lora_rank": 8}, "bad_config", "lora_rank is 8, but the adapter in .* has rank 3"),
+        ({"lora_alpha": 9}, "bad_config", "lora_alpha is 9, but the adapter in .* has 7"),
+        ({"lora_targets": "q_proj"}, "bad_config", r"lora_targets is \['q_proj'\], but the adapter in .* is on"),
     ],
 )
 def test_another_shape_than_the_adapter_s_is_refused(
@@ -145,7 +145,7 @@ def test_adapters_of_other_kinds_are_refused_by_name(
     with pytest.raises(ConfigError) as refused:
         load_for_training(str(folder), told())
     assert sentence in refused.value.message
-    assert refused.value.code in {"unsupported_adapter", "unsupported_head"}
+    assert refused.value.code in {"unsupported_adapter", "bad_config"}
 
 
 @pytest.mark.parametrize("change", ["left out", "added"])
@@ -163,4 +163,4 @@ def test_an_adapter_whose_weights_are_not_all_there_is_refused(adapter: Path, tm
     for load in (lambda: load_for_training(str(folder), told()), lambda: load_for_serving(str(folder))):
         with pytest.raises(ConfigError, match=counts) as refused:
             load()
-        assert refused.value.code == "bad_adapter"
+        assert refused.value.code == "bad_config"

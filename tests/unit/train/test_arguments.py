@@ -11,24 +11,40 @@ import pytest
 import yaml
 
 from agentlearn.errors import ConfigError
-from agentlearn.train.arguments import GradientArguments, GRPOArguments, GSPOArguments, LossName, gradient_arguments
+from agentlearn.train.arguments import (
+    LOSS_SETTINGS,
+    Distillation,
+    GradientArguments,
+    LossName,
+    LossSettings,
+    gradient_arguments,
+)
 from scripts.docs import update_settings
 from tests.support.cases import cases
 
+DISTILS = {"distillation": {"coef": 1.0}, "reference": "copy"}
 WITH_KL = {"kl": "k3", "kl_beta": 0.1, "reference": "copy"}
 
 
-def test_the_methods_are_told_apart_by_the_loss_and_have_their_own_defaults() -> None:
-    assert gradient_arguments({}) == GRPOArguments(loss="dapo", eps_low=0.2, eps_high=0.28)
-    assert gradient_arguments({"loss": "gspo"}) == GSPOArguments(eps_low=3e-4, eps_high=4e-4)
-    assert gradient_arguments({"loss": "luspo"}) == GSPOArguments(loss="luspo", eps_low=3e-4, eps_high=4e-4)
-    assert isinstance(gradient_arguments({"loss": "gspo"}), GradientArguments)
+def bounds(**fields: object) -> tuple[float, float]:
+    own = gradient_arguments(fields).loss_settings.model_dump()
+    return own["eps_low"], own["eps_high"]
+
+
+def test_the_loss_chooses_its_settings_and_their_defaults() -> None:
+    assert gradient_arguments({}) == GradientArguments()
+    assert bounds() == bounds(loss="grpo") == (0.2, 0.28)
+    assert bounds(loss="gspo") == bounds(loss="luspo") == (3e-4, 4e-4)
+    given = {"loss": "gspo", "loss_settings": {"eps_low": 0.1}, "loss_settings.eps_high": "0.3"}
+    assert bounds(**given) == (0.1, 0.3), "a recipe, and --set over it"
+    assert type(gradient_arguments({"loss": "distill", **DISTILS}).loss_settings) is LossSettings
 
 
 def test_a_recipe_names_them() -> None:
     recipe = """
         loss: dr_grpo
-        completion_length: 512
+        loss_settings:
+            completion_length: 512
         learning_rate: 1.0e-5
         betas: [0.9, 0.95]
         lora_rank: 8
@@ -60,7 +76,7 @@ def test_further_rewards_are_a_mapping_or_a_text() -> None:
 def test_stored_settings_of_every_loss_are_read_again(subtests: pytest.Subtests) -> None:
     for loss in get_args(LossName):
         with subtests.test(repr(loss)):
-            needed = {"dr_grpo": {"completion_length": 9}, "distill": {"distill_coef": 1.0, "reference": "copy"}}
+            needed = {"dr_grpo": {"loss_settings": {"completion_length": 9}}, "distill": DISTILS}
             told = gradient_arguments({"loss": loss} | needed.get(loss, {}))
             assert gradient_arguments(told.model_dump(mode="json")) == told
 
@@ -80,15 +96,13 @@ def test_what_goes_together_is_taken(subtests: pytest.Subtests) -> None:
         WITH_KL,
         WITH_KL | {"reference": "adapter_off", "lora_rank": 4},
         WITH_KL | {"reference": "copy", "loss": "gspo"},
-        {"loss": "dr_grpo", "completion_length": 9},
-        {"overlong": "punish", "overlong_window": 9},
-        {"delta": 2.0},
-        {"loss": "luspo", "delta": 2.0},
-        {"loss": "sapo", "sapo_temperature_neg": 2.0},
-        {"loss": "vespo", "vespo_k_pos": 1.0, "importance_sampling": "token_mask", "importance_floor": 0.5},
+        {"loss": "dr_grpo", "loss_settings": {"completion_length": 9}},
+        {"overlong_window": 9},
+        {"loss_settings": {"delta": 2.0}},
+        {"loss": "luspo", "loss_settings": {"delta": 2.0}},
+        {"loss": "sapo", "loss_settings": {"temperature_neg": 2.0}},
+        {"loss": "vespo", "importance_sampling": "token_mask", "importance_floor": 0.5},
         {"min_p": 0.1, "importance_sampling": "none"},
-        {"entropy_target": 0.3},
-        {"entropy_coef": 0.01, "entropy_target": 0.3, "entropy_coef_min": 0.01, "entropy_coef_max": 0.1},
         {"rewards": {"my:brevity": 0.5}, "reward_weight": 0.0, "reward_combination": "normalise_then_sum"},
     ]:
         with subtests.test(repr(given)):
@@ -103,29 +117,34 @@ def test_each_field_has_a_range(subtests: pytest.Subtests) -> None:
             assert refused.value.code == "out_of_range"
 
 
-def test_a_field_of_the_other_method_is_unknown() -> None:
-    with pytest.raises(ConfigError, match="there is no setting 'cispo_cap'"):
-        gradient_arguments({"loss": "gspo", "cispo_cap": 2.0})
+def test_a_setting_that_stands_elsewhere_is_named_with_its_place(subtests: pytest.Subtests) -> None:
+    for given, sentence in cases(__file__, "settings_that_stand_elsewhere"):
+        with subtests.test(repr(given)):
+            with pytest.raises(ConfigError) as refused:
+                gradient_arguments(given)
+            assert str(refused.value) == sentence
 
 
 def test_every_loss_and_setting_is_documented_and_tested() -> None:
     root = Path(__file__).parents[3]
-    page = (root / "docs/train_settings.md").read_text()
+    page = (root / "docs/train.md").read_text()
     documented = set(re.findall(r"[\w]+", " ".join(re.findall(r"`([^`]*)`", page + update_settings()))))
     files = [*root.glob("tests/unit/train/*.py"), root / "tests/support/trl_oracle.py"]
     tested = set(re.findall(r"\w+", " ".join(one.read_text() for one in files if one.name != Path(__file__).name)))
-    both = {**GRPOArguments.model_fields, **GSPOArguments.model_fields}
-    losses = {loss for one in (GRPOArguments, GSPOArguments) for loss in get_args(one.model_fields["loss"].annotation)}
+    kinds = (GradientArguments, Distillation, *LOSS_SETTINGS.values())
+    both, losses = {name for kind in kinds for name in kind.model_fields}, {*LOSS_SETTINGS}
     assert losses == set(get_args(LossName))
     rows = set(re.findall(r"^\| `(\w+)`", page.split("## Losses")[1], re.MULTILINE))
-    assert losses - rows == set(), "losses without a row in the table of losses in docs/train_settings.md"
-    assert (losses | set(both)) - documented == set(), "not in docs/train_settings.md"
-    assert (losses | set(both)) - tested == set(), "in no test"
+    assert losses - rows == set(), "losses without a row in the table of losses in docs/train.md"
+    assert (losses | both) - documented == set(), "not in docs/train.md"
+    assert (losses | both) - tested == set(), "in no test"
 
 
 def test_every_field_says_what_it_is() -> None:
     source = inspect.getsource(sys.modules[GradientArguments.__module__])
-    for name in GRPOArguments.model_fields:
+    for name in {
+        name for kind in (GradientArguments, Distillation, *LOSS_SETTINGS.values()) for name in kind.model_fields
+    }:
         after = source.split(f"    {name}: ", 1)[1].split("\n    ", 2)[1]
         assert after.startswith('"""'), name
 

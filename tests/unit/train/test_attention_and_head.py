@@ -85,7 +85,7 @@ def test_the_trainer_scores_with_the_model_s_own_distribution(subtests: pytest.S
 def test_other_kinds_of_attention_are_refused_before_anything_is_sampled(family: str) -> None:
     with pytest.raises(ConfigError, match=r"local: cannot sample from a .* exactly .*; use a vLLM server") as refused:
         served(family_model(family))
-    assert refused.value.code == "unsupported_model"
+    assert refused.value.code == "bad_config"
 
 
 EXTENDED = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from agentlearn.store import read_store  # noqa: E402
-from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update import rounded_adamw  # noqa: E402
 from agentlearn.train.update.rounded_adamw import RoundedAdamW, _rounded  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
@@ -26,7 +26,7 @@ from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer, worst_diff
 ADAM: dict[str, Any] = {"betas": (0.9, 0.999), "eps": 1e-8}
 
 
-def told(**fields: Any) -> Arguments:
+def told(**fields: Any) -> GradientArguments:
     return gradient_arguments({"dtype": "bf16", "master_weights": False, "learning_rate": 1e-3} | fields)
 
 

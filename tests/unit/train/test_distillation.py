@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import numpy as np  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update.losses import divergence_from_teacher  # noqa: E402
 from agentlearn.train.update.sequences import TrainingRow  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
@@ -25,15 +25,15 @@ LESSONS = np.array([7, 8, 9, 10, 11])
 """Tokens that only the teacher reads, after the first token."""
 
 
-def told(**fields: Any) -> Arguments:
+def told(**fields: Any) -> GradientArguments:
     usual: dict[str, Any] = {
         "learning_rate": 0.05,
         "optimizer": "sgd",
         "max_grad_norm": None,
         "loss": "distill",
-        "distill_coef": 1.0,
-        "distill_top_k": ALL,
-        "teacher": "live",
+        "distillation.coef": 1.0,
+        "distillation.top_k": ALL,
+        "distillation.teacher": "live",
     }
     return gradient_arguments(usual | fields)
 
@@ -120,7 +120,7 @@ def test_the_loss_equals_trls_sdft_on_the_same_tokens() -> None:
         own, given_by = student(ids).logits[:, 1:5], teacher(read).logits[:, 1 + len(LESSONS) : 5 + len(LESSONS)]
     for alpha in (0.0, 0.5, 1.0):
         theirs = sdft_loss(own, given_by, ids[:, 2:], alpha)
-        arguments = told(teacher="base", reference="copy", distill_alpha=alpha)
+        arguments = told(reference="copy", **{"distillation.teacher": "base", "distillation.alpha": alpha})
         ours = Updater(tiny_lm(), arguments, reference=tiny_lm(seed=1)).step(rows).figures
         assert ours["loss"] == pytest.approx(theirs, abs=1e-5)
         assert ours["distill/divergence"] == pytest.approx(theirs, abs=1e-5)
@@ -138,9 +138,9 @@ def test_each_teacher_has_its_own_weights() -> None:
     rows = taught_rows()
     start = tiny_lm()
     updaters = {
-        "base": Updater(tiny_lm(), told(teacher="base", reference="copy"), reference=tiny_lm()),
-        "live": Updater(tiny_lm(), told(teacher="live")),
-        "ema": Updater(tiny_lm(), told(teacher="ema", teacher_update_rate=0.3)),
+        "base": Updater(tiny_lm(), told(reference="copy", **{"distillation.teacher": "base"}), reference=tiny_lm()),
+        "live": Updater(tiny_lm(), told(**{"distillation.teacher": "live"})),
+        "ema": Updater(tiny_lm(), told(**{"distillation.teacher": "ema", "distillation.teacher_update_rate": 0.3})),
     }
     averages = {name: one.detach().clone() for name, one in start.named_parameters()}
     for _ in range(2):
@@ -160,7 +160,7 @@ def test_each_teacher_has_its_own_weights() -> None:
 
 def test_a_moving_average_survives_saving() -> None:
     rows = taught_rows()
-    arguments = told(teacher="ema", teacher_update_rate=0.5, learning_rate=0.5)
+    arguments = told(learning_rate=0.5, **{"distillation.teacher": "ema", "distillation.teacher_update_rate": 0.5})
     whole, again = Updater(tiny_lm(), arguments), Updater(tiny_lm(), arguments)
     whole.step(rows)
     again.model.load_state_dict(whole.model.state_dict())

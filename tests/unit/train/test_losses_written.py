@@ -15,7 +15,10 @@ from agentlearn.train.update import losses  # noqa: E402
 
 NOT_CLIPPED_HIGH = {"sapo", "vespo", "distill"}
 NOT_CLIPPED_LOW = NOT_CLIPPED_HIGH | {"cispo"}
-NEEDED = {"dr_grpo": {"completion_length": 9}, "distill": {"distill_coef": 1.0, "reference": "copy"}}
+NEEDED = {
+    "dr_grpo": {"loss_settings": {"completion_length": 9}},
+    "distill": {"distillation": {"coef": 1.0}, "reference": "copy"},
+}
 
 
 def step_gradient(loss: LossName, seed: int, drift: float, parts: list[list[int]]) -> torch.Tensor:

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 import numpy as np  # noqa: E402
 
 from agentlearn.errors import ConfigError  # noqa: E402
-from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update.logprob_model import LogprobModel  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from agentlearn.train.weights.checkpoint import STATE, CheckpointStore, _list_checkpoints  # noqa: E402
@@ -22,7 +22,7 @@ from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer  # noqa: E4
 KL = {"kl": "k3", "kl_beta": 0.5}
 
 
-def told(**fields: Any) -> Arguments:
+def told(**fields: Any) -> GradientArguments:
     return gradient_arguments({"learning_rate": 0.02} | fields)
 
 

@@ -6,13 +6,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from tests.support.gradients import gradients  # noqa: E402
 from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference  # noqa: E402
 
 
-def told(**fields: Any) -> Arguments:
+def told(**fields: Any) -> GradientArguments:
     return gradient_arguments({"learning_rate": 0.3, "optimizer": "sgd", "max_grad_norm": None} | fields)
 
 

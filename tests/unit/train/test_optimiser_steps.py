@@ -9,14 +9,14 @@ torch = pytest.importorskip("torch")
 
 import numpy as np  # noqa: E402
 
-from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update.sequences import TrainingRow  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from agentlearn.train.weights.model import weights_hash  # noqa: E402
 from tests.support.tiny_lm import some_rows, tiny_lm  # noqa: E402
 
 
-def told(**fields: Any) -> Arguments:
+def told(**fields: Any) -> GradientArguments:
     return gradient_arguments({"learning_rate": 0.05, "optimizer": "sgd", "max_grad_norm": None} | fields)
 
 

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 import transformers  # noqa: E402
 
 from agentlearn.errors import ConfigError  # noqa: E402
-from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update.logprob_model import LogprobModel  # noqa: E402
 from agentlearn.train.update.microbatch import packs_rows  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
@@ -56,7 +56,7 @@ def built(model: str, config: str, fields: dict[str, Any]) -> Any:
     return getattr(transformers, model)(getattr(transformers, config)(**fields))
 
 
-def told(**fields: Any) -> Arguments:
+def told(**fields: Any) -> GradientArguments:
     return gradient_arguments({"learning_rate": 0.05, "optimizer": "sgd", "max_grad_norm": None} | fields)
 
 
@@ -75,7 +75,7 @@ def test_models_that_mix_rows_are_refused(model: str, config: str, fields: dict[
     language_model = built(model, config, fields)
     with pytest.raises(ConfigError) as refused:
         Updater(language_model, told(packing=True))
-    assert refused.value.code == "cannot_pack"
+    assert refused.value.code == "bad_config"
     assert str(refused.value) == (f"packing is true, but {model} does not keep packed rows apart; set packing=false")
 
 

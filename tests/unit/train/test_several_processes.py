@@ -51,9 +51,8 @@ ADAPTED = {"adapter", "bf16", "adapter off"}
 
 OPTIONS: dict[str, Any] = {
     "entropy_coef": 0.3,
-    "entropy_target": 5.0,
     "top_entropy_quantile": 0.4,
-    "off_policy_mask_threshold": 0.05,
+    "loss_settings": {"off_policy_mask_threshold": 0.05},
 }
 """Options that need sums over the tokens of all processes."""
 

@@ -13,7 +13,7 @@ from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from agentlearn.errors import ConfigError  # noqa: E402
-from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update.logprob_model import LogprobModel  # noqa: E402
 from agentlearn.train.update.microbatch import MicroBatch, forward_length, plan_shared  # noqa: E402
 from agentlearn.train.update.sequences import TrainingRow  # noqa: E402
@@ -26,7 +26,7 @@ ALL_SEEN = [one for one in FAMILIES if not one[2].get("sliding_window")]
 LIMITED = [one for one in FAMILIES if one[2].get("sliding_window")]
 
 
-def told(**fields: Any) -> Arguments:
+def told(**fields: Any) -> GradientArguments:
     return gradient_arguments({"learning_rate": 0.05, "optimizer": "sgd", "max_grad_norm": None} | fields)
 
 
@@ -97,7 +97,7 @@ def test_each_row_is_computed_once_and_within_the_budget(
 def test_models_whose_layers_see_less_are_refused(model: str, config: str, fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as refused:
         Updater(built(model, config, fields), told(share_prompts=True))
-    assert refused.value.code == "cannot_share_prompts"
+    assert refused.value.code == "bad_config"
     assert str(refused.value) == (
         f"share_prompts is true, but {model} has layers that do not see all tokens before them; set share_prompts=false"
     )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from agentlearn.errors import ConfigError
+from agentlearn.train.arguments import SequenceClipping
 from agentlearn.train.settings import TrainSettings, train_settings
 from tests.support.cases import cases
 
@@ -27,7 +28,7 @@ def test_a_model_may_name_its_sampler() -> None:
 
 
 def test_the_loss_chooses_the_arguments() -> None:
-    assert given(gradient={"loss": "gspo"}).gradient.eps_low == 3e-4
+    assert given(gradient={"loss": "gspo"}).gradient.loss_settings == SequenceClipping()
     assert given().gradient.loss == "dapo"
 
 

@@ -19,7 +19,7 @@ pytest.importorskip("datasets")
 
 from transformers import Qwen3ForCausalLM
 
-from agentlearn.train.arguments import Arguments, gradient_arguments
+from agentlearn.train.arguments import GradientArguments, gradient_arguments
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.model import with_adapter
 from tests.support.cases import cases
@@ -34,7 +34,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = cases(__file__, "cases
 SEQUENCES = ("gspo",)
 
 
-def ours(model: Any, arguments: Arguments, rows: Run, reference: Any = None) -> Run:
+def ours(model: Any, arguments: GradientArguments, rows: Run, reference: Any = None) -> Run:
     """Our updater on the rows of TRL's run, in the other order, three micro-batches to a step or more."""
     seen = Run(batches=rows.batches)
     updater = Updater(model, arguments, reference=reference)
@@ -89,7 +89,8 @@ def test_losses_gradients_and_weights_equal_trl(name: str, tmp_path: Path) -> No
 
 
 def test_an_adapter_with_itself_off_as_reference_equals_trl(tmp_path: Path) -> None:
-    fields = {"loss": "dapo", "lora_rank": 4, "kl": "k3", "kl_beta": 0.1, "reference": "adapter_off", "eps_high": 0.2}
+    fields = {"loss": "dapo", "lora_rank": 4, "kl": "k3", "kl_beta": 0.1, "reference": "adapter_off"}
+    fields |= {"loss_settings": {"eps_high": 0.2}}
     arguments = gradient_arguments(SAME | fields | {"learning_rate": 0.03})
     ours_model = with_adapter(tiny_lm(), arguments)
     theirs_model, start = copy.deepcopy(ours_model), copy.deepcopy(ours_model)

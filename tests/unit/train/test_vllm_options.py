@@ -65,9 +65,9 @@ def test_a_device_is_counted_among_the_visible_ones(
 @pytest.mark.parametrize(
     ("fields", "code", "sentence"),
     [
-        ({"sampler": "vlm"}, "unknown_sampler", "sampler is 'vlm'; use local, vllm, or the address"),
-        ({"sampler": "http://user:word@host/v1"}, "unknown_sampler", "must not hold a password"),
-        ({"sampler": "vllm", "vllm_device": "gpu1"}, "bad_device", "vllm_device is 'gpu1'; write it as cuda:1"),
+        ({"sampler": "vlm"}, "bad_config", "sampler is 'vlm'; use local, vllm, or the address"),
+        ({"sampler": "http://user:word@host/v1"}, "bad_config", "must not hold a password"),
+        ({"sampler": "vllm", "vllm_device": "gpu1"}, "bad_config", "vllm_device is 'gpu1'; write it as cuda:1"),
         ({"vllm_tensor_parallel": 2}, "contradiction", "vllm_tensor_parallel is an option of the vLLM server"),
         ({"sampler": "http://h:1", "vllm_sleep": True}, "contradiction", "vllm_sleep is an option of the vLLM server"),
         ({"sampler": "vllm", "vllm_sleep": True, "max_staleness": 1}, "contradiction", "vllm_sleep stops the server"),

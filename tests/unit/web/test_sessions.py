@@ -9,7 +9,7 @@ import pytest
 from agentlearn.cli.app import run
 from agentlearn.config import LearnSettings, SiteOptions, given_settings
 from agentlearn.errors import ConfigError
-from agentlearn.secret_values import without_secrets
+from agentlearn.text.secret_values import without_secrets
 from agentlearn_web import WebDomain
 from agentlearn_web.sessions import SiteAccess
 

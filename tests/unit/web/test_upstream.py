@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from agentlearn.errors import ConfigError
-from agentlearn.secret_values import without_secrets
+from agentlearn.text.secret_values import without_secrets
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.proxy import ProxySession, open_proxy
 from agentlearn_web.boundary.upstream import UpstreamProxy

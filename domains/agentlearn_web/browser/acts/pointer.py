@@ -270,7 +270,8 @@ class PointerActs(ActScope):
                     button = "right" if kind == "right" else "left"
                     await element.click(timeout=self.action_ms, position=at, button=button)
             except browser_error() as error:
-                if not any(words in str(error) for words in _CLICK_DONE):
+                answered = self.tabs.dialogs.answered  # of the script that the click started, while it has not ended
+                if not answered and not any(words in str(error) for words in _CLICK_DONE):
                     raise
             return ActResult()
 

@@ -1,0 +1,1 @@
+"""`just proof`: does a real model follow lessons, and can it write them?"""
