@@ -17,6 +17,7 @@ from agentlearn.text.secret_values import key_caution, without_keys
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, Library, word_count
 from agentlearn.types.operation import Rejected
 from agentlearn.types.ranking import lower_case_words
+from agentlearn.types.rendering import is_section
 from agentlearn.types.task import Task
 
 
@@ -169,14 +170,15 @@ class AuditedLesson:
     def findings(self, tasks: KnownTasks) -> Iterator[Finding]:
         """Findings about the lesson, without the others."""
         whole, text, words = self.text, self.text[:_JUDGED], word_count(self.text)
-        if words > MAX_LESSON_WORDS or len(whole) > MAX_LESSON_CHARACTERS:
+        section = is_section(whole)
+        if not section and (words > MAX_LESSON_WORDS or len(whole) > MAX_LESSON_CHARACTERS):
             limits = f"at most {MAX_LESSON_WORDS} and {MAX_LESSON_CHARACTERS} are allowed"
             yield Finding(AuditCode.TOO_LONG, f"it has {words} words and {len(whole)} characters; {limits}")
         elif words < _FEWEST_WORDS and whole.isascii():
             yield Finding(AuditCode.TOO_SHORT, f"it has {words} words")
-        checked = checked_lesson(text)
+        checked = checked_lesson(whole if section else text, sections=True)
         refused = checked if isinstance(checked, Rejected) and checked.code != RejectionCode.TOO_LONG else None
-        if end := refused or screened(text, tasks.answers):
+        if end := refused or (None if section else screened(text, tasks.answers)):
             yield Finding(AuditCode.HOSTILE, f"{end.code}: {end.reason}")
         if caution := key_caution(whole):
             yield Finding(AuditCode.HOLDS_KEY, caution)

@@ -18,6 +18,7 @@ from agentlearn.library.curate.operations import tags_of
 from agentlearn.library.curate.similarity import SAME_LESSON, LessonWords, NearIndex
 from agentlearn.library.formats import format_of, library_format, shown_value
 from agentlearn.library.formats.source_files import (
+    WHOLE,
     Form,
     FoundLesson,
     ImportLimits,
@@ -40,7 +41,7 @@ from agentlearn.types.experience import (
 )
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Rejected
-from agentlearn.types.rendering import in_sections
+from agentlearn.types.rendering import in_sections, is_section
 
 _POINT = re.compile(
     r"(?<=[^\W\d]{2}[.!?;])\s+|(?<=[)\]\"'`][.!?;])\s+|(?<=[。！？；])\s*"  # the end of a sentence
@@ -159,7 +160,7 @@ def _checked_lessons(
     lessons = read.lessons if read.library is not None else _as_listed(read.lessons, form)
     given = (one.text for one in lessons if isinstance(one.text, str))
     author = Author(kind="library", name=Path(source.path).name)
-    check = _Check(author, f"imported from {author.name!r} (format {form})", into, known, given, name)
+    check = _Check(author, f"imported from {author.name!r} (format {form})", into, known, given, name, form in WHOLE)
     library = read.library
     held = () if library is None else (*library.experiences, *(one.experience for one in library.withheld))
     for lesson, own in zip(lessons, held if library is not None else repeat(None, len(lessons)), strict=True):
@@ -216,7 +217,13 @@ def _parts(text: object) -> tuple[object, ...]:
 
     It stays whole, and is refused for its length, where one sentence alone is too long or a part cannot be a lesson.
     """
-    if not isinstance(text, str) or not too_long(text.strip()) or len(text) > _LONGEST_SPLIT or screened(text):
+    if (
+        not isinstance(text, str)
+        or is_section(text)
+        or not too_long(text.strip())
+        or len(text) > _LONGEST_SPLIT
+        or screened(text)
+    ):
         return (text,)
     starts, last = [0], 0
     for found in _POINT.finditer(text):
@@ -275,8 +282,16 @@ class _Check:
     """Takes lessons one after the other; each is compared with those before it."""
 
     def __init__(
-        self, author: Author, reason: str, into: Library, known: _Known, given: Iterable[str], name: str
+        self,
+        author: Author,
+        reason: str,
+        into: Library,
+        known: _Known,
+        given: Iterable[str],
+        name: str,
+        sections: bool = False,
     ) -> None:
+        self._sections = sections
         self._into, self._known, self._name = into, known, name
         self._from = reason
         has = [one.lesson for one in (*into.experiences, *(held.experience for held in into.withheld))]
@@ -321,11 +336,13 @@ class _Check:
     def _end(self, lesson: FoundLesson) -> tuple[str, tuple[str, ...], str] | Rejected:
         """The text, its tags and which lesson of the same file says nearly the same; or why it cannot be used."""
         tags = tags_of(lesson.tags).kept
-        text = lesson.text.strip() if isinstance(lesson.text, str) else lesson.text
-        checked = checked_lesson(text)
+        text = lesson.text
+        if isinstance(text, str):
+            text = text if is_section(text) and self._sections else text.strip()
+        checked = checked_lesson(text, sections=self._sections)
         if isinstance(checked, Rejected):
             return checked
-        if end := screened(checked):
+        if end := None if is_section(checked) else screened(checked):
             return end
         near = self._near.near(checked)
         if near is not None and self._texts[near].split() == checked.split():

@@ -362,14 +362,14 @@ class Inbox:
         kept = tuple(made for made in whole.experiences if made not in refused)
         if refused and [made.id for made in kept] == [*start.by_id]:
             raise LibraryError(f"nothing of {one.reference} is left to publish; keep one of its lessons, or reject it")
-        selected = Library(experiences=kept, withheld=whole.withheld) if refused else whole
+        selected = whole.next(kept) if refused else whole
         operations: tuple[Any, ...] = tuple(RejectLesson(target=made.id, lesson=made.lesson) for made in refused)
         for lesson, text in words.items():
             chosen = _only(one, new, lesson) if lesson or len(new) != 1 else new[0]
             edited = HandEdits(selected, one.reference, HandEdits.checked(library=one.library)).edit(chosen.id, text)
             selected, operations = edited.library, (*operations, *edited.operations)
         if selected is not whole:  # what lies between is not stored
-            selected = Library(parent=whole.version, experiences=selected.experiences, withheld=selected.withheld)
+            selected = whole.next(selected.experiences, selected.withheld)
         before = len(history.changes)
         history.publish_learned(
             selected,

@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.models.call_context import CallRecord
 from agentlearn.types.author import Author
-from agentlearn.types.experience import Experience, Library, Origin, Withheld
+from agentlearn.types.experience import Experience, KeptFile, Library, Origin, Withheld
 from agentlearn.types.group import Summary, SummaryStep
 from agentlearn.types.ids import RunId, content_hash
 from agentlearn.types.operation import (
@@ -310,6 +310,8 @@ def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:
         withheld=_json(tuple[Withheld, ...], library.withheld),
         saved_at=at,
         run=run,
+        document=library.document or None,
+        files=_json(tuple[KeptFile, ...], library.files),
     )
     held = (*library.experiences, *(one.experience for one in library.withheld))
     return (

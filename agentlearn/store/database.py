@@ -364,7 +364,12 @@ class Database:
             made = has_schema(connection, self.directory)
             self._verify(DatabaseState.read(connection, self._acknowledged))
             if made:
-                connection.execute("ALTER TABLE store.feedback ADD COLUMN IF NOT EXISTS given VARCHAR")
+                for table, column in (
+                    ("feedback", "given"),
+                    ("library_version", "document"),
+                    ("library_version", "files"),
+                ):
+                    connection.execute(f"ALTER TABLE store.{table} ADD COLUMN IF NOT EXISTS {column} VARCHAR")
             else:
                 _make_schema(connection)
             if self._acknowledged is None:

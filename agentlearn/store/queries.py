@@ -196,7 +196,7 @@ class Query(StrEnum):
     """
     COUNT_PROPOSALS = f"SELECT ended AS key, count(*) AS n FROM ({_PROPOSALS}) GROUP BY ended ORDER BY key"
 
-    LIBRARY = "SELECT parent, experiences, joined, withheld FROM library_version WHERE version = $1"
+    LIBRARY = "SELECT * EXCLUDE (saved_at, run, seq) FROM library_version WHERE version = $1"
     # The versions that start with $1, each with every run that made it or that had rollouts with it.
     VERSIONS = """
         SELECT v.version, v.parent, len(v.experiences) AS lessons, u.run

@@ -57,7 +57,7 @@ from agentlearn.store.queries import (
     VersionRow,
     WholeRollout,
 )
-from agentlearn.types.experience import Experience, Library, Withheld
+from agentlearn.types.experience import Experience, KeptFile, Library, Withheld
 from agentlearn.types.group import Summary
 from agentlearn.types.ids import CallId, ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.operation import Feedback, LessonDecision
@@ -333,6 +333,8 @@ class StoreReader:
             joined=found["joined"],
             experiences=tuple(by_id[one] for one in ids),
             withheld=from_json(tuple[Withheld, ...], found["withheld"]) or (),
+            document=found.get("document") or "",
+            files=from_json(tuple[KeptFile, ...], found.get("files")) or (),
         )
 
     def experiences(self, ids: Sequence[ExperienceId]) -> list[Experience]:

@@ -214,7 +214,7 @@ CREATE TABLE experience (
 );
 
 -- `experiences` are ids, in the order in which the version shows them. `joined` is the other parent of a joined version,
--- `withheld` the lessons that a version keeps and does not show, as JSON; NULL for none.
+-- `withheld` the lessons that a version keeps and does not show, `files` the files beside it, as JSON; NULL for none.
 CREATE TABLE library_version (
   version VARCHAR PRIMARY KEY,
   parent VARCHAR,
@@ -223,7 +223,9 @@ CREATE TABLE library_version (
   withheld VARCHAR,
   saved_at TIMESTAMPTZ,
   run VARCHAR,
-  seq BIGINT
+  seq BIGINT,
+  document VARCHAR,
+  files VARCHAR
 );
 
 -- Numbers of a run under way, such as the loss of a training step. The latest row of (run, step, name) counts. `step`

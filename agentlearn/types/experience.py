@@ -4,6 +4,7 @@ An experience id always names the same text: a modified or merged lesson is a ne
 old ones (docs/decisions/0003). A library is an immutable version; a change makes a new version.
 """
 
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from html import escape
@@ -22,6 +23,8 @@ from agentlearn.types.rendering import (
     MAX_LESSON_WORDS,
     Rendered,
     is_block_name,
+    is_section,
+    render_document,
     render_lines,
 )
 from agentlearn.types.value import Value
@@ -30,6 +33,9 @@ DEFAULT_RETRIEVAL = Retrieval.model_construct()  # unlike `Retrieval()` it build
 _MOST_ROWS = 100
 _MOST_QUOTED = 60
 _MOST_NAMED = 10
+MAX_SECTION_WORDS = 600
+MAX_SECTION_CHARACTERS = 12_000
+"""The limits of a section of Markdown. Code has long words, so it may have more characters for its words."""
 
 
 def word_count(text: str) -> int:
@@ -45,9 +51,20 @@ def lesson_limits(words: int = MAX_LESSON_WORDS) -> tuple[int, int]:
     return min(words, MAX_LESSON_WORDS), min(words * 25 // 2, MAX_LESSON_CHARACTERS)
 
 
+def is_section_character(character: str) -> bool:
+    """Whether a section may hold it: what can be seen, spaces, tabs, line breaks, and what joins parts of a picture."""
+    return character.isprintable() or character in "\n\t\u200d" or unicodedata.category(character) == "Zs"
+
+
 def _lesson(text: str) -> str:
     if not text.strip():
         raise ValueError("a lesson must not be empty")
+    if is_section(text):
+        if not all(map(is_section_character, text)):
+            raise ValueError("a section of Markdown holds printable characters, line breaks and tabs")
+        if word_count(text) > MAX_SECTION_WORDS or len(text) > MAX_SECTION_CHARACTERS:
+            raise ValueError(f"a section has at most {MAX_SECTION_WORDS} words and {MAX_SECTION_CHARACTERS} characters")
+        return text
     if text != text.strip() or not text.isprintable():
         raise ValueError("a lesson is one line of printable characters without surrounding white space")
     if word_count(text) > MAX_LESSON_WORDS or len(text) > MAX_LESSON_CHARACTERS:
@@ -56,7 +73,8 @@ def _lesson(text: str) -> str:
 
 
 Lesson = Annotated[str, AfterValidator(_lesson)]
-"""One printable line of 1 to 80 words, at most 800 characters."""
+"""One printable line of 1 to 80 words, at most 800 characters; or a section of Markdown, which has line breaks: 1 to
+600 words, at most 12,000 characters, with its heading, steps, code and tables kept as they are."""
 
 OriginKind = Literal["add", "modify", "merge", "person", "import"]
 """How an experience was made: by an operation of a run, by a person, or by another program (a foreign lesson)."""
@@ -122,6 +140,21 @@ class Withheld(Value):
     """Why, in a sentence."""
 
 
+class KeptFile(Value):
+    """A file that belongs to a library and is never run: a script or a reference of a skill."""
+
+    path: str = Field(pattern=r"^[^/\\\x00-\x1f]+(?:/[^/\\\x00-\x1f]+){0,8}$", max_length=200)
+    """Its place beside the main file, with `/`."""
+    sha256: str = Field(pattern="[0-9a-f]{64}")
+    """Hash of its bytes, which the library's store holds."""
+
+    @model_validator(mode="after")
+    def _stays_inside(self) -> Self:
+        if {".", ".."} & set(self.path.split("/")):
+            raise ValueError(f"{self.path!r} leads out of the folder of the skill")
+        return self
+
+
 class Library(Value):
     """An immutable version of an experience library. Lessons are shown in the order of `experiences`."""
 
@@ -132,6 +165,10 @@ class Library(Value):
     experiences: tuple[Experience, ...] = ()
     withheld: tuple[Withheld, ...] = Field(default=(), exclude_if=lambda lessons: not lessons)
     """Lessons that are kept and not shown. Left out of dumps where there are none."""
+    document: str = Field(default="", exclude_if=lambda name: not name)
+    """What the sections together are: the name of a file, `instructions` or `tools` of an agent. Empty: lessons."""
+    files: tuple[KeptFile, ...] = Field(default=(), exclude_if=lambda files: not files)
+    """Files beside a skill, by path. Left out of dumps where there are none."""
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Self:
@@ -151,11 +188,32 @@ class Library(Value):
 
         Times, runs, rollouts and reasons are not part of it.
         """
-        lessons = [[experience.id, experience.lesson] for experience in self.experiences]
-        if self.joined is None and not self.withheld:
-            return LibraryVersion(content_hash("library", self.parent, lessons))
-        withheld = [[one.experience.id, one.experience.lesson, one.status] for one in self.withheld]
-        return LibraryVersion(content_hash("library", self.parent, lessons, self.joined, withheld))
+        parts: list[object] = [[[experience.id, experience.lesson] for experience in self.experiences]]
+        if self.joined is not None or self.withheld or self.document or self.files:
+            parts += [self.joined, [[one.experience.id, one.experience.lesson, one.status] for one in self.withheld]]
+        if self.document or self.files:
+            parts += [self.document, [[one.path, one.sha256] for one in self.files]]
+        return LibraryVersion(content_hash("library", self.parent, *parts))
+
+    def next(
+        self,
+        experiences: Iterable[Experience],
+        withheld: Iterable[Withheld] | None = None,
+        *,
+        joined: LibraryVersion | None = None,
+    ) -> "Library":
+        """A version made from this one, with other lessons. It is the same document and keeps the files.
+
+        withheld: None: those of this version. joined: the other version that it is made from.
+        """
+        return Library(
+            parent=self.version,
+            joined=joined,
+            experiences=tuple(experiences),
+            withheld=self.withheld if withheld is None else tuple(withheld),
+            document=self.document,
+            files=self.files,
+        )
 
     @property
     def written(self) -> tuple[Experience, ...]:
@@ -171,7 +229,7 @@ class Library(Value):
             return self
         if not self.written and not self.withheld:
             return EMPTY_LIBRARY
-        return Library(parent=self.version, experiences=self.written, withheld=self.withheld)
+        return self.next(self.written)
 
     @cached_property
     def tokens(self) -> int:
@@ -198,17 +256,23 @@ class Library(Value):
         name: str = "",
         retrieval: Retrieval = DEFAULT_RETRIEVAL,
         chosen: Collection[ExperienceId] | None = None,
+        labelled: bool = False,
     ) -> Rendered:
         """Return the block of advice that agents read; `str(library.render())` is its text, empty without lessons.
+
+        Agents read a document as it is, whole, without labels.
 
         query: the task at hand. Of a library with more than `retrieval.max_shown_tokens` tokens, only the lessons whose
         words fit it best are shown; without a query, every lesson is. masked: lessons to leave out; no other lesson
         takes their place. name: for the second and further libraries that one agent reads; it is part of the labels,
         so that `G1` stays unique. retrieval: how many lessons are shown, and which. chosen: the lessons to show, where
-        they were chosen already. Raises LibraryError for a name that labels cannot hold.
+        they were chosen already. labelled: show a document's sections with their labels, for who changes it. Raises
+        LibraryError for a name that labels cannot hold.
         """
         if name and not is_block_name(name):
             raise LibraryError(f"{name!r} cannot name lessons; use {BLOCK_NAME_RULE}")
+        if self.document:
+            return render_document(self.experiences, masked, labelled=labelled)
         if chosen is None:
             index = lesson_index(self.experiences, retrieval)
             chosen = (index.all() if query is None else index.choose(query, retrieval)).lessons
@@ -284,7 +348,7 @@ def withhold(library: Library, reasons: Mapping[ExperienceId, str], *, status: W
     shown = tuple(one for one in library.experiences if one.id not in held)
     before = (one for one in library.withheld if one.experience.id not in held)
     parked = (Withheld(experience=made, status=status, reason=reasons[one]) for one, made in held.items())
-    return Library(parent=library.version, experiences=shown, withheld=(*before, *parked))
+    return library.next(shown, (*before, *parked))
 
 
 def counted_lessons(number: int) -> str:

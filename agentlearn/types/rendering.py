@@ -24,6 +24,7 @@ _OPENING = (
 )
 _CLOSING = "\n</experiences>"
 _FENCE = re.compile(r"<(?=\s*/?\s*experiences?\b)", re.IGNORECASE)
+_LABEL = re.compile(r"^([ \t]*)\[(?=(?:[\w-]+\.)?[GP]\d)", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 BLOCK_NAME_RULE = "a letter, then at most 31 letters, digits, '_' or '-'"
@@ -62,6 +63,11 @@ class Labelled(Protocol):
         """Its tags."""
         ...
 
+    @property
+    def by_person(self) -> bool:
+        """Whether a person wrote it, and no run changes it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
@@ -74,6 +80,11 @@ class Rendered:
 
     def __str__(self) -> str:
         return self.text
+
+
+def is_section(text: str) -> bool:
+    """Whether a text is a section of Markdown and not a lesson of one line."""
+    return "\n" in text
 
 
 def is_block_name(name: str) -> bool:
@@ -123,11 +134,28 @@ def render_lines(
     )
 
 
+def render_document(
+    sections: Iterable[Labelled], masked: Collection[ExperienceId] = (), *, labelled: bool = False
+) -> Rendered:
+    """Return the sections that are not masked, one after the other, as they are.
+
+    labelled: in a block, each after a line with its label, and with what a person keeps marked.
+    """
+    numbered = {f"G{number}": one for number, one in enumerate(sections, start=1)}
+    shown = {label: one for label, one in numbered.items() if one.id not in masked}
+    labels = {label: one.id for label, one in shown.items()}
+    if not labelled:
+        return Rendered("".join(one.lesson for one in shown.values()).strip("\n"), labels)
+    kept = {label: " (a person keeps this section as it is)" if one.by_person else "" for label, one in shown.items()}
+    parts = (f"[{label}]{kept[label]}\n{one.lesson.strip(chr(10))}\n" for label, one in shown.items())
+    return Rendered(f"<document>\n{''.join(parts)}</document>" if shown else "", labels)
+
+
 def _harmless(lesson: str) -> str:
-    """The lesson on one line, without a tag that opens or closes the fence.
+    """The lesson on one line, or the section, without a tag that opens or closes the fence.
 
     The rules of `library.curate` refuse such lessons; libraries from other sources may hold them.
     """
-    line = " ".join(lesson.splitlines())
+    line = _LABEL.sub(r"\1(", lesson.strip("\n")) if is_section(lesson) else " ".join(lesson.splitlines())
     plain = unicodedata.normalize("NFKC", line)
     return _FENCE.sub("&lt;", plain) if _FENCE.search(plain) else line

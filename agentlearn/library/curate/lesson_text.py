@@ -10,9 +10,17 @@ import unicodedata
 
 from agentlearn.library.curate.codes import RejectionCode, reject
 from agentlearn.text import seen
-from agentlearn.types.experience import MAX_LESSON_WORDS, lesson_limits, word_count
+from agentlearn.types.experience import (
+    MAX_LESSON_WORDS,
+    MAX_SECTION_CHARACTERS,
+    MAX_SECTION_WORDS,
+    is_section_character,
+    lesson_limits,
+    word_count,
+)
 from agentlearn.types.operation import Rejected
 from agentlearn.types.ranking import normalised
+from agentlearn.types.rendering import is_section
 
 _LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
@@ -82,12 +90,18 @@ _FORGERIES = (
 )
 
 
-def checked_lesson(lesson: object) -> str | Rejected:
-    """Return the lesson, or why it cannot be one. Every text that passes is a valid `Lesson`."""
+def checked_lesson(lesson: object, *, sections: bool = False) -> str | Rejected:
+    """Return the lesson, or why it cannot be one. Every text that passes is a valid `Lesson`.
+
+    sections: whether it may be a section of Markdown. A section may hold code, commands and addresses: it comes from a
+    document that a person chose, and what a run adds to it is checked line by line.
+    """
     if lesson is None:
         return reject(RejectionCode.MISSING_FIELD, "the lesson is missing")
     if not isinstance(lesson, str):
         return reject(RejectionCode.WRONG_TYPE, f"the lesson is a {type(lesson).__name__}; it must be text")
+    if sections and is_section(lesson):
+        return _checked_section(lesson)
     categories = {unicodedata.category(character) for character in lesson}
     invisible = not lesson.isprintable() or seen(lesson) != lesson
     faults = (
@@ -104,6 +118,26 @@ def checked_lesson(lesson: object) -> str | Rejected:
     )
     fault = next((reject(code, f"the lesson {what}") for wrong, code, what in faults if wrong), None)
     return fault or too_long(lesson) or forgery(lesson) or lesson
+
+
+_FENCE = re.compile(r"<\s*/?\s*experiences?\b|^\s*\[[GP]\d+\]", re.IGNORECASE | re.MULTILINE)
+
+
+def _checked_section(section: str) -> str | Rejected:
+    words = word_count(section)
+    hidden = next((one for one in section if not is_section_character(one)), None)
+    forged = _FENCE.search(section)
+    if not any(map(str.isalnum, section)):
+        return reject(RejectionCode.EMPTY_LESSON, "the section has no words")
+    if hidden is not None:
+        code = RejectionCode.CONTROL_CHARACTERS if ord(hidden) < 0xA0 else RejectionCode.INVISIBLE_CHARACTERS
+        return reject(code, f"the section holds the character U+{ord(hidden):04X}, which cannot be seen")
+    if forged is not None:
+        return reject(RejectionCode.FORGED_ID, f"{forged[0]!r} in the section reads as part of the block of lessons")
+    if words > MAX_SECTION_WORDS or len(section) > MAX_SECTION_CHARACTERS:
+        most = f"at most {MAX_SECTION_WORDS} words and {MAX_SECTION_CHARACTERS} characters are allowed"
+        return reject(RejectionCode.TOO_LONG, f"the section has {words} words and {len(section)} characters; {most}")
+    return section
 
 
 def too_long(lesson: str, words: int = MAX_LESSON_WORDS) -> Rejected | None:

@@ -108,8 +108,7 @@ class LibraryDraft:
         """The next version; the library itself when nothing was applied."""
         if not self.accepted:
             return self.library
-        kept, withheld = tuple(self.experiences.values()), self.library.withheld
-        return Library(parent=self.library.version, experiences=kept, withheld=withheld)
+        return self.library.next(self.experiences.values())
 
     def _made(self, operation: Add | Modify | Merge, parents: tuple[ExperienceId, ...]) -> Experience:
         inherited = dict.fromkeys(tag for parent in parents for tag in self.library.by_id[parent].tags)

@@ -27,6 +27,7 @@ from typing import Any, cast, get_args
 from pydantic import ValidationError
 
 from agentlearn.errors import LibraryError, MissingExtra
+from agentlearn.library.formats.document import MarkdownDocument
 from agentlearn.library.formats.markdown import AgentSkill, AgentsMd, MarkdownList, tags_of_heading
 from agentlearn.library.formats.source_files import Form, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
 from agentlearn.text.files import write_whole
@@ -147,8 +148,8 @@ class _LessonLines(LibraryFormat):
             dumped = one.model_dump(mode="json")
             return {key: dumped[key] for key in ("lesson", "tags", "id", "origin")}
 
-        joined = {} if library.joined is None else {"joined": library.joined}
-        header = {"format": _LINES_FORMAT, "version": library.version, "parent": library.parent, **joined}
+        more = library.model_dump(mode="json", include={"joined", "document", "files"})
+        header = {"format": _LINES_FORMAT, "version": library.version, "parent": library.parent, **more}
         shown = map(row, library.experiences)
         held = ({**row(one.experience), "status": one.status, "reason": one.reason} for one in library.withheld)
         return {"": "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in (header, *shown, *held))}
@@ -212,6 +213,8 @@ def _library_of(document: dict[str, Any], source: str) -> Library:
             joined=document.get("joined"),
             experiences=tuple(one if isinstance(one, Experience) else Experience.model_validate(one) for one in given),
             withheld=document.get("withheld", ()),
+            document=document.get("document", ""),
+            files=document.get("files", ()),
         )
     except ValidationError as error:
         raise LibraryError(f"{source!r} was changed and cannot be read: {first_fault(error)}; {_HOW_TO_FIX}") from error
@@ -458,7 +461,17 @@ class _YoutuAgent(LibraryFormat):
 
 
 _LINES, _JSON, _AGENTS_MD = _LessonLines(), _LibraryJson(), AgentsMd()
-_ORDER = (AgentSkill(), _LINES, _JSON, _OriginalJson(), _AcePlaybook(), _YoutuAgent(), _AGENTS_MD, MarkdownList())
+_ORDER = (
+    AgentSkill(),
+    _LINES,
+    _JSON,
+    _OriginalJson(),
+    _AcePlaybook(),
+    _YoutuAgent(),
+    _AGENTS_MD,
+    MarkdownList(),
+    MarkdownDocument(),
+)
 """Every format, in the order in which they are tried."""
 _FORMATS: dict[str, LibraryFormat] = {name: one for name in get_args(Form) for one in _ORDER if one.name == name}
 """Every format by its name."""
@@ -515,6 +528,7 @@ def changes_text(library: Library, base: Library, hash_of_base: str) -> str:
         "base": {"version": base.version, "file": hash_of_base},
         "parent": library.parent,
         "joined": library.joined,
+        **library.model_dump(mode="json", include={"document", "files"}),
         "experiences": pieces(base.experiences, library.experiences),
         "withheld": pieces(base.withheld, library.withheld),
     }

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from agentlearn.errors import LibraryError, MissingExtra
+from agentlearn.library.formats.document import FRONT_MATTER, sections_of
 from agentlearn.library.formats.source_files import SKILL, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
 from agentlearn.text import estimated_tokens
 from agentlearn.text.files import readable, write_whole
@@ -46,7 +47,6 @@ _NO_TAG = frozenset({"lessons", "general", "other", "others"})
 _LISTED = re.compile(r"\s{0,12}(?:[-*+]|\d{1,9}[.)]|#{1,6})[ \t]+\S.*")
 """A line that begins as items of lists and headings do."""
 _CHECK_BOX = re.compile(r"\[[ xX]\]\s+")
-_FRONT_MATTER = re.compile(r"---[ \t]*\n[ \t]*(?:[\w-]+[ \t]*:|#|\n)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _TAG = re.compile(r"<(/?)(\w+|!--)(?:[\s/-].*)?>", re.DOTALL)
 _STRUCK = frozenset({"del", "s", "strike"})
 _WITHOUT_WORDS = frozenset(
@@ -116,7 +116,7 @@ def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[Foun
         raise MissingExtra("reading Markdown needs markdown-it-py: pip install 'agentlearn-lib[learn]'") from error
     markdown = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["strikethrough", "table"])
     references, heading = dict[str, Any](), ""
-    if front := _FRONT_MATTER.match(text):  # an empty line for each of its lines, so that line numbers stay true
+    if front := FRONT_MATTER.match(text):  # an empty line for each of its lines, so that line numbers stay true
         text = "\n" * front[0].count("\n") + text[front.end() :]
     text = _COMMENT_BEFORE_TEXT.sub(r"\1", _without_notes(text))
     items: list[_Item] = []
@@ -329,10 +329,7 @@ class AgentSkill(LibraryFormat):
         return any(name in source.texts for name in SKILL)
 
     def read(self, source: SourceFiles) -> ReadLessons:
-        """Return the lessons of `SKILL.md`, or of the one file given, and of the Markdown files in `references/`.
-
-        In a skill of ours they are the list items; in others also the paragraphs and the rows of tables.
-        """
+        """Return the lessons of a skill of ours, the list items; of another one, the sections of `SKILL.md`, whole."""
         name = next((one for one in (SKILL if source.is_folder else source.texts) if one in source.texts), None)
         if name is None:
             raise LibraryError(f"{source.path!r} has no SKILL.md; give the folder of a skill")
@@ -345,10 +342,15 @@ class AgentSkill(LibraryFormat):
         lines = source.texts[name].split("\n")
         front = takewhile(lambda line: line.rstrip() != "---", lines[1:] if lines[0].rstrip() == "---" else ())
         exported = next((found[1] for line in front if (found := _SKILL_VERSION.fullmatch(line.strip()))), "")
+        if not exported:
+            text = source.texts[name]
+            front_matter = FRONT_MATTER.match(text)
+            sections = ((line, one) for line, one in sections_of(text) if line > 1 or front_matter is None)
+            return ReadLessons(tuple(FoundLesson(f"{name} line {line}", one) for line, one in sections))
         lessons = (
             lesson
             for one in (name, *sorted(others, key=number))
-            for lesson in _read_items(source.texts[one], f"{one} ", prose=not exported)
+            for lesson in _read_items(source.texts[one], f"{one} ")
         )
         return ReadLessons(tuple(lessons), exported=exported)
 

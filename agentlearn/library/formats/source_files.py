@@ -146,8 +146,12 @@ class SourceFiles:
         return found
 
 
-Form = Literal["agentlearn", "lines", "training-free-grpo", "youtu", "ace", "markdown", "agents-md", "skill"]
+Form = Literal[
+    "agentlearn", "lines", "training-free-grpo", "youtu", "ace", "markdown", "agents-md", "skill", "document"
+]
 """Name of a library format."""
+WHOLE: frozenset[Form] = frozenset({"agentlearn", "lines", "skill", "document"})
+"""The formats whose lessons may be sections of Markdown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -349,13 +349,12 @@ class History:
         sides: list[Library] = []
         for library, left_out in ((ours, learned), (base, unseen)):
             kept = tuple(one for one in library.experiences if one.id not in left_out)
-            rest = Library(parent=library.parent, joined=library.joined, experiences=kept, withheld=library.withheld)
-            sides.append(rest if left_out else library)
+            sides.append(Library(**{**dict(library), "experiences": kept}) if left_out else library)
         ancestry = Ancestry.in_store(self._files.directory, self.name, (*versions, selected, start, sides[0]))
         joined = ancestry.join(sides[0], selected, sides[1])
         if held_lessons(joined) == held_lessons(selected):
             return selected
-        return Library(parent=selected.version, joined=head, experiences=joined.experiences, withheld=joined.withheld)
+        return selected.next(joined.experiences, joined.withheld, joined=head)
 
     def update(
         self,

@@ -195,7 +195,7 @@ class HandEdits:
         )
         entry = Withheld(experience=made, status=held.status, reason=held.reason)
         withheld = tuple(entry if one is held else one for one in library.withheld)
-        after = Library(parent=library.version, experiences=library.experiences, withheld=withheld)
+        after = library.next(library.experiences, withheld)
         return HandEdit(after, (operation,))
 
     def remove(self, prefix: str) -> HandEdit:
@@ -222,14 +222,14 @@ class HandEdits:
             made, edited = self.edit(target, words)
             (new,) = {one.experience.id for one in made.withheld} - {one.experience.id for one in library.withheld}
             after, shown = replace(self, library=made).show(new, status)
-            whole = Library(parent=library.version, experiences=after.experiences, withheld=after.withheld)
+            whole = library.next(after.experiences, after.withheld)
             return HandEdit(whole, (*edited, *shown))
         held = next(one.experience for one in library.withheld if one.experience.id == target)
         done, kind = ("shown again", UnparkLesson) if status == "parked" else ("approved", ApproveLesson)
         wrong = f"the lesson {target[:_ID_SHOWN]!r} was not {done}"
         self._hold(target, held.lesson, held.tags, replace(self.context, refused=frozenset()), wrong)
         withheld = self._without(target).withheld
-        after = Library(parent=library.version, experiences=(*library.experiences, held), withheld=withheld)
+        after = library.next((*library.experiences, held), withheld)
         return HandEdit(after, (kind(target=target),))
 
     def find(self, prefix: str, *wanted: LessonStatus) -> ExperienceId:
@@ -279,10 +279,9 @@ class HandEdits:
 
     def _without(self, target: ExperienceId) -> Library:
         """The next version, without a lesson."""
-        return Library(
-            parent=self.library.version,
-            experiences=tuple(one for one in self.library.experiences if one.id != target),
-            withheld=tuple(one for one in self.library.withheld if one.experience.id != target),
+        return self.library.next(
+            (one for one in self.library.experiences if one.id != target),
+            (one for one in self.library.withheld if one.experience.id != target),
         )
 
 

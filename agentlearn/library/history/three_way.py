@@ -222,4 +222,4 @@ def _assembled(ours: Library, theirs: Library, taken: Collection[ExperienceId]) 
         before = one if one in shown else before
     withheld = [one for one in ours.withheld if one.experience.id not in taken]
     withheld += [one for one in theirs.withheld if one.experience.id in taken]
-    return Library(parent=ours.version, joined=theirs.version, experiences=tuple(shown), withheld=tuple(withheld))
+    return ours.next(shown, withheld, joined=theirs.version)

@@ -83,7 +83,7 @@ def test_a_library_is_given_as_name_version_file_path_object_or_lessons(store: L
     ("library", "words"),
     [
         (
-            ["When adding, carry.", "", "a\nb"],
+            ["When adding, carry.", "", "a\tb"],
             "lesson 2 cannot be used: a lesson must not be empty: ''; lesson 3 cannot",
         ),
         ([" ".join(["word"] * 81)], "lesson 1 cannot be used: a lesson has at most 80 words and 800 characters: 'word"),

@@ -116,7 +116,7 @@ def test_other_formats_keep_every_word(form: str, rows: list[tuple[str, tuple[st
         assert [one.tags for one in read] == [tags for _, tags in listed]
 
 
-@pytest.mark.parametrize("form", get_args(Form))
+@pytest.mark.parametrize("form", [form for form in get_args(Form) if form != "document"])
 def test_a_written_library_is_recognised(form: str, tmp_path: Path) -> None:
     library = library_of(["When adding, carry.", "When counting, check the ends."], tags=("sums",))
     out = write_form(library, tmp_path / "math", form)

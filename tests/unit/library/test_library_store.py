@@ -100,7 +100,7 @@ def test_an_unknown_form_or_place_is_refused(library_store: LibraryStore, tmp_pa
         library_store.export("math", tmp_path / "out", format="yaml")  # pyright: ignore[reportArgumentType]
     assert str(unknown.value) == (
         "unknown library format 'yaml' (known: 'agentlearn', 'lines', 'training-free-grpo', 'youtu', 'ace', 'markdown',"
-        " 'agents-md', 'skill')"
+        " 'agents-md', 'skill', 'document')"
     )
     with pytest.raises(LibraryError, match="could not be written to"):
         library_store.export("math", tmp_path / "no" / "such" / "folder.json")

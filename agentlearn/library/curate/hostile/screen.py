@@ -23,6 +23,7 @@ from agentlearn.library.curate.codes import RejectionCode, reject
 from agentlearn.library.curate.lesson_text import checked_lesson, forgery
 from agentlearn.types.operation import Rejected
 from agentlearn.types.ranking import normalised
+from agentlearn.types.rendering import is_section
 
 
 def _lookalikes() -> dict[str, str]:
@@ -311,8 +312,8 @@ def screened(lesson: str, answers: Collection[str] = ()) -> Rejected | None:
 
 def wrong_form(lesson: str) -> Rejected | None:
     """How any text would end if a run proposed it as a lesson now, judged by its form alone; None for plain advice."""
-    checked = checked_lesson(lesson)
-    return checked if isinstance(checked, Rejected) else screened(checked)
+    checked = checked_lesson(lesson, sections=True)
+    return checked if isinstance(checked, Rejected) else None if is_section(checked) else screened(checked)
 
 
 @lru_cache(maxsize=16_384)  # the same lesson is checked in several stages
