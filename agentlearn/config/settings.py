@@ -34,6 +34,7 @@ from agentlearn.config.options import (
     UserOptions,
     WorkerOptions,
 )
+from agentlearn.config.own_code import OwnPartOptions
 from agentlearn.errors import ConfigError
 from agentlearn.text import meant_or_known
 from agentlearn.types.value import Value
@@ -99,6 +100,7 @@ class LearnSettings(
     OwnAgentOptions,
     RequestOptions,
     LessonOptions,
+    OwnPartOptions,
     OwnTaskOptions,
     GroupOptions,
     AllocationOptions,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from agentlearn.config import LearnSettings
 from agentlearn.config.options import LessonOptions
+from agentlearn.domain.custom.own_functions import find_function
 from agentlearn.errors import EndpointError
 from agentlearn.learning.batch_runner import TEACHING, TeachingRules
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, RolledBack, Update
@@ -14,7 +15,7 @@ from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, shown_reason
 from agentlearn.learning.lessons.stages import Stages
 from agentlearn.learning.lessons.trust import Acceptance, authors_read, unapproved
-from agentlearn.library.curate import CheckContext, next_version
+from agentlearn.library.curate import CheckContext, OwnRule, next_version
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import Store
@@ -49,6 +50,11 @@ class _GroupResult:
     compare_faults: Counter[str] = field(default_factory=Counter[str])
 
 
+def own_rules(settings: LearnSettings) -> tuple[OwnRule, ...]:
+    """Import the rules of the user's own that the settings name. Raises ConfigError."""
+    return tuple(OwnRule(name, find_function(name, "rule")) for name in settings.rule)
+
+
 @dataclass(slots=True, kw_only=True)
 class LessonLearner:
     """A learner that keeps the model and changes the library."""
@@ -79,6 +85,8 @@ class LessonLearner:
     classes: frozenset[str] = frozenset()
     """Expected answers that a lesson may name; see `class_answers`."""
     prompts: StagePrompts = STAGE_PROMPTS
+    rules: tuple[OwnRule, ...] = ()
+    """Rules of the user's own that proposals must pass."""
     refused: frozenset[str] = frozenset()
     """Lessons that a person refused before the run started, as `refusal_key` returns them."""
     reasons: tuple[str, ...] = ()
@@ -195,7 +203,7 @@ class LessonLearner:
             for text in (*self.pages(trajectory), *_texts_of_strangers(trajectory))
         )
         decided = (t for group in groups for t in group.decided) if self._shows_reasons else ()
-        return CheckContext.of(
+        context = CheckContext.of(
             [task for group in groups for task in group.tasks],
             pages=pages,
             reasons=(shown_reason(trajectory) for trajectory in decided),
@@ -213,6 +221,7 @@ class LessonLearner:
             library=self.settings.library_name,
             classes=self.classes,
         )
+        return replace(context, rules=self.rules)
 
     def _strangers(self, groups: Sequence[Group]) -> tuple[Author, ...]:
         """The strangers whose text the stages read: in groups that teach, and behind lessons that nobody accepted."""

@@ -14,7 +14,9 @@ from agentlearn.domain.reward_trial import try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.costs import refuse_unpriced
+from agentlearn.learning.lessons.lesson_learner import own_rules
 from agentlearn.learning.lessons.lesson_run import LessonRun
+from agentlearn.learning.lessons.stage_agent import StagePrompts
 from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets, with_validation
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.stored_groups import StoredGroups, refuse_contradictions, stored_run
@@ -146,6 +148,8 @@ class _Resolved:
             check_endpoint(settings.user_model, settings)
         refuse_unpriced(settings.endpoints, settings.max_cost_usd)
         refuse_contradictions(settings)
+        StagePrompts.of(settings.prompt)
+        own_rules(settings)
         stored = None
         if settings.from_store:
             with nullcontext(given.store) if given.store is not None else read_store(settings.store) as reader:

@@ -13,8 +13,9 @@ The stages load their prompts from this table and the run stores the texts from 
 import json
 import re
 import unicodedata
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from pydantic_ai.direct import model_request
@@ -25,10 +26,11 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_core import from_json
 
 from agentlearn.answers.thoughts import split_thoughts
+from agentlearn.config.own_code import OwnPrompt, StageName
 from agentlearn.errors import EndpointError
 from agentlearn.models.call_context import WorkUnit
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.prompts import Prompt, load_prompt
+from agentlearn.prompts import Prompt, load_prompt, own_prompt
 from agentlearn.text import storable
 from agentlearn.types.trajectory import Trajectory
 
@@ -304,10 +306,13 @@ class StagePrompt:
     version: int
     package: str = "agentlearn.prompts"
     """Python package that holds the file `NAME/vVERSION.md`."""
+    own: OwnPrompt | None = None
+    """A user's text in its place."""
 
     def load(self) -> Prompt:
-        """Return the prompt's text and reference. Raises ConfigError when there is no such file."""
-        return load_prompt(self.name, self.version, package=self.package)
+        """Return the prompt's text and reference. Raises ConfigError for a missing file, or a user's unknown hole."""
+        released = load_prompt(self.name, self.version, package=self.package)
+        return released if self.own is None else own_prompt(released, self.name, self.own.text, file=self.own.file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +326,13 @@ class StagePrompts:
     consolidate: StagePrompt = StagePrompt("consolidate", 1)
     repair: StagePrompt = StagePrompt("repair", 1)
     """Sent once when items of a reply were refused, by the compare and the consolidate stage."""
+
+    @classmethod
+    def of(cls, own: Mapping[StageName, OwnPrompt]) -> "StagePrompts":
+        """Return the prompts of a run, with a user's own among them. Raises ConfigError for unknown holes."""
+        found = replace(cls(), **{stage: StagePrompt(stage, 1, own=text) for stage, text in own.items()})
+        found.load_all()
+        return found
 
     def load_all(self) -> tuple[Prompt, ...]:
         """Return every prompt, as the run stores them."""

@@ -94,6 +94,10 @@ class RejectionCode(StrEnum):
     """The library would have more lessons than allowed."""
     OVER_TOKEN_BUDGET = "over_token_budget"  # noqa: S105
     """The library would have more tokens than allowed."""
+    OWN_RULE = "own_rule"
+    """A rule of the user's own refuses it."""
+    OWN_RULE_FAILED = "own_rule_failed"
+    """A rule of the user's own raised an error, or returned something else than a reason or None."""
 
 
 class QuarantineCode(StrEnum):

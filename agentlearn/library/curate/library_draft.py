@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 from pydantic import Field
 
@@ -182,6 +182,15 @@ def _short_lines(problem: str) -> Iterable[str]:
             yield words_line(sentence)
 
 
+class OwnRule(NamedTuple):
+    """A rule of a user's own, which can only refuse more than agentlearn's own rules do."""
+
+    name: str
+    function: Callable[[Operation, Library], str | None]
+    """Gets an operation that passed all other rules, and the library before the batch; returns why it is refused, as
+    the model reads it in the repair round, or None."""
+
+
 @dataclass(frozen=True)
 class CheckContext:
     """Limits of a batch, and the answers, problems, pages and reasons that its lessons must not repeat.
@@ -219,6 +228,8 @@ class CheckContext:
     """Name of the library that is changed, which the ids of new lessons belong to."""
     edits: int | None = None
     """Largest number of changes of a document in one update; None: no limit."""
+    rules: tuple[OwnRule, ...] = ()
+    """Rules of the user's own."""
 
     def __post_init__(self) -> None:
         if not 0 < self.near_duplicate <= 1:

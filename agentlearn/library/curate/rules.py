@@ -12,6 +12,8 @@ from agentlearn.library.curate.lesson_text import checked_lesson, too_long
 from agentlearn.library.curate.library_draft import CheckContext, LibraryDraft
 from agentlearn.library.curate.operations import lesson_of, targets_of
 from agentlearn.library.curate.similarity import FEWEST_COPIED_WORDS, LessonWords, refusal_key, word_runs, words_line
+from agentlearn.plugins import cause_words
+from agentlearn.text import short_repr, storable
 from agentlearn.types.operation import Delete, Dropped, Edit, Merge, Modify, Operation, Quarantined, Rejected
 from agentlearn.types.ranking import lower_case_words, normalised
 from agentlearn.types.rendering import is_section
@@ -220,6 +222,21 @@ def _room(operation: Operation, draft: LibraryDraft, context: CheckContext) -> R
     return None
 
 
+def _own_rules(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    """Refuse what a rule of the user's own refuses. One that fails refuses too, since it was to stop something."""
+    for rule in context.rules:
+        try:
+            reason: object = rule.function(operation, draft.library)
+        except Exception as error:  # noqa: BLE001  whatever a user's code raises
+            return reject(RejectionCode.OWN_RULE_FAILED, f"the rule {rule.name!r} raised {cause_words(error)}")
+        if isinstance(reason, str) and reason.strip():
+            return reject(RejectionCode.OWN_RULE, f"{rule.name}: {storable(reason.strip())}")
+        if reason is not None:
+            words = f"the rule {rule.name!r} returned {short_repr(reason)}; it must return None or a reason"
+            return reject(RejectionCode.OWN_RULE_FAILED, words)
+    return None
+
+
 RULES: tuple[Rule, ...] = (
     _asked_length,
     _duplicate,
@@ -237,4 +254,5 @@ RULES: tuple[Rule, ...] = (
     _deletes,
     _edits,
     _room,
+    _own_rules,
 )

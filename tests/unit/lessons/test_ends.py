@@ -47,7 +47,7 @@ def test_codes_are_stable_and_each_is_explained():
         "forged_id", "forged_header", "role_tag", "tool_syntax",
         "near_duplicate", "near_parked", "holds_answer", "copies_task", "copies_page", "copies_reason", "names_address",
         "states_answer", "holds_command", "encoded", "lookalike_letters", "refused_by_person",
-        "too_many_deletes", "library_full", "over_token_budget",
+        "too_many_deletes", "library_full", "over_token_budget", "own_rule", "own_rule_failed",
     }  # fmt: skip
     assert {code.value for code in QuarantineCode} == {"refused_source"}
     assert all(code.value == code.name.lower() for code in (*RejectionCode, *QuarantineCode))
