@@ -72,7 +72,8 @@ def read_recipe(path: Path) -> dict[str, Any]:
             return tuple(map(near, source))
         return str(path.parent / source) if isinstance(source, str) and not source.startswith(ONLINE) else source
 
-    return fields | {key: near(fields[key]) for key in _PATHS if key in fields}
+    paths = (*_PATHS, "on") if str(fields.get("on")).endswith((".md", ".markdown", ".txt")) else _PATHS
+    return fields | {key: near(fields[key]) for key in paths if key in fields}
 
 
 def read_login(path: Path) -> list[Any]:

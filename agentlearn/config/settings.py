@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -95,6 +96,18 @@ class RunSettings(
         return self.model_copy(update={"private_addresses": private}).model_dump_json()
 
 
+_OF_AGENT = ("instructions", "tools")
+"""What of an agent can be improved as a document."""
+
+
+def _document(given: str | None) -> str | None:
+    if given is not None and given not in _OF_AGENT and Path(given).suffix.lower() not in {".md", ".markdown", ".txt"}:
+        raise ConfigError(
+            f"--on {given!r} is no document; give a file of Markdown such as SKILL.md, or instructions, or tools"
+        )
+    return given
+
+
 class LearnSettings(
     RunSettings,
     OwnAgentOptions,
@@ -113,10 +126,13 @@ class LearnSettings(
     """Settings of `learn`."""
 
     help_group = "Lessons"
-    common = ("library", "reflector")
+    common = ("library", "reflector", "on")
     library: str | None = None
     """Library to start from: none, NAME, NAME@VERSION, or a file. Default: the one of the result's name, if there is
     one. Lessons that a person wrote stay in any case."""
+    on: Annotated[str | None, AfterValidator(_document)] = None
+    """Improve a document in small changes, in place of a list of lessons: a file FILE.md, or the `instructions` or the
+    `tools` (their descriptions) of an agent."""
     batch_size: int = Field(default=5, ge=1, le=10_000)
     """Tasks per update. Small batches correct a wrong lesson sooner; the published recipe takes all tasks at once."""
     reflector: ModelName | None = None
@@ -141,7 +157,18 @@ class LearnSettings(
     @property
     def library_name(self) -> str:
         """Name of the resulting library."""
-        return self.name or name_of_result(self.domain)
+        own = name_of_result(self.domain)
+        return self.name or (own if self.on is None else name_of_result(f"{own}:{Path(self.on).stem}"))
+
+    @property
+    def on_file(self) -> bool:
+        """Whether the document that is improved is a file."""
+        return self.on is not None and self.on not in _OF_AGENT
+
+    @property
+    def document(self) -> str:
+        """The name of the document that is improved: of the file without its folder; empty for lessons."""
+        return "" if self.on is None else Path(self.on).name
 
     def as_pilot(self) -> "LearnSettings":
         """The settings of the pilot: one epoch, not measured. The same settings when no pilot is asked for."""

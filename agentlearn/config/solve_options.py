@@ -86,6 +86,8 @@ class LearnOptions(RolloutKeywords, total=False):
     trust: str | Sequence[str]
     min_acceptance: float
     change_written: bool
+    on: str
+    edits: int
     prompt: Mapping[StageName, Path | str]
     rule: str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
     own_task_lessons: Literal["show", "hide"]

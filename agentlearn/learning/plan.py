@@ -200,7 +200,7 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
     Raises DataError or ConfigError, as the run would.
     """
     refuse_unpriced(settings.endpoints, settings.max_cost_usd)
-    StagePrompts.of(settings.prompt)
+    StagePrompts.of(settings.prompt, document=settings.on is not None)
     for name in settings.rule:
         check_function(name, "rule")  # not imported: a plan runs no code of a recipe
     own = {f"prompt of {stage}": one.words for stage, one in settings.prompt.items()}

@@ -1,5 +1,6 @@
 """One run of training-free GRPO: learn batch by batch, choose a version, measure it, publish it, report."""
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -346,7 +347,8 @@ class LessonRun(RunLoop[LearnSettings]):
             explains=self.rollouts.domain.explains,
             classes=class_answers(train),
             reasons_by=self.rollouts.domain.reasons_by,
-            prompts=StagePrompts.of(self.settings.prompt),
+            prompts=StagePrompts.of(self.settings.prompt, document=bool(start.document)),
+            updates=math.ceil(len(train) / self.settings.batch_size) * self.epochs,
             rules=own_rules(self.settings),
             accepted=frozenset(libraries.shown_lessons()) if unapproved(start, ()) else frozenset(),
             refused_authors=refused_authors(self.store, libraries, before=began),

@@ -16,6 +16,7 @@ from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.costs import refuse_unpriced
 from agentlearn.learning.lessons.lesson_learner import own_rules
 from agentlearn.learning.lessons.lesson_run import LessonRun
+from agentlearn.learning.lessons.own_document import start_document
 from agentlearn.learning.lessons.stage_agent import StagePrompts
 from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets, with_validation
 from agentlearn.learning.report import LearnReport
@@ -148,7 +149,9 @@ class _Resolved:
             check_endpoint(settings.user_model, settings)
         refuse_unpriced(settings.endpoints, settings.max_cost_usd)
         refuse_contradictions(settings)
-        StagePrompts.of(settings.prompt)
+        if settings.on is not None and (settings.library is not None or given.start is not None):
+            raise ConfigError("--on names the document to start from; leave --from out", code="contradiction")
+        StagePrompts.of(settings.prompt, document=settings.on is not None)
         own_rules(settings)
         stored = None
         if settings.from_store:
@@ -210,7 +213,12 @@ async def run_learning(
     settings = resolved.settings
     notes = [*await try_reward(resolved.domain, (*resolved.sets.train, *resolved.sets.test))]
     library_store = LibraryStore(settings.store / "libraries")
-    start = start_library(settings, library_store, given.start) if resume is None else None
+    start = None
+    if resume is None and settings.on is not None:
+        tasks = (*resolved.sets.train, *resolved.sets.test)
+        start = await start_document(settings, resolved.domain, tasks[0], library_store)
+    elif resume is None:
+        start = start_library(settings, library_store, given.start)
     if start is not None and (caution := library_caution(settings.library or "", start)):
         notes.append(caution)
     async with AsyncExitStack() as stack:

@@ -34,7 +34,7 @@ from agentlearn.prompts import Prompt, load_prompt, own_prompt
 from agentlearn.text import storable
 from agentlearn.types.trajectory import Trajectory
 
-ListKey = Literal["steps", "proposals"]
+ListKey = Literal["steps", "proposals", "edits"]
 Fault = Literal["prose", "object_not_array", "cut_json", "wrong_key", "no_reply"]
 """What is wrong with the shape of a reply. prose: it has no JSON; object_not_array: one object instead of a list;
 cut_json: the JSON ends too early; wrong_key: a list, but not under the requested key; no_reply: nothing usable."""
@@ -61,13 +61,27 @@ _PROPOSALS = {
         "required": ["op"],
     },
 }
+_EDITS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "op": {"type": "string", "enum": ["add", "edit", "delete"]},
+            "target": _STRING,
+            "old": _STRING,
+            "new": _STRING,
+            "rests_on": _LABELS,
+        },
+        "required": ["op"],
+    },
+}
 
 
 _SUBMIT, _TAKEN = "submit", "Final result processed."
 """Name of the tool through which a model replies, and its result, in pydantic-ai's words."""
 _SCHEMAS = {
     key: {"type": "object", "properties": {key: items}, "additionalProperties": True}
-    for key, items in (("steps", _STEPS), ("proposals", _PROPOSALS))
+    for key, items in (("steps", _STEPS), ("proposals", _PROPOSALS), ("edits", _EDITS))
 }
 _TOOLS = {
     key: ToolDefinition(name=_SUBMIT, description="Hand in your result.", parameters_json_schema=schema, kind="output")
@@ -102,7 +116,7 @@ class _Salvaged:
 
 
 _REPLY_FENCE = re.compile(r"```(?:json)?\s*\n(.*?)(?:```|\Z)", re.DOTALL)
-_ITEM_KEYS = frozenset({"op", "option", "operation", "action", "lesson", "text", "experience"})
+_ITEM_KEYS = frozenset({"op", "option", "operation", "action", "lesson", "text", "experience", "new"})
 
 
 def salvage(reply: object, key: ListKey) -> _Salvaged:
@@ -328,9 +342,14 @@ class StagePrompts:
     """Sent once when items of a reply were refused, by the compare and the consolidate stage."""
 
     @classmethod
-    def of(cls, own: Mapping[StageName, OwnPrompt]) -> "StagePrompts":
-        """Return the prompts of a run, with a user's own among them. Raises ConfigError for unknown holes."""
-        found = replace(cls(), **{stage: StagePrompt(stage, 1, own=text) for stage, text in own.items()})
+    def of(cls, own: Mapping[StageName, OwnPrompt], *, document: bool = False) -> "StagePrompts":
+        """Return the prompts of a run, with a user's own among them. Raises ConfigError for unknown holes.
+
+        document: whether the run improves a document, which other prompts ask for.
+        """
+        released = DOCUMENT_PROMPTS if document else STAGE_PROMPTS
+        mine = {stage: replace(getattr(released, stage), own=text) for stage, text in own.items()}
+        found = replace(released, **mine)
         found.load_all()
         return found
 
@@ -340,5 +359,11 @@ class StagePrompts:
         return tuple(stage.load() for stage in stages)
 
 
+DOCUMENT_PROMPTS = StagePrompts(
+    compare=StagePrompt("document_compare", 1),
+    compare_wrong=StagePrompt("document_compare", 1),
+    consolidate=StagePrompt("document_consolidate", 1),
+)
+"""The released prompts where a run improves a document."""
 STAGE_PROMPTS = StagePrompts()
 """The released prompts. To release a new version, add its file and change the number above."""

@@ -342,7 +342,7 @@ class History:
 
         ours, base = self._files.load(head), self._files.load(began) if began else EMPTY_LIBRARY
         unseen = {one.id for one in base.written if one.id not in held_lessons(start)}
-        if head == began and not unseen:
+        if head == began and (not unseen or selected.document):
             return selected
         new = (one for one in ours.experiences if one.id not in base.by_id and one.id not in approved)
         learned = {one.id for one in new if one.origin.kind in _OF_RUNS}
