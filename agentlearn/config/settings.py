@@ -132,7 +132,7 @@ class LearnSettings(
     one. Lessons that a person wrote stay in any case."""
     on: Annotated[str | None, AfterValidator(_document)] = None
     """Improve a document in small changes, in place of a list of lessons: a file FILE.md, or the `instructions` or the
-    `tools` (their descriptions) of an agent."""
+    `tools` (their descriptions) of an agent. Defaults are then --group-size 2 and --epochs 3."""
     batch_size: int = Field(default=5, ge=1, le=10_000)
     """Tasks per update. Small batches correct a wrong lesson sooner; the published recipe takes all tasks at once."""
     reflector: ModelName | None = None
@@ -142,6 +142,14 @@ class LearnSettings(
     writes the lessons, else the limit of its service."""
     pilot: int | None = Field(default=None, ge=1)
     """Learn from this many tasks once, and report what the whole run would cost."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _small_groups_for_documents(cls, fields: Any) -> Any:
+        """With `on`, two rollouts of a task and three epochs are the defaults: see docs/learn.md."""
+        if not isinstance(fields, Mapping) or not fields.get("on"):
+            return fields
+        return {"group_size": 2, "epochs": 3, **fields}
 
     @property
     def endpoints(self) -> tuple[str, ...]:
