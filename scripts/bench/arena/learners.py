@@ -30,7 +30,7 @@ def person(world: World, train: Tasks, choose: Tasks, calls: int) -> str:
 
 
 def agentlearn(world: World, train: Tasks, choose: Tasks, calls: int) -> str:
-    """`learn --on instructions` with its defaults but the epochs. It gets the tasks to choose by as more to learn from."""
+    """`learn --on instructions` with its defaults but the epochs. The tasks to choose by are more to learn from."""
     from pydantic_ai import Agent
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
     from pydantic_ai.models.function import AgentInfo, FunctionModel
