@@ -131,8 +131,8 @@ class LearnSettings(
     """Library to start from: none, NAME, NAME@VERSION, or a file. Default: the one of the result's name, if there is
     one. Lessons that a person wrote stay in any case."""
     on: Annotated[str | None, AfterValidator(_document)] = None
-    """Improve a document in small changes, in place of a list of lessons: a file FILE.md, or the `instructions` or the
-    `tools` (their descriptions) of an agent. Defaults are then --group-size 2 and --epochs 3."""
+    """Improve a document in small changes, in place of a list of lessons: FILE.md, or the word instructions for an
+    agent's own ones, or tools for the descriptions of its tools. Defaults: --group-size 2 and --epochs 3."""
     batch_size: int = Field(default=5, ge=1, le=10_000)
     """Tasks per update. Small batches correct a wrong lesson sooner; the published recipe takes all tasks at once."""
     reflector: ModelName | None = None

@@ -195,7 +195,7 @@ class LessonLearner:
     def _tried(self) -> tuple[str, ...]:
         """Changes of a document that did not stay, in words: refused ones, and those the run went back from."""
         versions, one = {self.library.version}, self.library
-        while one.parent in self.candidates.libraries:
+        while one.parent is not None and one.parent in self.candidates.libraries:
             one = self.candidates.libraries[one.parent]
             versions.add(one.version)
         left = [words for version, made in self._changes.items() if version not in versions for words in made]

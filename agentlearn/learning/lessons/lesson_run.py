@@ -135,6 +135,7 @@ class LessonRun(RunLoop[LearnSettings]):
             lessons=len(library),
             tokens=library.tokens,
             current=current,
+            document=library.document,
         )
         report = self._report(result, choice, line, library, selection=selection, weights=weights, pilot=pilot)
         return report.with_learned(library)

@@ -76,9 +76,10 @@ class _Seen(Exception):
 
 async def _of_agent(what: str, domain: Domain, task: Task) -> str:
     """Return the instructions of the domain's agent, or the descriptions of its tools as sections. Asks no model."""
-    agent, seen = domain.agent(), list[AgentInfo]()
-    if agent is None:
+    if domain.runs_itself:
         raise ConfigError(f"{domain.name!r} is a function and has no {what} of its own; give --on FILE.md")
+
+    agent, seen = domain.agent(), list[AgentInfo]()
 
     def note(_: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         seen.append(info)

@@ -29,7 +29,7 @@ from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history.change_log import MAIN, is_library_name, names_file
 from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
-from agentlearn.models.endpoint import check_endpoint, open_endpoint
+from agentlearn.models.endpoint import check_endpoint, is_simulated, open_endpoint
 from agentlearn.rollout.executor import open_executor
 from agentlearn.store import Store, open_store, read_store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, counted_lessons, held_lessons
@@ -151,6 +151,12 @@ class _Resolved:
         refuse_contradictions(settings)
         if settings.on is not None and (settings.library is not None or given.start is not None):
             raise ConfigError("--on names the document to start from; leave --from out", code="contradiction")
+        if settings.on is not None and given.reflector is None and is_simulated(settings.reflector_name):
+            raise ConfigError(
+                f"{settings.reflector_name} is simulated and writes lessons alone; name a model that can change a"
+                " document with --reflector",
+                code="contradiction",
+            )
         StagePrompts.of(settings.prompt, document=settings.on is not None)
         own_rules(settings)
         stored = None

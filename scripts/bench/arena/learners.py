@@ -5,6 +5,7 @@ import re
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from agentlearn import learn_sync
@@ -104,10 +105,11 @@ def _consolidated(question: str) -> list[dict[str, Any]]:
 
 def gepa(world: World, train: Tasks, choose: Tasks, calls: int) -> str:
     """`gepa.optimize` with its defaults (Pareto candidates, minibatches of 3), until the calls are used up."""
-    from gepa import optimize
+    gepa: Any = import_module("gepa")
 
     class Silent:
-        def log(self, *_: Any, **__: Any) -> None: ...
+        def log(self, *_: Any, **__: Any) -> None:
+            """Print nothing."""
 
     def task_model(messages: Sequence[Any]) -> str:
         return world.solve(messages[0]["content"], messages[1]["content"])
@@ -129,14 +131,18 @@ def gepa(world: World, train: Tasks, choose: Tasks, calls: int) -> str:
         return [{"input": problem, "answer": gold, "additional_context": {}} for problem, gold in tasks]
 
     most = world.calls + calls
-    result = optimize(
+
+    def enough(_: Any) -> bool:
+        return world.calls >= most
+
+    result = gepa.optimize(
         seed_candidate={"instructions": world.start},
         trainset=rows(train),
         valset=rows(choose),
         task_lm=task_model,
         evaluator=_exact,
         reflection_lm=reflection,
-        stop_callbacks=lambda _: world.calls >= most,
+        stop_callbacks=enough,
         logger=Silent(),
         seed=world.seed,
     )
@@ -145,11 +151,10 @@ def gepa(world: World, train: Tasks, choose: Tasks, calls: int) -> str:
 
 def _exact(data: Any, response: str) -> Any:
     """The score of GEPA's own evaluator with its feedback, for answers that have to be equal."""
-    from gepa.adapters.default_adapter.default_adapter import EvaluationResult
-
+    adapter: Any = import_module("gepa.adapters.default_adapter.default_adapter")
     right = data["answer"] == response
     wrong = f"The generated response is incorrect. The correct answer is '{data['answer']}'."
-    return EvaluationResult(float(right), "The generated response is correct." if right else wrong)
+    return adapter.EvaluationResult(float(right), "The generated response is correct." if right else wrong)
 
 
 LEARNERS: dict[str, Learner] = {"nothing": nothing, "agentlearn": agentlearn, "GEPA": gepa, "a person": person}

@@ -45,9 +45,14 @@ def ends(*items: dict[str, Any], context: CheckContext | None = None, library: L
     proposals: list[Proposal] = []
     for number, item in enumerate(items):
         parsed = parse_item(item, stage="consolidate", labels=library.render(labelled=True).labels, document=True)
-        given = {"operation": parsed.operation, "refusal": parsed.refusal}
         proposals.append(
-            Proposal.model_construct(id=ProposalId(f"p{number}"), stage="consolidate", ordinal=number, **given)
+            Proposal.model_construct(
+                id=ProposalId(f"p{number}"),
+                stage="consolidate",
+                ordinal=number,
+                operation=parsed.operation,
+                refusal=parsed.refusal,
+            )
         )
     made, ended = next_version(proposals, library, context or CheckContext())
     codes = [one.end.code if isinstance(one.end, Rejected) else one.end.end for one in ended]
