@@ -134,8 +134,6 @@ _PARSE_KINDS: Mapping[str, OperationKind] = {
     "create": "add",
     "modify": "modify",
     "update": "modify",
-    "edit": "modify",
-    "replace": "modify",
     "merge": "merge",
     "delete": "delete",
     "remove": "delete",
@@ -188,7 +186,8 @@ class _Item:
             return reject(
                 RejectionCode.WRONG_TYPE, f"the op is a {type(named).__name__}; it is one of add, modify, merge, delete"
             )
-        kind = _PARSE_KINDS.get(named.strip().casefold())
+        asked = named.strip().casefold()
+        kind = "modify" if self.document and asked in {"edit", "replace"} else _PARSE_KINDS.get(asked)
         if kind is None:
             return reject(RejectionCode.UNKNOWN_OP, f"{named[:_SHOWN]!r} is none of add, modify, merge, delete")
         if kind == "merge" and self.stage == "compare":
