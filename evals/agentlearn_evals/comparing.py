@@ -40,6 +40,7 @@ from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.comparison import Comparison, InterimLook, MethodLine, Reproducibility, VersionPoint
 from agentlearn_evals.controls import blocks, judged_controls
 from agentlearn_evals.eval_tasks import EvalTasks
+from agentlearn_evals.judging import corrected, read_labels
 from agentlearn_evals.plan import ComparePlan, StoredRollouts, plan_comparison, rollout_seed
 from agentlearn_evals.progress import CompareCallbacks
 
@@ -399,9 +400,16 @@ class _Session:
         endpoints = collector.endpoints
         services = service_records([one.endpoint_state for one in endpoints.values()])
         beside, budget = reply_notes(services), collector.call_context.budget
+        contrasts, corrections = with_verdicts(keyed, table, rules), tuple[str, ...]()
+        if plan.settings.judge_labels is not None:
+            found = corrected(contrasts, read_labels(plan.settings.judge_labels))
+            contrasts = [
+                one.model_copy(update={"judge": found.get(f"{one.arm} - {one.baseline}")}) for one in contrasts
+            ]
+            corrections = tuple(f"{pair}: {one.words}" for pair, one in found.items())
         comparison = assemble(
             table,
-            with_verdicts(keyed, table, rules),
+            contrasts,
             rules,
             arm_facts={
                 arm.name: {
@@ -416,6 +424,7 @@ class _Session:
             warnings=beside,
             controls=controls,
             notes=(
+                *corrections,
                 *self.notes,
                 *self._made_again(),
                 *lost_workers_note(self.collector.call_context.lost_workers),

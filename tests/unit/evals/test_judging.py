@@ -1,0 +1,86 @@
+"""Labels of people: reading them, what the judge is held to, and the correction of a comparison."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn.cli.app import run
+from agentlearn.config import given_settings
+from agentlearn.errors import ConfigError, DataError
+from agentlearn.types.task import Task
+from agentlearn_evals.compare_objects import compare_sync
+from agentlearn_evals.compare_settings import CompareSettings
+from agentlearn_evals.judging import read_labels, refuse_poor_judge
+
+
+def file(folder: Path, *lines: str) -> str:
+    path = folder / "labels.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_labels_are_words_or_numbers_and_rows_without_one_are_left_out(tmp_path: Path) -> None:
+    path = file(tmp_path, "label,judged,arm,label:tone,judged:tone", "Right,1,a,1,0", ",1,a,,", "0.5,wrong,b,,")
+    found = read_labels(path)
+    assert [(one.person, one.judge, one.arm) for one in found] == [(1.0, 1.0, "a"), (0.5, 0.0, "b")]
+    assert found[0].criteria == {"tone": (1.0, 0.0)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["label,judged", "maybe,1"], "label is 'maybe'; write right or wrong, or a number from 0 to 1"),
+        (["label,judged", "right,7"], "judged is '7'; write right or wrong, or a number from 0 to 1"),
+        (["label,judged", ",1"], "has no row with a label"),
+    ],
+)
+def test_what_is_no_label_is_refused_with_its_line(lines: list[str], words: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        read_labels(file(tmp_path, *lines))
+    assert words in str(caught.value)
+
+
+def test_a_poor_judge_stops_a_comparison_before_anything_is_spent(tmp_path: Path) -> None:
+    labels = file(tmp_path, "label,judged,arm", "right,0,none", "wrong,0,none")
+    with pytest.raises(ConfigError, match=r"below --min-judge-agreement 0\.9"):
+        refuse_poor_judge(read_labels(labels), 0.9)
+    refuse_poor_judge(read_labels(labels), 0.5)
+    settings = given_settings(
+        CompareSettings, {"arms": ("none",), "judge_labels": labels, "min_judge_agreement": 0.9, "store": tmp_path}
+    )
+    with pytest.raises(ConfigError, match="the judge agrees with people on"):
+        settings.refuse_contradictions()
+
+
+def test_judge_check_prints_the_agreement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = file(tmp_path, "label,judged,class", "right,1,short", "wrong,1,long", "wrong,0,long", "right,1,short")
+    assert run(["judge", "check", labels]) == 0
+    said = capsys.readouterr().out
+    assert "agreement  75% [30%, 95%] of 4, kappa 0.50" in said
+    assert "person 0, judge 1: 1" in said
+    assert said.index("long: 50%") < said.index("short: 100%")
+
+
+@pytest.mark.slow
+def test_a_comparison_is_corrected_for_a_judge_that_likes_one_arm(tmp_path: Path) -> None:
+    def answer(task: Task, lessons: str) -> str:
+        return f"{task.problem}{'!' if lessons else ''}"
+
+    def kind(_task: Task, output: str) -> bool:
+        return output.endswith(("!", "0", "2", "4", "6", "8"))
+
+    truth = ["label,judged,arm"]
+    truth += [f"{'right' if number % 2 == 0 else 'wrong'},1,shouting" for number in range(40)]
+    truth += [f"{'right' if number % 2 == 0 else 'wrong'},{int(number % 2 == 0)},none" for number in range(40)]
+    given: dict[str, Any] = {"reward": kind, "store": tmp_path, "k": 1, "progress": False}
+    tasks = [str(number) for number in range(40)]
+    found = compare_sync(
+        answer, tasks, arms={"none": None, "shouting": ["Shout."]}, judge_labels=file(tmp_path, *truth), **given
+    )
+    (contrast,) = found.contrasts
+    assert contrast.mean == 0.5
+    assert contrast.judge is not None
+    assert contrast.judge.mean == pytest.approx(0.0)
+    assert contrast.judge.low < 0 < contrast.judge.high
+    assert any("corrected for the judge's errors by 40 and 40 labels" in note for note in found.notes)
