@@ -10,7 +10,8 @@ import csv
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from inspect import isawaitable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -132,13 +133,12 @@ def judge_check(
     min_judge_agreement: Annotated[
         float | None, Parameter(help="Refuse a judge that agrees on a smaller share.")
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
     """Show how far a judge agrees with people: agreement, kappa, what it mistakes for what, and where it is worst."""
     given = read_labels(labels)
     if any(one.judge is None for one in given):
-        given = _asked(given, labels, reward, judge, store)
+        given = _asked(given, labels, reward, judge)
     whole = agreement(_pairs(given))
     parts: dict[str, dict[str, Agreement]] = {"class": {}, "arm": {}, "criterion": {}}
     for what, key in (("class", "kind"), ("arm", "arm")):
@@ -166,35 +166,38 @@ def _confusion(found: Agreement) -> str:
     return "; ".join(said)
 
 
-def _asked(
-    labels: Sequence[_Label], path: str, reward: str | None, judge: str | None, store: Path
-) -> tuple[_Label, ...]:
-    """Return the labels with what the judge says now. The judge's answers are stored as a comparison of one arm."""
+def _asked(labels: Sequence[_Label], path: str, reward: str | None, judge: str | None) -> tuple[_Label, ...]:
+    """Return the labels with what the judge says of each answer now. Nothing is stored."""
+    from agentlearn.cli.interrupt import run_async
+    from agentlearn.cli.library_checks import asked_model
+    from agentlearn.domain.contract import rollout_ending_in
+    from agentlearn.domain.custom import find_reward, judged_tasks
+    from agentlearn.types.task import Task
+
     if reward is None:
         raise ConfigError(f"{path!r} has no column 'judged'; name the judge with --reward, such as --reward judge")
-    require_extras("learn")
-    from agentlearn.types.task import Task
-    from agentlearn_evals.compare_objects import compare_sync
+    if missing := next((one for one in ("problem", "answer") if any(one not in label.row for label in labels)), None):
+        raise DataError(f"{path!r} has labels without {missing!r}, which the judge has to be asked about")
+    domain = judged_tasks("judge-check", find_reward(reward))
+    if domain.uses_judge and judge is None:
+        raise ConfigError(f"the reward {reward!r} asks a model; name it with --judge", code="no_model")
+    require_extras([judge] if judge else [], otel=False)
 
-    def recite(task: Task, _lessons: str) -> str:
-        return str(task.fields["said"])
+    async def ask(model: Any = None) -> list[float | None]:
+        asked = domain if model is None else domain.with_judge(lambda _: model)
+        scores: list[float | None] = []
+        for one in labels:
+            expected = one.row.get("expected")
+            task = Task.of(domain.name, str(one.row["problem"]), None if expected is None else str(expected))
+            verdict = asked.verify(task, rollout_ending_in(task, str(one.row["answer"])))
+            verdict = await verdict if isawaitable(verdict) else verdict
+            scores.append(verdict.reward)
+        return scores
 
-    tasks: list[dict[str, Any]] = []
-    for number, one in enumerate(labels, 1):
-        if "problem" not in one.row or "answer" not in one.row:
-            raise DataError(f"{path!r}, label {number}: needs the columns 'problem' and 'answer' to ask a judge")
-        problem = f"{one.row['problem']}"
-        tasks.append({"problem": problem, "answer": one.row.get("expected"), "said": one.row["answer"], "n": number})
-    done = compare_sync(recite, tasks, arms=["none"], reward=reward, model=judge, judge=judge, k=1, store=store)
-    scores = {line.problem: line.scores[0] for line in done.tasks}
-    undecided = sum(scores.get(str(one.row["problem"])) is None for one in labels)
-    if undecided:
-        raise DataError(
-            f"the judge did not decide {undecided} of {len(labels)} answers; `agentlearn runs show` says why"
-        )
-    return tuple(
-        _Label(one.person, scores[str(one.row["problem"])], one.arm, one.kind, one.criteria, one.row) for one in labels
-    )
+    scores = run_async(lambda: asked_model(judge, "judge-check", ask) if judge and domain.uses_judge else ask())
+    if undecided := sum(one is None for one in scores):
+        raise DataError(f"the judge did not decide {undecided} of {len(labels)} answers; use another judge")
+    return tuple(replace(one, judge=score) for one, score in zip(labels, scores, strict=True))
 
 
 def judge_sheet(
@@ -213,7 +216,7 @@ def judge_sheet(
     by_arm = defaultdict[str, list[str]](list)
     for row in rows(rollouts):
         if row.fields.get("arm") and row.fields.get("rollout") and row.fields.get("score") not in (None, ""):
-            by_arm[str(row.values["arm"])].append(str(row.values["rollout"]))
+            by_arm[str(row.fields["arm"])].append(str(row.fields["rollout"]))
     if not by_arm:
         raise DataError(f"{rollouts!r} has no rollouts with arm, rollout and score; give what compare --out wrote")
     draw = random.Random(seed)

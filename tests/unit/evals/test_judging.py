@@ -1,5 +1,6 @@
 """Labels of people: reading them, what the judge is held to, and the correction of a comparison."""
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +85,17 @@ def test_a_comparison_is_corrected_for_a_judge_that_likes_one_arm(tmp_path: Path
     assert contrast.judge.mean == pytest.approx(0.0)
     assert contrast.judge.low < 0 < contrast.judge.high
     assert any("corrected for the judge's errors by 40 and 40 labels" in note for note in found.notes)
+
+
+@pytest.mark.slow
+def test_a_sheet_holds_answers_of_each_arm_and_a_judge_is_asked_about_them(tmp_path: Path) -> None:
+    store, rollouts, sheet = (str(tmp_path / name) for name in ("store", "rollouts.csv", "sheet.csv"))
+    given = ["--store", store, "--yes", "--limit", "6", "-k", "1"]
+    assert run(["compare", "none", "other=none,temperature=1", "--domain", "math", *given, "--out", rollouts]) == 0
+    assert run(["judge", "sheet", rollouts, "--out", sheet, "--answers", "4", "--store", store]) == 0
+    with Path(sheet).open() as written:
+        rows = list(csv.DictReader(written))
+    assert sorted(row["arm"] for row in rows) == ["none"] * 4 + ["other"] * 4
+    assert all(row["problem"] and row["judged"] for row in rows)
+    labelled = file(tmp_path, "label,problem,answer,expected", "right,1+1,2,2", "wrong,2+2,5,4", "right,3+3,7,6")
+    assert run(["judge", "check", labelled, "--reward", "exact"]) == 0
