@@ -16,6 +16,7 @@ from agentlearn import LibraryStore, Retrieval
 from agentlearn.errors import LibraryError
 from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import lessons, with_advice
+from agentlearn.library.tenants import tenant_store
 from agentlearn.types.experience import Library, withhold
 
 WORDS = ("apples", "boats", "cranes", "dishes", "engines", "flags", "gates", "hats")
@@ -150,6 +151,27 @@ def test_what_a_person_takes_back_is_gone_at_once(store: LibraryStore, taken: st
     requests = talk(lambda: Experiences("math", store=store.directory.parent, follow=True), step)
     assert [worse in request for request in requests] == [turn < 5 for turn in range(30)]
     assert min(shared(requests)[6:]) == 1
+
+
+def test_a_tenants_conversation_keeps_both_versions_also_after_a_restart(store: LibraryStore) -> None:
+    folder = store.directory.parent
+    own = LibraryStore(tenant_store(folder, "acme") / "libraries")
+    own.publish("math", Library.of(["When Acme asks, answer in French."]))
+
+    def step(turn: int) -> None:
+        publishing(store)(turn)
+        if turn == 15:
+            now = own.load("math")
+            own.publish(
+                "math", Library(parent=now.version, experiences=Library.of(["When Acme asks, ask back."]).experiences)
+            )
+        if turn == 25:
+            own.history("math").update(lambda now: withhold(now, {now.experiences[0].id: "harmful"}), kind="park")
+
+    requests = talk(lambda: Experiences("math", store=folder, tenant="acme", follow=True), step)
+    assert min(shared(requests)) == 1
+    assert "French" in requests[-1]
+    assert "ask back" not in requests[-1]
 
 
 BODIES: dict[str, Callable[[list[dict[str, Any]]], dict[str, Any]]] = {
