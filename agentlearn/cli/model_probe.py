@@ -97,7 +97,7 @@ def probe_words(model: str) -> str:
     price = known_price(model)
     cost = "an unknown price"
     if price is not None:
-        cost = f"about ${(TOKENS_IN * price[0] + TOKENS_OUT * price[1]) / 1e6:.4f}"
+        cost = f"about ${price.usd(TOKENS_IN, TOKENS_OUT):.4f}"
     return f"{model}: {CALLS} calls, about {TOKENS_IN:,} tokens in and {TOKENS_OUT:,} out, {cost}"
 
 

@@ -43,7 +43,7 @@ _Choose = Annotated[
     Literal["conversation", "turn"], Parameter(help="Choose lessons once for a conversation, or for each user message.")
 ]
 _Place = Annotated[
-    Literal["instructions", "last"], Parameter(help="Where lessons stand; last: behind the newest user message.")
+    Literal["instructions", "last"], Parameter(help="Where lessons stand; last: before the newest user message.")
 ]
 _PersonalData = Annotated[
     PersonalDataMode, Parameter(help="What happens to e-mail addresses, cards and the like before storage.")

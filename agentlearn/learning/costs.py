@@ -19,9 +19,9 @@ from agentlearn.learning.batch import Allocation
 from agentlearn.learning.open_run import USUAL_TASKS, TaskSize
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.models.endpoint import is_paid, is_simulated
-from agentlearn.models.price import USUAL_TOKENS, price_of
+from agentlearn.models.price import USUAL_TOKENS, Price, price_of
 from agentlearn.models.services import address_of
-from agentlearn.store import RunRow, StoreReader, read_store
+from agentlearn.store import RunRow, StageTotals, StoreReader, read_store
 from agentlearn.types.rendering import ASKED_LESSON_WORDS
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.task import Task
@@ -72,22 +72,27 @@ class StageEstimate(Value):
     stage: str
     calls: int
     tokens_in: int
+    tokens_cached: int = 0
+    """Part of `tokens_in` that the service is expected to have cached: as much as it had in the run measured."""
     tokens_out: int
     cost_usd: float | None
-    """None when the price is unknown."""
+    """None when the price is unknown. Cached input has the price that the price list has for it."""
 
     @classmethod
-    def priced(cls, model: str, stage: str, calls: float, tokens_in: float, tokens_out: float) -> "StageEstimate":
+    def priced(
+        cls, model: str, stage: str, calls: float, tokens_in: float, tokens_out: float, tokens_cached: float = 0.0
+    ) -> "StageEstimate":
         """Return the stage with the cost of these tokens of a model."""
-        whole = (round(calls), round(tokens_in), round(tokens_out))
+        tokens = {"tokens_in": round(tokens_in), "tokens_out": round(tokens_out), "tokens_cached": round(tokens_cached)}
         price = known_price(model, round(tokens_in / calls) if calls else USUAL_TOKENS)
-        cost = None if price is None else (whole[1] * price[0] + whole[2] * price[1]) / 1e6
-        return cls(stage=stage, calls=whole[0], tokens_in=whole[1], tokens_out=whole[2], cost_usd=cost)
+        return cls(stage=stage, calls=round(calls), cost_usd=None if price is None else price.usd(**tokens), **tokens)
 
     def words(self) -> str:
         """Return the estimate as text."""
         price = "an unknown price" if self.cost_usd is None else f"${self.cost_usd:.2f}"
-        return f"{self.calls:,} calls, {_short(self.tokens_in)} tokens in, {_short(self.tokens_out)} out, {price}"
+        return (
+            f"{self.calls:,} calls, {_read(self.tokens_in, self.tokens_cached)}, {_short(self.tokens_out)} out, {price}"
+        )
 
 
 def _short(tokens: int) -> str:
@@ -95,10 +100,15 @@ def _short(tokens: int) -> str:
     return f"{tokens / 1e6:.1f}M" if tokens >= 950_000 else f"{tokens / 1e3:.0f}k"
 
 
+def _read(tokens: int, cached: int) -> str:
+    return f"{_short(tokens)} tokens in{f' ({_short(cached)} cached)' if cached else ''}"
+
+
 def tokens_words(stages: Sequence[StageEstimate]) -> str:
     """Return the tokens of stages as text."""
-    read, written = (sum(getattr(one, name) for one in stages) for name in ("tokens_in", "tokens_out"))
-    return f"{_short(read)} tokens in and {_short(written)} out"
+    kinds = ("tokens_in", "tokens_cached", "tokens_out")
+    read, cached, written = (sum(getattr(one, name) for one in stages) for name in kinds)
+    return f"{_read(read, cached)} and {_short(written)} out"
 
 
 class CostEstimate(Value):
@@ -137,7 +147,7 @@ class CostEstimate(Value):
 
     @property
     def cost_usd(self) -> float | None:
-        """Cost of all stages, without discounts for cached input; None when a price is unknown."""
+        """Cost of all stages; None when a price is unknown."""
         known = [one.cost_usd for one in self.stages if one.cost_usd is not None]
         return sum(known) if len(known) == len(self.stages) else None
 
@@ -168,6 +178,8 @@ class RolloutSize(Value):
     tokens_in: float
     """Input tokens of all its calls: of a rollout without lessons, of a stage with them."""
     tokens_out: float
+    cached: float = 0.0
+    """Share of the input that the service had cached, and told. Lessons are assumed to be cached alike."""
 
     @classmethod
     def of(cls, shape: RolloutShape) -> "RolloutSize":
@@ -175,6 +187,16 @@ class RolloutSize(Value):
         turns = shape.turns
         earlier = (shape.turn_out + shape.tool_result) * turns * (turns - 1) // 2
         return cls(calls=turns, tokens_in=turns * shape.prompt + earlier, tokens_out=turns * shape.turn_out)
+
+    @classmethod
+    def mean(cls, totals: StageTotals, units: int) -> "RolloutSize":
+        """Return the mean size of one of the rollouts or calls that a stage's calls were made for."""
+        return cls(
+            calls=totals.calls / units,
+            tokens_in=totals.tokens_in / units,
+            tokens_out=totals.tokens_out / units,
+            cached=totals.tokens_cached / max(1, totals.tokens_in),
+        )
 
     def ends(self, *, measured: bool) -> "tuple[RolloutSize, RolloutSize]":
         """Return the smallest and the largest size that can be expected. measured: whether this one was."""
@@ -185,12 +207,14 @@ class RolloutSize(Value):
             RolloutSize(calls=self.calls * calls, tokens_in=self.tokens_in * read, tokens_out=self.tokens_out * written)
             for calls, read, written in (low, high)
         )
-        return least.model_copy(update={"calls": max(least.calls, min(1.0, self.calls))}), most
+        few = {"calls": max(least.calls, min(1.0, self.calls)), "cached": self.cached}
+        return least.model_copy(update=few), most  # at most, nothing is cached any more
 
     def times(self, count: float, model: str, stage: str, *, library: float = 0.0) -> StageEstimate:
         """Return the estimate for that many rollouts or calls. library: tokens of lessons in each prompt."""
-        tokens_in = self.tokens_in + self.calls * library
-        return StageEstimate.priced(model, stage, count * self.calls, count * tokens_in, count * self.tokens_out)
+        tokens_in = count * (self.tokens_in + self.calls * library)
+        cached = self.cached * tokens_in
+        return StageEstimate.priced(model, stage, count * self.calls, tokens_in, count * self.tokens_out, cached)
 
 
 class Sizes(Value):
@@ -368,8 +392,8 @@ def refuse_unpriced(
             )
 
 
-def known_price(model: str, tokens_in: int = USUAL_TOKENS) -> tuple[float, float] | None:
-    """Return dollars per million input and output tokens; 0 for models on this machine, None when unknown.
+def known_price(model: str, tokens_in: int = USUAL_TOKENS) -> Price | None:
+    """Return the price of a model as settings name it; 0 for models on this machine, None when unknown.
 
     tokens_in: input tokens of one call.
     """
@@ -378,7 +402,7 @@ def known_price(model: str, tokens_in: int = USUAL_TOKENS) -> tuple[float, float
         base_url, _, name = model.partition("#")
         return price_of(name, None, base_url, tokens_in)
     if not is_paid(model):
-        return 0.0, 0.0
+        return Price(0.0, 0.0, 0.0)
     return price_of(name, provider.removeprefix("gateway/"), address_of(provider), tokens_in)
 
 
@@ -502,12 +526,12 @@ def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: Lear
     then = Course(LearnSettings.model_validate_json(row.settings), report.get("tasks", {}).get("train", 0))
     most = then.most_validation(len({(phase, batch) for phase, batch, _ in groups}))
     stages = {
-        name: RolloutSize(tokens_in=one.tokens_in / one.calls, tokens_out=one.tokens_out / one.calls)
+        name: RolloutSize.mean(one, one.calls)
         for name in ("summarise", "compare", "consolidate")
         if (one := totals.get(name)) is not None
     }
     roles = {
-        name: RolloutSize(**{of: getattr(one, of) / len(rollouts) for of in RolloutSize.model_fields})
+        name: RolloutSize.mean(one, len(rollouts))
         for name in ("judge", "user")
         if (one := totals.get(name)) is not None
     }
@@ -547,13 +571,14 @@ def latest_run(
         if any(given.get(name) != value for name, value in settings.items()):
             continue
         rollouts = [one for one in reader.trajectories(row.run) if one.outcome != "failed"]
-        calls = next((one.calls for one in reader.stage_totals(row.run) if one.stage == "rollout"), 0)
-        if len(rollouts) < FEWEST_ROLLOUTS or not calls:
+        totals = next((one for one in reader.stage_totals(row.run) if one.stage == "rollout"), None)
+        if len(rollouts) < FEWEST_ROLLOUTS or totals is None or not totals.calls:
             continue
         first = [one for one in rollouts if (one.phase, one.batch) == (rollouts[0].phase, rollouts[0].batch)]
-        return row, RolloutSize(
-            calls=calls / len(rollouts),
-            tokens_in=sum(one.tokens_in for one in first) / len(first),
-            tokens_out=sum(one.tokens_out for one in rollouts) / len(rollouts),
-        )
+        size = RolloutSize.mean(totals, len(rollouts))
+        of_rollouts = {
+            "tokens_in": sum(one.tokens_in for one in first) / len(first),
+            "tokens_out": sum(one.tokens_out for one in rollouts) / len(rollouts),
+        }
+        return row, size.model_copy(update=of_rollouts)
     return None

@@ -338,8 +338,10 @@ def _scaled(name: str, one: StageTotals, model: str, *, times: float, calls: flo
     asked = round(one.calls * calls)
     more = round(asked * lessons)
     price = known_price(model, round(one.tokens_in / max(1, one.calls) + lessons))
+    share = one.tokens_cached / max(1, one.tokens_in)
     cost = None if one.unpriced or (price is None and more) else one.cost_usd * times
     if cost is not None and price is not None:
-        cost += more * price[0] / 1e6
+        cost += price.usd(more, 0, share * more)
     read, written = round(one.tokens_in * times) + more, round(one.tokens_out * times)
-    return StageEstimate(stage=name, calls=asked, tokens_in=read, tokens_out=written, cost_usd=cost)
+    tokens = {"tokens_in": read, "tokens_cached": round(share * read), "tokens_out": written}
+    return StageEstimate(stage=name, calls=asked, cost_usd=cost, **tokens)

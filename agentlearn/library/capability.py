@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from opentelemetry.trace import Span, get_current_span
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import CachePoint, ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.messages import CachePoint, ModelMessage, ModelRequest, UserContent, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext, ToolDefinition
 
@@ -48,8 +48,8 @@ class Experiences(AbstractCapability[Any]):
     them and their version, so that a service can cache what it has read; a new version reaches new conversations. What
     was parked, erased or rolled back is gone at once. `turn` chooses for the prompt of each run, from the newest
     version. Default: `conversation`.
-    place: `last` puts the lessons behind the newest user message, with a cache point before them where the service has
-    one; they are not kept in the history. Default: `instructions`.
+    place: `last` puts the lessons before the newest user message, behind all that was said, which ends with a cache
+    point where the service has one; they are not kept in the history. Default: `instructions`.
     id: the name of these lessons in a run. Where an agent and a run have the same id, the run's lessons are shown. Give
     an id to show a second library together with the first; its labels then start with the id.
     follow: use a new version as soon as it is published, from the next run on. A run never changes its version.
@@ -314,13 +314,28 @@ def _asked_in(messages: Iterable[Any]) -> Iterator[str]:
 
 
 def _with_last(messages: Sequence[ModelMessage], text: str) -> list[ModelMessage]:
-    """Return the messages of a request with a text behind the newest user prompt, and a cache point before it."""
-    for at in range(len(messages) - 1, -1, -1):
-        message = messages[at]
-        prompts = [one for one in message.parts if isinstance(one, UserPromptPart)]
-        if isinstance(message, ModelRequest) and prompts:
-            given = prompts[-1].content
-            content = [*([given] if isinstance(given, str) else given), CachePoint(), text]
-            parts = [replace(one, content=content) if one is prompts[-1] else one for one in message.parts]
-            return [*messages[:at], replace(message, parts=parts), *messages[at + 1 :]]
-    return [*messages, ModelRequest(parts=[UserPromptPart([text])])]
+    """Return the messages of a request with a text before the newest user prompt.
+
+    The user prompt before it, if there is one, ends with a cache point: what changes comes after it.
+    """
+    prompts = [
+        one
+        for message in messages
+        if isinstance(message, ModelRequest)
+        for one in message.parts
+        if isinstance(one, UserPromptPart)
+    ]
+    if not prompts:
+        return [*messages, ModelRequest(parts=[UserPromptPart([text])])]
+    changed = {id(one): replace(one, content=[*_contents(one), CachePoint()]) for one in prompts[-2:-1]}
+    changed[id(prompts[-1])] = replace(prompts[-1], content=[text, *_contents(prompts[-1])])
+    return [
+        replace(one, parts=[changed.get(id(part), part) for part in one.parts])
+        if isinstance(one, ModelRequest)
+        else one
+        for one in messages
+    ]
+
+
+def _contents(prompt: UserPromptPart) -> list[UserContent]:
+    return [prompt.content] if isinstance(prompt.content, str) else list(prompt.content)

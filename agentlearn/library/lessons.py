@@ -274,18 +274,30 @@ class _Message:
         """Whether it is a user message with a text: results of tools are none."""
         return self.part("role") == "user" and bool(text_of(self.part("content")))
 
-    def with_text(self, text: str, kind: str = "text") -> Any:
-        """The message with a text at its end. kind: of a part that is a text."""
+    def before(self, text: str, kind: str) -> Any:
+        """The message with a text before its first text, behind results of tools. kind: of a part that is a text."""
+        content = self.part("content")
+        if isinstance(content, str):
+            return self._with(f"{text}\n\n{content}")
+        parts = list(content)
+        first = next(at for at, one in enumerate(parts) if isinstance(one, str) or text_of([one]))
+        return self._with([*parts[:first], {"type": kind, "text": text}, *parts[first:]])
+
+    def with_text(self, text: str) -> Any:
+        """The message with a text at its end."""
         content = self.part("content")
         if content is None or isinstance(content, str):
             longer: Any = f"{content}\n\n{text}" if content else text
         elif isinstance(content, list | tuple):
-            longer = [*cast("list[Any]", content), {"type": kind, "text": text}]
+            longer = [*cast("list[Any]", content), {"type": "text", "text": text}]
         else:
             raise LibraryError(f"lessons cannot be added to the message {self.message!r:.80}; its content is no text")
+        return self._with(longer)
+
+    def _with(self, content: Any) -> Any:
         if isinstance(self.message, Mapping):
-            return {**cast("Mapping[str, Any]", self.message), "content": longer}
-        return {"role": self.part("role"), "content": longer}
+            return {**cast("Mapping[str, Any]", self.message), "content": content}
+        return {"role": self.part("role"), "content": content}
 
 
 def _listed(messages: Any) -> list[_Message]:
@@ -393,8 +405,8 @@ def with_advice(
     """Return the body of a request with a block of advice, in the place that its dialect has for instructions.
 
     path: that of the request; one that `takes_advice`. advice_for: returns the lessons for a user message, a text.
-    choose: whether that is the first or the last one. place: `last`: behind the newest user message. Returns the same
-    object where nothing is added: there are no lessons, or the request holds a block already. Raises
+    choose: whether that is the first or the last one. place: `last`: before the newest text of the user. Returns the
+    same object where nothing is added: there are no lessons, or the request holds a block already. Raises
     LibraryError for a system message whose content is neither a text nor a list.
     """
     path = _path(path)
@@ -405,7 +417,7 @@ def with_advice(
             return body
         advice = advice_for(sent if isinstance(sent, str) else _asked(listed, choose))
         if place == "last":
-            said = f"{sent}\n\n{advice.text}" if isinstance(sent, str) else _with_last(listed, advice, "input_text")
+            said = f"{advice.text}\n\n{sent}" if isinstance(sent, str) else _with_last(listed, advice, "input_text")
             return {**body, "input": said} if advice.text else body
         given = given if isinstance(given, str) else None
         instructions = advice.instructions(given)
@@ -428,9 +440,9 @@ def with_advice(
 
 
 def _with_last(messages: Sequence[_Message], advice: Advice, kind: str) -> list[Any]:
-    """The messages with the advice behind the newest text of the user; they are a new list."""
+    """The messages with the advice before the newest text of the user; they are a new list."""
     newest = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].asks), -1)
-    added = [one.with_text(advice.text, kind) if at == newest else one.message for at, one in enumerate(messages)]
+    added = [one.before(advice.text, kind) if at == newest else one.message for at, one in enumerate(messages)]
     return added if newest >= 0 else [*added, {"role": "user", "content": advice.text}]
 
 

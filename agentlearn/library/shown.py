@@ -83,7 +83,7 @@ class NotShown:
 Choose = Literal["conversation", "turn"]
 """When lessons are chosen: for the first message of a conversation, which keeps them, or for each user message."""
 LessonPlace = Literal["instructions", "last"]
-"""Where lessons stand: in the instructions, or behind the newest user message, so that all before it can be cached."""
+"""Where lessons stand: in the instructions, or before the newest user message, so that all before it can be cached."""
 
 
 def showing(choose: str | None, place: str | None) -> tuple[Choose, LessonPlace]:

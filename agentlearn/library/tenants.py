@@ -5,16 +5,22 @@ shared library of the same name is only read: a tenant's runs, edits and erasure
 """
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import islice, product
 from pathlib import Path
 
 from agentlearn.errors import ConfigError, LibraryError
 from agentlearn.library.history.change_log import is_library_name
-from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
+from agentlearn.library.store import GivenLibrary, LibrarySource, LibraryStore, WhenMissing, open_source
 from agentlearn.text.files import own
-from agentlearn.types.experience import Library
+from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import LibraryVersion
 
 _FOLDER = "tenants"
+_RECENT = 16
+"""Versions of each of the two libraries that a conversation may have begun with before a restart."""
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 
 
@@ -47,11 +53,18 @@ def tenant_store(store: Path | str | None, tenant: str | None) -> Path:
 class _TenantSource(LibrarySource):
     """The lessons of a shared library, then those that a tenant's library of the same name adds."""
 
-    def __init__(self, shared: LibrarySource, of_tenant: LibrarySource) -> None:
+    def __init__(
+        self,
+        shared: LibrarySource,
+        of_tenant: LibrarySource,
+        published: Callable[[], Iterator[tuple[Library, Library]]],
+    ) -> None:
+        """published: returns the pairs of versions that could have been shown together before this process began."""
         super().__init__(of_tenant.current(), of_tenant.name)
+        self._published = published
         self.shared, self.of_tenant, self.follows = shared, of_tenant, of_tenant.follows
         self._made: tuple[Library, Library, Library] | None = None
-        self._parts = dict[LibraryVersion, tuple[LibraryVersion, LibraryVersion]]()
+        self._parts = dict[LibraryVersion, tuple[LibraryVersion, LibraryVersion] | None]()
 
     @property
     def identity(self) -> object:
@@ -65,8 +78,14 @@ class _TenantSource(LibrarySource):
         return made[2]
 
     def going_on(self, version: LibraryVersion, episode: str | None = None) -> Library:
-        current, parts = self.current(), self._parts.get(version)
-        if version == current.version or parts is None:  # this process never showed it
+        current = self.current()
+        if version not in self._parts:  # another process showed it, or none
+            self._parts[version] = None
+            with suppress(LibraryError):
+                shown = (pair for pair in self._published() if _joined(*pair).version == version)
+                self._parts[version] = next(((one.version, two.version) for one, two in shown), None)
+        parts = self._parts[version]
+        if version == current.version or parts is None:
             return current
         return _joined(self.shared.going_on(parts[0]), self.of_tenant.going_on(parts[1]))
 
@@ -81,6 +100,13 @@ def _joined(shared: Library, added: Library) -> Library:
         return shared
     experiences = (*shared.experiences, *own_lessons)
     return Library(parent=added.version, joined=shared.version, experiences=experiences) if len(shared) else added
+
+
+def _published(name: str, places: tuple[Path, Path]) -> Iterator[tuple[Library, Library]]:
+    """The pairs of the latest versions of a library in two stores; each may also have had no lessons."""
+    stores = (LibraryStore(place / "libraries") for place in places)
+    shared, added = ([*islice(store.exported(name), _RECENT), EMPTY_LIBRARY] for store in stores)
+    return product(shared, added)
 
 
 def open_tenant_source(
@@ -118,4 +144,4 @@ def open_tenant_source(
             if error.code != "unknown_library" or (both and missing == "error"):
                 raise
             found.append(open_source(given, store=place, follow=follow, missing="empty"))
-    return _TenantSource(*found)
+    return _TenantSource(found[0], found[1], partial(_published, given, places))

@@ -342,7 +342,7 @@ class ModelCall:
             price = price_of(model.model_name, model.system, model.base_url, size)
             # Replies can name a model that has a price.
             known = state.price.per_token() if state.answers else None
-            call = replace(call, price=known if price is None else (price[0] / 1e6, price[1] / 1e6))
+            call = replace(call, price=known if price is None else (price.read / 1e6, price.written / 1e6))
         return call.cut_off_at(self.cut_off_at) if self.cut_off_at else call
 
     async def _reply_within(self, limit: int | None, ticket: Ticket) -> tuple[ModelResponse, int | None]:

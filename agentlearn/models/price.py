@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 if TYPE_CHECKING:
@@ -43,11 +43,25 @@ USUAL_TOKENS = 1_000
 """Input tokens of a call whose size is not known."""
 
 
+class Price(NamedTuple):
+    """Dollars per million tokens of a model."""
+
+    read: float
+    written: float
+    cached: float
+    """Of input that the service has cached; the same as `read` where the price list has no other."""
+
+    def usd(self, tokens_in: float, tokens_out: float, tokens_cached: float = 0.0) -> float:
+        """Return the cost in dollars. tokens_cached: part of tokens_in that the service has cached."""
+        full = tokens_in - tokens_cached
+        return (full * self.read + tokens_cached * self.cached + tokens_out * self.written) / _MILLION
+
+
 @lru_cache(maxsize=1_024)
 def price_of(
     model_name: str | None, provider_name: str | None, provider_url: str | None, tokens_in: int = USUAL_TOKENS
-) -> tuple[float, float] | None:
-    """Return dollars per million input and output tokens of a model of a service; None when unknown.
+) -> Price | None:
+    """Return the price of a model of a service; None when unknown.
 
     The address decides whose price it is. Behind an address that the price list does not have, a model has a price only
     where its service is known by another name than `openai`, which every compatible service has.
@@ -67,18 +81,18 @@ def price_of(
     return _price_per_million(model_name, tokens_in, provider_id=provider_name)
 
 
-def _price_per_million(model_name: str, tokens_in: int, **by: Any) -> tuple[float, float] | None:
+def _price_per_million(model_name: str, tokens_in: int, **by: Any) -> Price | None:
     from genai_prices import Usage, calc_price
 
     size = max(1, tokens_in)
     try:
-        read, both = (
-            calc_price(Usage(input_tokens=size, output_tokens=written), model_ref=model_name, **by).total_price
-            for written in (0, _MILLION)
+        read, both, cached = (
+            calc_price(Usage(input_tokens=size, **more), model_ref=model_name, **by).total_price
+            for more in ({}, {"output_tokens": _MILLION}, {"cache_read_tokens": size})
         )
     except LookupError:
         return None
-    return float(read * _MILLION / size), float(both - read)
+    return Price(float(read * _MILLION / size), float(both - read), float(cached * _MILLION / size))
 
 
 _MILLION = 1_000_000

@@ -29,16 +29,16 @@ _RANK_OFFSET = 60
 """The larger, the less the first few places of one ranking count against agreement of several."""
 
 
-def _fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
+def _fused(rankings: Sequence[Sequence[int]], names: Sequence[str]) -> list[tuple[int, float]]:
     """Everything that is in a ranking, best first, with its score: the sum of 1 / (60 + rank), ranks counted from 1.
 
-    Of equal scores, the smaller number comes first. Source: Cormack, Clarke and Buettcher, SIGIR 2009.
+    Of equal scores, the smaller name comes first. Source: Cormack, Clarke and Buettcher, SIGIR 2009.
     """
     scores: defaultdict[int, float] = defaultdict(float)
     for ranking in rankings:
         for rank, place in enumerate(ranking, start=1):
             scores[place] += 1 / (_RANK_OFFSET + rank)
-    return sorted(scores.items(), key=lambda one: (-round(one[1], 12), one[0]))
+    return sorted(scores.items(), key=lambda one: (-round(one[1], 12), names[one[0]]))
 
 
 _DEFAULT_SHOWN_TOKENS = 4_000
@@ -138,8 +138,9 @@ class _TermIndex:
     A word that more than half of the texts hold is left out, in any language: it does not tell them apart.
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.size = len(texts)
+    def __init__(self, texts: Sequence[str], names: Sequence[str]) -> None:
+        """names: which text comes first where two are equally good, in every version that has both."""
+        self.size, self._names = len(texts), names
         held = [Counter(_search_words(text)) for text in texts]
         self.postings: Mapping[str, Mapping[int, float]] = _weighted(held)
         self._bounds = {word: max(weights.values()) for word, weights in self.postings.items()}
@@ -148,7 +149,7 @@ class _TermIndex:
     def ranked(self, query: str, depth: int) -> list[tuple[int, float]]:
         """The texts that share a word with the query, best first: place of the text, and its score.
 
-        depth: the largest number of texts to return. Texts of equal score are in their own order.
+        depth: the largest number of texts to return. Texts of equal score are in the order of their names.
         """
         asked = set(_search_words(capped_query(query)))
         known = asked & self.postings.keys()
@@ -158,7 +159,7 @@ class _TermIndex:
         scores = self._scores(words, depth)
         lowest = _lowest_of_best(scores, depth) - _MARGIN
         rounded = ((place, round(score, _DIGITS)) for place, score in scores.items() if score >= lowest)
-        return sorted(rounded, key=lambda one: (-one[1], one[0]))[:depth]
+        return sorted(rounded, key=lambda one: (-one[1], self._names[one[0]]))[:depth]
 
     def _beginnings(self, word: str) -> Iterator[str]:
         """Yield the words of the texts that begin as a word does and differ in their ending."""
@@ -277,9 +278,13 @@ class LessonIndex:
         return sum(self.tokens)
 
     @cached_property
+    def _ids(self) -> tuple[ExperienceId, ...]:
+        return tuple(one.id for one in self.lessons)
+
+    @cached_property
     def words(self) -> _TermIndex:
         """The index of their words."""
-        return _TermIndex([one.lesson for one in self.lessons])
+        return _TermIndex([one.lesson for one in self.lessons], self._ids)
 
     def shows_all(self, retrieval: Retrieval) -> bool:
         """Whether every lesson is shown whatever the query is."""
@@ -309,7 +314,7 @@ class LessonIndex:
             return self.all(without)
         depth = retrieval.fused_depth + len(without)
         by_words = self.words.ranked(query, depth)
-        ranking = _fused([[place for place, _ in by_words], nearest]) if nearest else by_words
+        ranking = _fused([[place for place, _ in by_words], nearest], self._ids) if nearest else by_words
         ranking = [one for one in ranking if self.lessons[one[0]].id not in without]
         word_ranks = {place: rank for rank, (place, _) in enumerate(by_words, start=1)}
         near_ranks = {place: rank for rank, place in enumerate(nearest, start=1)}

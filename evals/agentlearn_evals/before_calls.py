@@ -263,6 +263,7 @@ class BeforeCalls:
                 calls=sum(row.requests for _, row in rows) / len(rows),
                 tokens_in=without / len(rows),
                 tokens_out=sum(row.tokens_out for _, row in rows) / len(rows),
+                cached=sum(row.tokens_cached for _, row in rows) / max(1, sum(row.tokens_in for _, row in rows)),
             )
             return size, f"as {len(rows)} stored rollouts had", True
         answer = 0.0
@@ -292,7 +293,9 @@ def _ends(stage: str, model: str, parts: Sequence[tuple[float, RolloutSize, floa
             (size, *size.ends(measured=measured))[at].times(count, model, stage, library=library)
             for count, size, library, measured in parts
         ]
-        sums = {of: sum(getattr(one, of) for one in each) for of in ("calls", "tokens_in", "tokens_out")}
+        sums = {
+            of: sum(getattr(one, of) for one in each) for of in ("calls", "tokens_in", "tokens_out", "tokens_cached")
+        }
         found.append(StageEstimate.priced(model, stage, **sums))
     return found
 

@@ -94,6 +94,8 @@ def _changes(text: str, begin: int, end: int, old: Any, new: Any) -> Iterator[tu
     """Begin, end and new text of each place where the JSON value from `begin` to `end` differs from `new`."""
     if isinstance(old, str) and isinstance(new, str) and new.startswith(old):
         yield end - 1, end - 1, json.dumps(new[len(old) :])[1:-1]
+    elif isinstance(old, str) and isinstance(new, str) and new.endswith(old):
+        yield begin + 1, begin + 1, json.dumps(new.removesuffix(old))[1:-1]
     elif isinstance(old, dict) and isinstance(new, dict):
         known, wanted = cast("dict[str, Any]", old), cast("dict[str, Any]", new)
         places = list(_values(text, begin))
@@ -107,11 +109,11 @@ def _changes(text: str, begin: int, end: int, old: Any, new: Any) -> Iterator[tu
         if added:
             yield begin + 1, begin + 1, json.dumps(added)[1:-1] + (", " if known else "")
     elif isinstance(old, list) and isinstance(new, list) and len(new := cast("list[Any]", new)) == len(old) + 1:
-        known = cast("list[Any]", old)
-        in_front = new[1:] == known
-        at = begin + 1 if in_front else end - 1
-        added = json.dumps(new[0] if in_front else new[-1])
-        yield at, at, (added + ", " if in_front else ", " + added) if known else added
+        known, starts = cast("list[Any]", old), [first for _, first, _ in _values(text, begin)]
+        place = next((at for at, one in enumerate(known) if one != new[at]), len(known))
+        before = place < len(known)
+        at, added = starts[place] if before else end - 1, json.dumps(new[place])
+        yield at, at, f"{added}, " if before else f", {added}" if known else added
     elif isinstance(old, list) and isinstance(new, list):
         for place, first, last in _values(text, begin):
             if old[place] != new[place]:

@@ -148,7 +148,7 @@ class Bench:
             lessons=lessons,
             scores=tuple(one.score or 0.0 for one in rollouts),
             replies=tuple(replies),
-            followed_wrong=tuple(_says(kind, reply, one.wrong) for reply, one in zip(replies, asked, strict=True)),
+            followed_wrong=tuple(says(kind, reply, one.wrong) for reply, one in zip(replies, asked, strict=True)),
             undecided=sum(one.score is None for one in rollouts),
             tokens_in=sum(one.tokens_in or 0 for one in rollouts),
             tokens_out=sum(one.tokens_out or 0 for one in rollouts),
@@ -165,7 +165,7 @@ def history(attempts: Cell, asked: Sequence[Asked]) -> str:
     return "\n\n".join(["Earlier attempts at such tasks:", *parts])
 
 
-def _says(kind: Kind, reply: str, answer: str) -> bool:
+def says(kind: Kind, reply: str, answer: str) -> bool:
     """Whether the reply gives this answer, judged as the reward judges the expected one."""
     reward = NUMBER if kind.reward == "number" else CONTAINS
     return reward.key(reply) is not None and reward.equal(reply, answer)

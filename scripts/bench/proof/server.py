@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psutil
+
 from scripts.bench.proof.models import TABLE, Say, model_file, server_program
 
 CONTEXT = 8192
@@ -74,6 +76,12 @@ class Server:
             self._process.wait(10)
         self._process.kill()
         self._process.wait()
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds that it has used since it began."""
+        used = psutil.Process(self._process.pid).cpu_times()
+        return used.user + used.system
 
     def forget(self) -> None:
         """Empty its prompt cache."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-from agentlearn.library.lessons import lessons
+from agentlearn.library.lessons import lessons, with_advice
 from agentlearn.live.gateway.dialects import dialogue, json_object, messages_of, with_lessons
 from agentlearn.models.endings import fault_in
 from agentlearn.models.reply import DialogueMessage, Said, UnreadReply, read_reply
@@ -65,8 +65,8 @@ def _advised(path: str, body: dict[str, Any]) -> dict[str, Any]:
     return {**body, name: longer(body.get(name))}
 
 
-@given(_bodies(), st.sampled_from((None, 1, "\t")), st.booleans())
-def test_only_the_instructions_change(one: tuple[str, dict[str, Any]], indent: Any, ascii_only: bool) -> None:
+@given(_bodies(), st.sampled_from((None, 1, "\t")), st.booleans(), st.sampled_from(("instructions", "last")))
+def test_nothing_else_changes(one: tuple[str, dict[str, Any]], indent: Any, ascii_only: bool, place: Any) -> None:
     path, body = one
     sent = json.dumps(body, indent=indent, ensure_ascii=ascii_only)
     try:
@@ -75,8 +75,10 @@ def test_only_the_instructions_change(one: tuple[str, dict[str, Any]], indent: A
         content = json.dumps(body, indent=indent).encode()
     known = json_object(content)
     assert known is not None
-    got = with_lessons(path, content, known, str(known.get("model", "")) or known.get("model"), LESSONS.for_query)  # pyright: ignore[reportArgumentType]
-    assert json.loads(got) == _advised(path, body)
+    model: Any = str(known.get("model", "")) or known.get("model")
+    got = with_lessons(path, content, known, model, LESSONS.for_query, place=place)
+    last = with_advice(path.removesuffix("/count_tokens"), body, LESSONS.for_query, place="last")
+    assert json.loads(got) == (_advised(path, body) if place == "instructions" else last)
     # what is left without the piece that was put in, or was longer, is the request
     front = next((n for n, (a, b) in enumerate(zip(content, got, strict=False)) if a != b), len(content))
     back = next((n for n, (a, b) in enumerate(zip(content[::-1], got[::-1], strict=False)) if a != b), len(content))

@@ -16,6 +16,7 @@ from agentlearn import LibraryStore, Retrieval
 from agentlearn.errors import LibraryError
 from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import lessons, with_advice
+from agentlearn.library.tenants import tenant_store
 from agentlearn.types.experience import Library, withhold
 
 WORDS = ("apples", "boats", "cranes", "dishes", "engines", "flags", "gates", "hats")
@@ -104,17 +105,20 @@ def test_lessons_for_each_turn_are_an_option(store: LibraryStore) -> None:
     assert min(shared(requests)) < 0.7
 
 
-def test_lessons_may_stand_behind_the_newest_question(store: LibraryStore) -> None:
+def test_lessons_may_stand_before_the_newest_question(store: LibraryStore) -> None:
     requests = talk(
         lambda: Experiences("math", store=store.directory.parent, retrieval=FEW, choose="turn", place="last")
     )
     assert [request.count("<experiences>") for request in requests] == [1] * len(QUESTIONS)
-    assert all(request.index(BLOCK) > request.index(asked) for request, asked in zip(requests, QUESTIONS, strict=True))
-    before = [request.partition(f" {BLOCK}")[0] for request in requests]
-    assert min(shared(before)) > 0.95  # but for the end of the message
+    assert all(request.index(BLOCK) < request.index(asked) for request, asked in zip(requests, QUESTIONS, strict=True))
+    assert all(
+        said in before
+        for said, before in zip(QUESTIONS[:-1], (one.partition(BLOCK)[0] for one in requests[1:]), strict=True)
+    )
+    assert min(shared(one.partition(BLOCK)[0] for one in requests)) == 1
 
 
-def test_a_cache_point_stands_before_lessons_at_the_end(store: LibraryStore) -> None:
+def test_a_cache_point_ends_what_stands_before_lessons_at_the_end(store: LibraryStore) -> None:
     seen = list[ModelMessage]()
 
     def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
@@ -122,10 +126,13 @@ def test_a_cache_point_stands_before_lessons_at_the_end(store: LibraryStore) -> 
         return ModelResponse(parts=[TextPart("Fine.")])
 
     shown = Experiences("math", store=store.directory.parent, place="last")
-    done = asyncio.run(Agent(FunctionModel(model), capabilities=[shown]).run("Apples?"))
-    (part,) = (one for message in seen if isinstance(message, ModelRequest) for one in message.parts)
-    assert isinstance(part, UserPromptPart)
-    assert [type(one) for one in part.content] == [str, CachePoint, str]
+    agent = Agent(FunctionModel(model), capabilities=[shown])
+    done = asyncio.run(agent.run("Apples?"))
+    done = asyncio.run(agent.run("Boats?", message_history=done.all_messages()))
+    parts = [one for message in seen if isinstance(message, ModelRequest) for one in message.parts]
+    before, newest = (one.content for one in parts if isinstance(one, UserPromptPart))
+    assert [type(one) for one in before] == [str, CachePoint]
+    assert [str(one).startswith("Boats?") for one in newest] == [False, True]
     assert "<experiences>" not in str(done.all_messages()), "the history is as it would be without them"
 
 
@@ -152,6 +159,27 @@ def test_what_a_person_takes_back_is_gone_at_once(store: LibraryStore, taken: st
     assert min(shared(requests)[6:]) == 1
 
 
+def test_a_tenants_conversation_keeps_both_versions_also_after_a_restart(store: LibraryStore) -> None:
+    folder = store.directory.parent
+    own = LibraryStore(tenant_store(folder, "acme") / "libraries")
+    own.publish("math", Library.of(["When Acme asks, answer in French."]))
+
+    def step(turn: int) -> None:
+        publishing(store)(turn)
+        if turn == 15:
+            now = own.load("math")
+            own.publish(
+                "math", Library(parent=now.version, experiences=Library.of(["When Acme asks, ask back."]).experiences)
+            )
+        if turn == 25:
+            own.history("math").update(lambda now: withhold(now, {now.experiences[0].id: "harmful"}), kind="park")
+
+    requests = talk(lambda: Experiences("math", store=folder, tenant="acme", follow=True), step)
+    assert min(shared(requests)) == 1
+    assert "French" in requests[-1]
+    assert "ask back" not in requests[-1]
+
+
 BODIES: dict[str, Callable[[list[dict[str, Any]]], dict[str, Any]]] = {
     "/v1/chat/completions": lambda said: {"messages": [{"role": "system", "content": INSTRUCTIONS}, *said]},
     "/v1/responses": lambda said: {"instructions": INSTRUCTIONS, "input": said},
@@ -173,7 +201,8 @@ def test_the_calls_of_other_clients_share_their_start(store: LibraryStore, path:
         assert str(body).count("<experiences>") == 1
         instructions = json.dumps([body.get("instructions"), body.get("system")])
         sent = json.dumps(body.get("input", body.get("messages")))
-        requests.append(instructions + sent.partition(f"\\n\\n{BLOCK}")[0].rstrip('"}]'))
+        stable = sent.partition(BLOCK)[0] if place == "last" else sent
+        requests.append(instructions + stable.rstrip('"}]'))
         said.append({"role": "assistant", "content": "Fine."})
     assert min(shared(requests)) > 0.99
 
@@ -181,3 +210,13 @@ def test_the_calls_of_other_clients_share_their_start(store: LibraryStore, path:
 def test_lessons_with_every_question_are_not_loaded_on_request(store: LibraryStore) -> None:
     with pytest.raises(LibraryError, match="place='last'"):
         Experiences("math", store=store.directory.parent, place="last", defer_loading=True)
+
+
+def test_lessons_stand_behind_the_results_of_tools(store: LibraryStore) -> None:
+    """Anthropic takes results of tools at the start of a message only."""
+    result, text = {"type": "tool_result", "tool_use_id": "a", "content": "4"}, {"type": "text", "text": "And boats?"}
+    shown = lessons("math", store=store.directory.parent, retrieval=FEW, place="last")
+    sent = {"messages": [{"role": "user", "content": [result, text]}]}
+    (message,) = with_advice("/v1/messages", sent, shown.for_query, place="last")["messages"]
+    assert [message["content"][0], message["content"][2]] == [result, text]
+    assert BLOCK in message["content"][1]["text"]

@@ -89,3 +89,14 @@ def test_a_call_has_the_price_of_its_size() -> None:
         listed = calc_price(Usage(input_tokens=tokens_in), model_ref="gemini-2.5-pro", provider_id="google").total_price
         assert price is not None
         assert price[0] * tokens_in / 1e6 == pytest.approx(float(listed))
+
+
+def test_cached_input_has_a_price_of_its_own_where_the_list_has_one(subtests: pytest.Subtests) -> None:
+    for name, cheaper in (("openai:gpt-5-mini", True), ("openai:gpt-4", False)):
+        with subtests.test(name=name):
+            price = known_price(name)
+            assert price is not None
+            usage = Usage(input_tokens=1_000, cache_read_tokens=400, output_tokens=10)
+            listed = calc_price(usage, model_ref=name.partition(":")[2], provider_id="openai").total_price
+            assert price.usd(1_000, 10, 400) == pytest.approx(float(listed))
+            assert (price.cached < price.read) == cheaper

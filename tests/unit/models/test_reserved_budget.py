@@ -18,6 +18,7 @@ from agentlearn.errors import BudgetExceeded
 from agentlearn.models.budget import Budget
 from agentlearn.models.endings import is_at_limit
 from agentlearn.models.limiter import Limiter
+from agentlearn.models.price import Price
 from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
 from agentlearn.models.token_estimate import (
     BYTES_PER_TOKEN,
@@ -157,8 +158,8 @@ def test_a_limit_in_dollars_holds_with_64_calls_in_flight(
     def price(response: ModelResponse) -> float:
         return response.usage.input_tokens * 1e-6 + response.usage.output_tokens * 4e-6
 
-    def prices(*model: str | None) -> tuple[float, float] | None:
-        return (1.0, 4.0) if listed else None
+    def prices(*model: str | None) -> Price | None:
+        return Price(1.0, 4.0, 1.0) if listed else None
 
     served = Served(BudgetOptions(max_cost_usd=0.05), seed=seed, sizes=lognormal(1.0))
     served.state.free = False

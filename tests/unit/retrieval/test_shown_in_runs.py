@@ -18,9 +18,10 @@ from agentlearn.rollout.solve import SolveGiven, run_solving
 from agentlearn.store import open_store
 from agentlearn.types.experience import Library
 from tests.unit.retrieval.test_retriever import ByMeaning
+from tests.unit.retrieval.test_shown_lessons import in_order_of_ids
 
 TOPICS = ("fractions", "triangles", "primes", "angles", "boxes")
-MANY = Library.of([f"When a problem is about {TOPICS[n % 5]}, try approach number {n}." for n in range(40)])
+MANY = in_order_of_ids([f"When a problem is about {TOPICS[n % 5]}, try approach number {n}." for n in range(40)])
 TWO = Retrieval(max_shown_tokens=30, shown_lessons=2)
 
 

@@ -7,7 +7,16 @@ from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ranking import Retrieval, lesson_index
 
 TOPICS = ("fractions", "triangles", "primes", "angles", "boxes")
-MANY = Library.of([f"When a problem is about {TOPICS[n % 5]}, try approach number {n}." for n in range(60)])
+
+
+def in_order_of_ids(lessons: list[str]) -> Library:
+    """A library in which equally good lessons come in the order of the library."""
+    made = Library.of(lessons).experiences
+    ids = sorted(one.id for one in made)
+    return Library(experiences=tuple(one.model_copy(update={"id": name}) for one, name in zip(made, ids, strict=True)))
+
+
+MANY = in_order_of_ids([f"When a problem is about {TOPICS[n % 5]}, try approach number {n}." for n in range(60)])
 SMALL = Retrieval(max_shown_tokens=100, shown_lessons=5)
 
 
@@ -77,7 +86,7 @@ def test_every_block_holds_known_lessons_in_order(query: str, tokens: int, most:
 def test_lessons_that_repeat_a_better_one_come_after_the_others() -> None:
     repeats = ["Check triangles twice.", "Check the triangles twice!", "Twice check triangles."]
     others = ["Triangles have three angles.", "Draw triangles to scale."]
-    library = Library.of([*repeats, *(f"General remark {n}." for n in range(20)), *others])
+    library = in_order_of_ids([*repeats, *(f"General remark {n}." for n in range(20)), *others])
     few = Retrieval(max_shown_tokens=40, shown_lessons=3)
     assert list(library.render("check triangles", retrieval=few).labels) == ["G1", "G24", "G25"]
     more = Retrieval(max_shown_tokens=60, shown_lessons=4)

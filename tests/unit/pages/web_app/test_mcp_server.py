@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from starlette.testclient import TestClient
 
-from agentlearn import LibraryStore, Recorder
+from agentlearn import Library, LibraryStore, Recorder, library_of
 from agentlearn.pages.web_app.mcp_server import MAX_REQUEST, MOST_WAITING, http_app, mcp_server
 from agentlearn.pages.web_app.server import hosts_of
 from tests.support.cases import cases
@@ -192,6 +192,27 @@ def test_a_lesson_is_found_as_soon_as_a_person_approves_it(store: Path) -> None:
             assert await found(client) == [MADE["lesson"]]
 
     asyncio.run(work())
+
+
+def test_equal_needs_get_equal_answers_also_after_a_restart_and_a_new_order(store: Path) -> None:
+    libraries = LibraryStore(store / "libraries")
+    tied = library_of([f"Peel the {fruit} first." for fruit in ("plum", "pear", "kiwi", "lime", "fig")])
+    libraries.publish("math", tied)
+
+    def answer(query: str) -> list[str]:
+        async def asked() -> list[str]:
+            async with Client(mcp_server(["math"], store)) as client:
+                found = (await client.call_tool("search_lessons", {"query": query, "limit": 3})).structured_content
+                assert found is not None
+                return [one["id"] for one in found["lessons"]]
+
+        return asyncio.run(asked())
+
+    first = answer("Peel it first")
+    assert first == sorted(one.id for one in tied.experiences)[:3]
+    assert answer("first:  PEEL it!") == first
+    libraries.publish("math", Library(parent=tied.version, experiences=tied.experiences[::-1]))
+    assert answer("Peel it first") == first
 
 
 def test_read_only_offers_no_tool_that_stores_something(store: Path) -> None:
