@@ -16,6 +16,7 @@ from typing import NamedTuple
 from agentlearn.config import CallOptions
 from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState
 from agentlearn.domain.base import CheckResult, installed_domains, load_domain
+from agentlearn.domain.custom.own_functions import GROUPS_OF_FUNCTIONS
 from agentlearn.errors import AgentlearnError, ConfigError, MissingExtra, StoreMissing
 from agentlearn.models.endpoint import check_endpoint
 from agentlearn.models.services import found_models, is_service, pip_line
@@ -80,9 +81,10 @@ _GROUPS: tuple[tuple[str, str, Callable[[str], bool] | None], ...] = (
     ("skills", "agentlearn.skills", None),
     ("lab model", "agentlearn.lab", None),
     ("demo", "agentlearn.demos", None),
+    *((what, group, None) for what, group in GROUPS_OF_FUNCTIONS.items()),
 )
 """Kind, entry-point group, and which names are reserved in it."""
-_CALLED = ("agentlearn.commands", "agentlearn.endpoints")
+_CALLED = ("agentlearn.commands", "agentlearn.endpoints", *GROUPS_OF_FUNCTIONS.values())
 """Groups whose plug-ins are functions, or entries that name one."""
 
 

@@ -121,8 +121,8 @@ def _docstrings(module: str) -> dict[tuple[str, str], str]:
 
 
 def as_tuple(given: object) -> object:
-    """A single text or path as a tuple of one, so that a recipe may give either."""
-    return (given,) if isinstance(given, str | Path) else given
+    """A single text, path or function as a tuple of one, so that a recipe or a program may give either."""
+    return (given,) if isinstance(given, str | Path) or callable(given) else given
 
 
 class StoreOptions(OptionGroup):
@@ -409,8 +409,8 @@ class RolloutOptions(SiteOptions):
     sandbox: str | None = None
     """Sandbox for code that the model writes. Default: zygote, which isolates it."""
     history_tokens: int | None = Field(default=None, ge=500)
-    """Largest size of a request in tokens (estimated). Above it, the oldest tool results are replaced by short notes.
-    Default: no limit."""
+    """Largest size of a request in tokens (estimated). Above it, the oldest tool results are replaced by short notes,
+    and the model that writes lessons looks things up in trajectories. Default: no limit."""
     record: Path | None = None
     """Folder for recordings of rollouts, such as screenshots; each rollout gets a folder of its own in it."""
 

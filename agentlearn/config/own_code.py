@@ -2,13 +2,13 @@
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
-from agentlearn.config.options import OptionGroup
+from agentlearn.config.options import OptionGroup, as_tuple
 from agentlearn.errors import ConfigError
 from agentlearn.text import meant_or_known, short_repr
 from agentlearn.text.files import readable
@@ -35,25 +35,17 @@ class OwnPrompt(Value):
         return f"{self.file} (sha256 {self.sha256[:12]})"
 
 
-def _own_prompts(given: object) -> object:
+def _own_prompts(given: Any) -> object:
     """Read the files of `STAGE=FILE` or of a mapping; stored prompts stay as they are. Raises ConfigError."""
-    pairs = list[tuple[str, Any]]()
-    if isinstance(given, Mapping):
-        pairs += cast("Mapping[str, Any]", given).items()
-    else:
-        for one in (given,) if isinstance(given, str) else cast("Sequence[object]", given):
-            stage, _, file = str(one).partition("=")
-            if not file:
-                raise ConfigError(f"the prompt {one!r} is not STAGE=FILE; write it as in compare=my_compare.md")
-            pairs.append((stage.strip(), file.strip()))
-    found = dict[str, object]()
-    for stage, file in pairs:
-        if stage not in (stages := get_args(StageName)):
-            raise ConfigError(f"there is no stage {stage!r} with a prompt; {meant_or_known(stage, stages)}")
-        if stage in found:
-            raise ConfigError(f"the prompt of the stage {stage!r} is given twice; leave one out", code="contradiction")
-        found[stage] = _read(Path(file)) if isinstance(file, str | Path) else file
-    return found
+    known, named = get_args(StageName), dict[str, Any](given if isinstance(given, Mapping) else ())
+    if not isinstance(given, Mapping):
+        pairs = [str(one).partition("=") for one in ((given,) if isinstance(given, str) else given)]
+        named = {stage.strip(): file.strip() for stage, _, file in pairs}
+        if len(named) < len(pairs) or not all(named.values()):
+            raise ConfigError(f"the prompts {given!r} are not one STAGE=FILE for each stage; write compare=FILE")
+    for stage in named.keys() - set(known):
+        raise ConfigError(f"there is no stage {stage!r} with a prompt; {meant_or_known(stage, known)}")
+    return {stage: _read(Path(one)) if isinstance(one, str | Path) else one for stage, one in named.items()}
 
 
 def _read(path: Path) -> OwnPrompt:
@@ -90,10 +82,6 @@ FunctionName = Annotated[str, BeforeValidator(function_name)]
 """A function as `module:name`, or the name under which a package announces it; a program may give the function."""
 
 
-def _as_names(given: object) -> object:
-    return (given,) if isinstance(given, str) or callable(given) else given
-
-
 class OwnPartOptions(OptionGroup):
     """Parts of learning that a user replaces or adds."""
 
@@ -104,7 +92,7 @@ class OwnPartOptions(OptionGroup):
     )
     """Your own prompt of a stage, as STAGE=FILE with the stage summarise, compare, compare_wrong, consolidate or
     repair; may be repeated. The text is stored with the run."""
-    rule: Annotated[tuple[FunctionName, ...], BeforeValidator(_as_names)] = Field(
+    rule: Annotated[tuple[FunctionName, ...], BeforeValidator(as_tuple)] = Field(
         default=(), exclude_if=lambda given: not given
     )
     """A rule of your own that proposals must pass after agentlearn's: module:function, or the name that a package

@@ -162,8 +162,8 @@ class RunPlan(Value):
     batches: int
     """Most batches of the run."""
     eval_rollouts: int
-    own: dict[str, str] = Field(default_factory=dict, exclude_if=lambda given: not given)
-    """The user's own prompts, by stage, and rules."""
+    own: tuple[str, ...] = Field(default=(), exclude_if=lambda given: not given)
+    """Prompts and rules of the user's own, in words."""
     saved: str = ""
     """What the estimate assumes of groups that stop early and of tasks that are skipped; empty without such."""
     estimate: CostEstimate
@@ -182,7 +182,7 @@ class RunPlan(Value):
         return (
             ("model", f"{self.model}{by}"),
             ("data", f"{self.data}{tests}"),
-            *((("own", "; ".join(f"{what}: {name}" for what, name in self.own.items())),) if self.own else ()),
+            *(("own", one) for one in self.own),
             ("tasks", tasks.words(self.eval_rollouts)),
             ("rounds", rounds),
             *((("saved", self.saved),) if self.saved else ()),
@@ -203,7 +203,7 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
     StagePrompts.of(settings.prompt, document=settings.on is not None)
     for name in settings.rule:
         check_function(name, "rule")  # not imported: a plan runs no code of a recipe
-    own = {f"prompt of {stage}": one.words for stage, one in settings.prompt.items()}
+    prompts = (f"prompt of {stage}: {one.words}" for stage, one in settings.prompt.items())
     counts = TaskCounts.of(settings, domain)
     train, test = counts.train, counts.test
     if settings.pilot is not None:
@@ -224,7 +224,7 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
         train=train,
         test=test,
         counted=counts.counted,
-        own=own | ({"rules": ", ".join(settings.rule)} if settings.rule else {}),
+        own=(*prompts, *(f"rule: {name}" for name in settings.rule)),
         first_wave=allocation.first_wave,
         batches=math.ceil(train / settings.batch_size) * settings.epochs,
         saved="; ".join(saved),

@@ -156,6 +156,8 @@ def run_command(row: RunRow, start: str | None) -> str:
         options: dict[str, Any] = first | {name: getattr(settings, name) for name in needed}
         for name in {"model", "reflector"} & options.keys():
             options[name] = settings.served_at.get(options[name], options[name])
+        if "prompt" in options:  # the files are read again: they may have changed
+            options["prompt"] = tuple(f"{stage}={one.file}" for stage, one in settings.prompt.items())
         again = learn_settings(learn_fields(what, GivenSettings(options)))
     except (AgentlearnError, ValidationError, ValueError, OSError):
         return ""
@@ -176,8 +178,6 @@ def run_command(row: RunRow, start: str | None) -> str:
                 words += [option, "none"]
             case tuple():
                 words += [word for one in value for word in (option, str(one))]
-            case dict():  # prompts of the user's own
-                words += [word for stage, one in value.items() for word in (option, f"{stage}={one.file}")]
             case _:
                 words += [option, str(value)]
     return shlex.join(words)

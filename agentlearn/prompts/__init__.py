@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from agentlearn.config.own_code import OwnPrompt
 from agentlearn.errors import ConfigError
 from agentlearn.types.trajectory import PromptRef
 
@@ -40,22 +41,18 @@ class Prompt:
         return _HOLE.sub(lambda match: values[match[1]], self.text)
 
 
-def own_prompt(released: Prompt, name: str, text: str, *, file: str) -> Prompt:
-    """Return a user's text in place of a released prompt. It may have the same holes or fewer. Raises ConfigError.
-
-    name: for its reference. file: for messages.
-    """
-    sha256 = hashlib.sha256(text.encode()).hexdigest()
-    found = Prompt(PromptRef(name=f"own:{name}", version=1, sha256=sha256), text.rstrip("\n"), own=True)
+def own_prompt(released: Prompt, name: str, own: OwnPrompt) -> Prompt:
+    """Return a user's text in place of a released prompt. It may have the same holes or fewer. Raises ConfigError."""
     known = {f"{{{{ {hole} }}}}" for hole in released.holes}
-    for hole in _LOOSE_HOLE.finditer(text):
+    for hole in _LOOSE_HOLE.finditer(own.text):
         if hole[0] not in known and (hole[1] in released.holes or _HOLE.fullmatch(hole[0])):
             raise ConfigError(
-                f"the prompt file {file!r} has {hole[0]!r}, which nothing fills; holes of this prompt, written so:"
+                f"the prompt file {own.file!r} has {hole[0]!r}, which nothing fills; holes of this prompt, written so:"
                 f" {', '.join(sorted(known)) or 'none'}",
                 code="bad_prompt",
             )
-    return found
+    ref = PromptRef(name=f"own:{name}", version=1, sha256=own.sha256)
+    return Prompt(ref, own.text.rstrip("\n"), own=True)
 
 
 @cache

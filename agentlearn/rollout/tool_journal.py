@@ -106,36 +106,43 @@ class ToolJournal(WrapperCapability[Any]):
     async def wrap_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any
     ) -> Any:
-        unit, ordinal, started = self.unit, self.unit.next_ordinal("tool"), time.perf_counter()
-        request_hash = content_hash(call.tool_name, call.args_as_json_str())
-        identity = unit.call_id("tool", ordinal, request_hash)
+        unit, started = self.unit, time.perf_counter()
+        record = tool_record(unit, call.tool_name, call.args_as_json_str())
         result = await handler(args)  # also for a recorded call: its side effects are needed
         status, text = _status_and_text(result)
-        if (past := await unit.recorded(identity)) is not None:
+        if (past := await unit.recorded(record.id)) is not None:
             self.seconds[call.tool_call_id] = past.seconds
             if text != past.response:
                 self.diverged.add(call.tool_call_id)
                 return ToolReturn(past.response, metadata={STATUS: past.error or "ok"})
             return result
         self.seconds[call.tool_call_id] = time.perf_counter() - started
-        await unit.call_context.journal.record(
-            CallRecord(
-                id=identity,
-                run=unit.call_context.run,
-                stage=unit.stage,
-                unit=unit.name,
-                ordinal=ordinal,
-                kind="tool",
-                name=call.tool_name,
-                ok=status == "ok",
-                error="" if status == "ok" else status,
-                response=text,
-                request_hash=request_hash,
-                seconds=self.seconds[call.tool_call_id],
-                at=datetime.now(UTC),
-            )
-        )
+        await commit_tool(unit, record, status, text, self.seconds[call.tool_call_id])
         return result
+
+
+def tool_record(unit: WorkUnit, tool: str, arguments: str) -> CallRecord:
+    """Return the record of a tool call that is made next in the unit, still without its result."""
+    ordinal, request_hash = unit.next_ordinal("tool"), content_hash(tool, arguments)
+    return CallRecord(
+        id=unit.call_id("tool", ordinal, request_hash),
+        run=unit.call_context.run,
+        stage=unit.stage,
+        unit=unit.name,
+        ordinal=ordinal,
+        kind="tool",
+        name=tool,
+        ok=True,
+        request_hash=request_hash,
+        at=datetime.now(UTC),
+    )
+
+
+async def commit_tool(unit: WorkUnit, record: CallRecord, status: str, text: str, seconds: float) -> None:
+    """Commit the result of a tool call to the journal of the run. status: `ok`, or how it failed."""
+    error = "" if status == "ok" else status
+    done = {"ok": not error, "error": error, "response": text, "seconds": seconds, "at": datetime.now(UTC)}
+    await unit.call_context.journal.record(record.model_copy(update=done))
 
 
 def _status_and_text(result: object) -> tuple[str, str]:

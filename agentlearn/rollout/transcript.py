@@ -1,7 +1,8 @@
 """Conversion of pydantic-ai messages to steps, and of steps to the text that the lesson stages read."""
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from textwrap import indent
 from typing import TYPE_CHECKING, assert_never
@@ -126,9 +127,30 @@ def transcript(steps: Sequence[Step], *, max_characters: int = 4_000) -> str:
     Each line that the user wrote begins with `> ` and closes no tag, so that it cannot look like a step or end the
     record.
     """
-    return "\n".join(
-        line for number, step in enumerate(steps, start=1) for line in _step_lines(number, step, max_characters)
-    )
+    return "\n".join(step_text(number, step, max_characters) for number, step in enumerate(steps, start=1))
+
+
+def transcript_ends(steps: Sequence[Step], *, max_characters: int) -> str:
+    """Return the first and the last steps, as many as there is room for, and which ones are left out between them."""
+
+    def taken(numbers: Iterable[int]) -> list[str]:
+        found, room = list[str](), max_characters // 2
+        for number in numbers:
+            room -= len(text := step_text(number, steps[number - 1], max_characters // 4))
+            if room < 0:
+                break
+            found.append(text)
+        return found
+
+    first = taken(range(1, len(steps) + 1))
+    last = taken(range(len(steps), len(first), -1))
+    left_out = f"[… steps {len(first) + 1} to {len(steps) - len(last)} of {len(steps)} are left out here …]"
+    return "\n".join([*first, *([left_out] if len(first) + len(last) < len(steps) else []), *reversed(last)])
+
+
+def step_text(number: int, step: Step, max_characters: int = sys.maxsize) -> str:
+    """Return a step as text, under a line with its number. Longer texts in it keep their beginning and their end."""
+    return "\n".join(_step_lines(number, step, max_characters))
 
 
 def _step_lines(number: int, step: Step, max_characters: int) -> list[str]:

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from agentlearn.config import is_source
 from agentlearn.errors import ConfigError
-from agentlearn.plugins import announced, load
-from agentlearn.text import nearest_name
+from agentlearn.plugins import Plugin, announced, load
+from agentlearn.text import nearest_name, short_repr
 from agentlearn.text.printing import stdout_for_results
 
 OwnKind = Literal["reward", "rule", "loss", "advantage"]
 """What a function of a user's own can be. The group of its entry points is `agentlearn.KINDs`, as below."""
-GROUPS: dict[OwnKind, str] = {
+GROUPS_OF_FUNCTIONS: dict[OwnKind, str] = {
     "reward": "agentlearn.rewards",
     "rule": "agentlearn.rules",
     "loss": "agentlearn.losses",
@@ -24,31 +24,45 @@ GROUPS: dict[OwnKind, str] = {
 
 def find_object(name: str, what: OwnKind) -> object:
     """Return the object at `module:name`, or the one that a package announces under that name. Raises ConfigError."""
-    check_function(name, what)
-    return load_object(name, what=what) if ":" in name else load(announced(GROUPS[what]).usable[name], what)
+    plugin = check_function(name, what)
+    return load_object(name, what=what) if plugin is None else load(plugin, what)
 
 
-def find_function(name: str, what: OwnKind) -> Any:
-    """Return the function of that name; see `find_object`. Raises ConfigError, also for what cannot be called."""
-    found = find_object(name, what)
-    if not callable(found):
-        raise ConfigError(f"the {what} {name!r} is {type(found).__name__}, not a function", code=f"bad_{what}")
-    return found
+def own_function(name: str, what: OwnKind, fits: Callable[..., bool], wanted: str) -> Callable[..., Any]:
+    """Return the function of that name, as `find_object` finds it. Raises ConfigError; so does a call that fails.
 
-
-def check_function(name: str, what: OwnKind, *, own: Iterable[str] = ()) -> None:
-    """Refuse a name that no function can have: it is neither `module:function` nor announced. Imports nothing.
-
-    own: names that agentlearn itself knows, for the message. Raises ConfigError.
+    fits: gets a result and what the function was given, and returns whether it is one. wanted: what it has to return.
     """
+    function, cwd = find_object(name, what), Path.cwd()
+    if not callable(function):
+        raise ConfigError(f"the {what} {name!r} is {type(function).__name__}, not a function", code=f"bad_{what}")
+
+    def called(*given: Any) -> Any:
+        try:
+            found: object = function(*given)
+            if fits(found, *given):
+                return found
+            why = f"gave {short_repr(found)} for {short_repr(given[0])}; return {wanted}"
+        except Exception as error:  # noqa: BLE001  whatever a user's code raises
+            why = f"raised {error_words(error, cwd)}; correct it"
+        raise ConfigError(f"the {what} {name!r} {why}", code=f"bad_{what}")
+
+    return called
+
+
+def check_function(name: str, what: OwnKind, *, own: Iterable[str] = ()) -> Plugin | None:
+    """Return what a package announces under that name; None for `module:function`, which is not imported here.
+
+    own: names that agentlearn itself knows, for the message. Raises ConfigError for a name that nothing has.
+    """
+    plugins, plugin = announced(GROUPS_OF_FUNCTIONS[what]), None
     if ":" in name:
         check_reference(name, what=what)
-        return
-    plugins = announced(GROUPS[what])
-    if plugins.get(name) is None:
+    elif (plugin := plugins.get(name)) is None:
         known = ", ".join((*own, *sorted(plugins.usable)))
         one_of = f"give one of {known}, or " if known else "no installed package announces one; give "
         raise ConfigError(f"there is no {what} {name!r}; {one_of}your own as module:function")
+    return plugin
 
 
 def load_object(reference: str, *, what: str, folder: Path | None = None) -> object:

@@ -3,15 +3,17 @@
 from asyncio import TaskGroup
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from agentlearn.config import LearnSettings
 from agentlearn.config.options import LessonOptions
-from agentlearn.domain.custom.own_functions import find_function
+from agentlearn.domain.custom.own_functions import own_function
 from agentlearn.errors import EndpointError
 from agentlearn.learning.batch_runner import TEACHING, TeachingRules
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, RolledBack, Update
 from agentlearn.learning.lessons.candidates import Candidates
+from agentlearn.learning.lessons.look_up import TrajectoryFiles
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, shown_reason
 from agentlearn.learning.lessons.stages import Stages, operation_words
 from agentlearn.learning.lessons.trust import Acceptance, authors_read, unapproved
@@ -57,7 +59,11 @@ class _GroupResult:
 
 def own_rules(settings: LearnSettings) -> tuple[OwnRule, ...]:
     """Import the rules of the user's own that the settings name. Raises ConfigError."""
-    return tuple(OwnRule(name, find_function(name, "rule")) for name in settings.rule)
+
+    def fits(found: object, *_: object) -> bool:
+        return found is None or (isinstance(found, str) and bool(found.strip()))
+
+    return tuple(own_function(name, "rule", fits, "None, or the reason as a text") for name in settings.rule)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,8 +148,10 @@ class LessonLearner:
         No lesson may hold the expected answer of any of the batch's tasks, unless it is a class.
         """
         self._step, self._made = step, self._made + 1
-        stages, answers = self._stages(step), CheckContext.of(tasks, classes=self.classes).answers
-        async with TaskGroup() as running:
+        answers, tokens = CheckContext.of(tasks, classes=self.classes).answers, self.settings.history_tokens
+        async with AsyncExitStack() as stack, TaskGroup() as running:
+            files = None if tokens is None else TrajectoryFiles(tokens, self.settings.sandbox, stack)
+            stages = self._stages(step, files)
             learning = [running.create_task(self._learn_from(one, stages, answers)) async for one in groups]
         results = sorted((task.result() for task in learning), key=lambda result: result.group.task.id)
         kinds = Counter(result.group.kind(self.threshold, self.margin) for result in results)
@@ -223,7 +231,7 @@ class LessonLearner:
         """Whether the stages see reasons. Without labels they see none: a reason may hold the expected answer."""
         return self.explains and self.settings.labels == "gold"
 
-    def _stages(self, step: str) -> Stages:
+    def _stages(self, step: str, files: TrajectoryFiles | None) -> Stages:
         return Stages(
             call_context=self.call_context,
             endpoint=self.reflector,
@@ -239,6 +247,7 @@ class LessonLearner:
             prompts=self.prompts,
             refusals=self.reasons,
             tried=self._tried(),
+            files=files,
         )
 
     def _check_context(self, groups: Sequence[Group], options: LessonOptions) -> CheckContext:

@@ -28,6 +28,7 @@ from pydantic_core import from_json
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.config.own_code import OwnPrompt, StageName
 from agentlearn.errors import EndpointError
+from agentlearn.learning.lessons.look_up import MOST_CALLS, READ_TRAJECTORY, TrajectoryFile
 from agentlearn.models.call_context import WorkUnit
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.prompts import Prompt, load_prompt, own_prompt
@@ -211,24 +212,29 @@ class StageAgent:
         *,
         history: tuple[ModelMessage, ...] = (),
         held: bool = False,
+        file: TrajectoryFile | None = None,
     ) -> StageReply:
         """Ask once. Raises EndpointError when the call fails. A malformed reply does not raise; its items are kept.
 
         history: the conversation that the question continues. held: have the service hold the reply to the schema, if
-        it can; for a model that wrote something else before.
+        it can; for a model that wrote something else before. file: what the model may run programs over before it
+        replies; raises ToolError when none can be run.
         """
         called = (one for one in (history[-1].parts if history else ()) if isinstance(one, ToolCallPart))
         taken = (ToolReturnPart(one.tool_name, _TAKEN, tool_call_id=one.tool_call_id) for one in called)
         asked = ModelRequest(parts=[*taken, UserPromptPart(question)], instructions=self.instructions)
-        client = endpoint.client(unit)
+        client = endpoint.client(unit, history_tokens=None if file is None else file.files.tokens)
         held = held and client.profile.get("supports_json_schema_output", False)
         with unit.traced() as tracing:
+            messages: list[ModelMessage] = [*history, asked]
 
             async def reply(held: bool) -> ModelResponse:
+                offered = (_HELD if held else _PARAMETERS)[self.key]
+                reads = file is not None and file.calls < MOST_CALLS
                 return await model_request(
                     client,
-                    [*history, asked],
-                    model_request_parameters=(_HELD if held else _PARAMETERS)[self.key],
+                    messages,
+                    model_request_parameters=replace(offered, function_tools=[READ_TRAJECTORY]) if reads else offered,
                     instrument=tracing[0].settings if tracing else None,
                 )
 
@@ -238,6 +244,12 @@ class StageAgent:
                 if not held or error.code not in _REFUSES:
                     raise
                 response = await reply(held=False)
+            while file is not None and file.calls < MOST_CALLS and (called := response.tool_calls):
+                if called[0].tool_name == _SUBMIT:
+                    break
+                results = [ToolReturnPart(one.tool_name, await file.read(one), one.tool_call_id) for one in called]
+                messages += [response, ModelRequest(parts=results, instructions=self.instructions)]
+                response = await reply(held=False)
         calls = (one for one in response.parts if isinstance(one, ToolCallPart) and one.tool_name == _SUBMIT)
         call = next(calls, None)
         given = response.text or "" if call is None else call.args or {}
@@ -245,7 +257,7 @@ class StageAgent:
         return StageReply(
             salvage(split_thoughts(text).said if call is None else given, self.key),
             raw=storable(text)[:MAX_RAW_CHARACTERS],
-            messages=(*history, asked, response) if text else (),  # an empty reply has nothing to repair
+            messages=(*messages, response) if text else (),  # an empty reply has nothing to repair
         )
 
 
@@ -326,7 +338,7 @@ class StagePrompt:
     def load(self) -> Prompt:
         """Return the prompt's text and reference. Raises ConfigError for a missing file, or a user's unknown hole."""
         released = load_prompt(self.name, self.version, package=self.package)
-        return released if self.own is None else own_prompt(released, self.name, self.own.text, file=self.own.file)
+        return released if self.own is None else own_prompt(released, self.name, self.own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +352,8 @@ class StagePrompts:
     consolidate: StagePrompt = StagePrompt("consolidate", 1)
     repair: StagePrompt = StagePrompt("repair", 1)
     """Sent once when items of a reply were refused, by the compare and the consolidate stage."""
+    look_up: StagePrompt = StagePrompt("look_up", 1)
+    """After `summarise` where a trajectory is too long for a request."""
 
     @classmethod
     def of(cls, own: Mapping[StageName, OwnPrompt], *, document: bool = False) -> "StagePrompts":
@@ -355,7 +369,7 @@ class StagePrompts:
 
     def load_all(self) -> tuple[Prompt, ...]:
         """Return every prompt, as the run stores them."""
-        stages = (self.summarise, self.compare, self.compare_wrong, self.consolidate, self.repair)
+        stages = (self.summarise, self.compare, self.compare_wrong, self.consolidate, self.repair, self.look_up)
         return tuple(stage.load() for stage in stages)
 
 

@@ -13,13 +13,14 @@ brackets and between quotation marks.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from agentlearn.config.options import LessonOptions
-from agentlearn.errors import EndpointError
+from agentlearn.errors import ConfigError, EndpointError, ToolError
 from agentlearn.learning.batch import differ
+from agentlearn.learning.lessons.look_up import MOST_CALLS, MOST_PRINTED, TrajectoryFiles
 from agentlearn.learning.lessons.stage_agent import (
     MAX_RAW_CHARACTERS,
     STAGE_PROMPTS,
@@ -34,7 +35,7 @@ from agentlearn.library.curate import CheckContext, next_version, parse_item
 from agentlearn.library.curate.operations import lesson_of, targets_of
 from agentlearn.models.call_context import CallContext, Stage, WorkUnit
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.rollout.transcript import transcript
+from agentlearn.rollout.transcript import transcript, transcript_ends
 from agentlearn.text import storable
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, Summary, SummaryStep
@@ -132,13 +133,15 @@ class Stages:
     """Why persons refused earlier lessons, in their words."""
     tried: tuple[str, ...] = ()
     """Changes of a document that this run made or proposed before and that did not stay, in words."""
+    files: TrajectoryFiles | None = None
+    """Gives the reflector trajectories that are too long for a request; None: it is shown every transcript."""
 
     async def summarise(self, trajectory: Trajectory, task: Task) -> _Summarised:
         """Ask for a summary, and once more after a malformed reply. Prose is then used as a summary of one step."""
         faults, prose = Counter[str](), ""
         prompt, unit = self.prompts.summarise.load(), self._unit("summarise", f"{task.id}/{trajectory.g}")
 
-        def summary(steps: Sequence[SummaryStep], raw: str) -> _Summarised:
+        def summary(steps: Sequence[SummaryStep], raw: str, *prompts: PromptRef) -> _Summarised:
             made = Summary(
                 id=content_hash("summary", trajectory.id, self.step),
                 run=self.call_context.run,
@@ -146,34 +149,64 @@ class Stages:
                 steps=tuple(steps[:_MAX_STEPS]),
                 raw=raw,
                 library=self.library.version,
-                prompts=(prompt.ref,),
+                prompts=(prompt.ref, *prompts),
             )
             return _Summarised(made, faults)
 
-        right = "right" if self._is_right(trajectory) else "wrong"
-        library = f"{self.shown.text}\n" if self.shown.text else ""
-        question = (
-            f"<problem>\n{task.problem}\n</problem>\n"
-            f"<verdict>{right} (reward {trajectory.reward or 0.0:.2f})</verdict>\n"
-            f"{self._reason(trajectory)}{self._gold(task)}{library}"
-            f"<trajectory>\n{transcript(trajectory.steps)}\n</trajectory>"
-        )
+        def question(shown: str) -> str:
+            right = "right" if self._is_right(trajectory) else "wrong"
+            library = f"{self.shown.text}\n" if self.shown.text else ""
+            return (
+                f"<problem>\n{task.problem}\n</problem>\n"
+                f"<verdict>{right} (reward {trajectory.reward or 0.0:.2f})</verdict>\n"
+                f"{self._reason(trajectory)}{self._gold(task)}{library}"
+                f"<trajectory>\n{shown}\n</trajectory>"
+            )
+
+        reply, look_up = await self._looked_up(trajectory, question, unit, faults)
         for attempt in range(_MAX_TRIES):
             try:
-                reply = await StageAgent(prompt.text, "steps").ask(question, self.endpoint, unit, held=attempt > 0)
+                if reply is None:
+                    agent = StageAgent(prompt.text, "steps")
+                    whole = question(transcript(trajectory.steps))
+                    reply, look_up = await agent.ask(whole, self.endpoint, unit, held=attempt > 0), ()
             except EndpointError as error:
                 faults[error.code] += 1
                 return _Summarised(None, faults)
             steps = [step for item in reply.salvaged.items if (step := self._step(item, faults)) is not None]
             faults.update(reply.salvaged.faults)
             if steps:
-                return summary(steps, reply.raw)
+                return summary(steps, reply.raw, *look_up)
             prose = reply.raw if "prose" in reply.salvaged.faults else prose
+            reply = None
         # Prose still says what happened; it only does not name the experiences used.
         if text := _one_line(prose):
             return summary([SummaryStep(text=text)], prose)
         faults["no_summary"] += 1
         return _Summarised(None, faults)
+
+    async def _looked_up(
+        self, trajectory: Trajectory, question: Callable[[str], str], unit: WorkUnit, faults: Counter[str]
+    ) -> tuple[StageReply | None, tuple[PromptRef, ...]]:
+        """Return the reply of a model that looked things up in a trajectory too long to be shown, and its prompt.
+
+        None where the trajectory fits, and where no program was run: the model is then shown the transcript.
+        """
+        if self.files is None:
+            return None, ()
+        async with self.files.open(trajectory.steps, unit) as file:
+            if file is None:
+                return None, ()
+            prompt = self.prompts.look_up.load()
+            told = prompt.fill({"characters": f"{MOST_PRINTED:,}", "calls": str(MOST_CALLS)})
+            agent = StageAgent(f"{self.prompts.summarise.load().text}\n\n{told}", "steps")
+            ends = question(transcript_ends(trajectory.steps, max_characters=self.files.shown))
+            try:
+                reply = await agent.ask(ends, self.endpoint, unit, file=file)
+            except (EndpointError, ToolError, ConfigError) as error:
+                faults[error.code] += 1
+                return None, ()
+            return (reply, (prompt.ref,)) if file.calls else (None, ())
 
     def _step(self, item: object, faults: Counter[str]) -> SummaryStep | None:
         fields: dict[str, object] = item if isinstance(item, dict) else {"text": item}

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 
 from pydantic import Field
 
@@ -182,13 +182,9 @@ def _short_lines(problem: str) -> Iterable[str]:
             yield words_line(sentence)
 
 
-class OwnRule(NamedTuple):
-    """A rule of a user's own, which can only refuse more than agentlearn's own rules do."""
-
-    name: str
-    function: Callable[[Operation, Library], str | None]
-    """Gets an operation that passed all other rules, and the library before the batch; returns why it is refused, as
-    the model reads it in the repair round, or None."""
+OwnRule = Callable[[Operation, Library], str | None]
+"""A rule of a user's own. It gets an operation that passed all other rules, and the library before the batch, and
+returns why the operation is refused, as the model reads it in the repair round, or None. ConfigError: it failed."""
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ A rule returns how an operation that breaks it ends, else None. `RULES` gives th
 import re
 from collections.abc import Callable
 
+from agentlearn.errors import ConfigError
 from agentlearn.library.curate.codes import DropReason, QuarantineCode, RejectionCode, quarantine, reject
 from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import checked_lesson, too_long
 from agentlearn.library.curate.library_draft import CheckContext, LibraryDraft
 from agentlearn.library.curate.operations import lesson_of, targets_of
 from agentlearn.library.curate.similarity import FEWEST_COPIED_WORDS, LessonWords, refusal_key, word_runs, words_line
-from agentlearn.plugins import cause_words
-from agentlearn.text import short_repr, storable
+from agentlearn.text import storable
 from agentlearn.types.operation import Delete, Dropped, Edit, Merge, Modify, Operation, Quarantined, Rejected
 from agentlearn.types.ranking import lower_case_words, normalised
 from agentlearn.types.rendering import is_section
@@ -226,14 +226,10 @@ def _own_rules(operation: Operation, draft: LibraryDraft, context: CheckContext)
     """Refuse what a rule of the user's own refuses. One that fails refuses too, since it was to stop something."""
     for rule in context.rules:
         try:
-            reason: object = rule.function(operation, draft.library)
-        except Exception as error:  # noqa: BLE001  whatever a user's code raises
-            return reject(RejectionCode.OWN_RULE_FAILED, f"the rule {rule.name!r} raised {cause_words(error)}")
-        if isinstance(reason, str) and reason.strip():
-            return reject(RejectionCode.OWN_RULE, f"{rule.name}: {storable(reason.strip())}")
-        if reason is not None:
-            words = f"the rule {rule.name!r} returned {short_repr(reason)}; it must return None or a reason"
-            return reject(RejectionCode.OWN_RULE_FAILED, words)
+            if reason := rule(operation, draft.library):
+                return reject(RejectionCode.OWN_RULE, storable(reason))
+        except ConfigError as error:
+            return reject(RejectionCode.OWN_RULE_FAILED, storable(error.message))
     return None
 
 

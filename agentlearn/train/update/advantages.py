@@ -6,14 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
+from typing import get_args
 
-from agentlearn.domain.custom.own_functions import error_words, find_function
+from agentlearn.domain.custom.own_functions import own_function
 from agentlearn.domain.custom.reward import FunctionReward, load_function
-from agentlearn.errors import ConfigError, RolloutError, VerifierError
-from agentlearn.text import short_repr
-from agentlearn.train.arguments import Combination, GradientArguments
+from agentlearn.errors import RolloutError, VerifierError
+from agentlearn.train.arguments import Combination, GradientArguments, Scaling
 from agentlearn.types.group import Group
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.task import Task
@@ -148,30 +146,21 @@ def _scaled_advantages(rewards_G: Sequence[float], scaling: str, *, eps: float, 
             mean = math.fsum(shares_G) / len(shares_G) or 1.0
             return tuple(deviation / mean for deviation in _deviations(shares_G))
         case own:
-            return own_advantages(own)(tuple(rewards_G))
+            return tuple(map(float, own_advantages(own)(tuple(rewards_G))))
 
 
-@cache
-def own_advantages(name: str) -> Callable[[Sequence[float]], tuple[float, ...]]:
+def own_advantages(name: str) -> Callable[[Sequence[float]], Sequence[float]]:
     """Import an advantage function of the user's own and try it with two rewards. Raises ConfigError.
 
     It gets the rewards of a group and treatment, shape (G,), and returns an advantage for each, shape (G,), unitless.
     """
-    function, cwd = find_function(name, "advantage"), Path.cwd()
 
-    def checked(rewards_G: Sequence[float]) -> tuple[float, ...]:
-        try:
-            found_G = tuple(map(float, function(rewards_G)))
-        except Exception as error:
-            words = f"raised {error_words(error, cwd)} for the rewards {short_repr(rewards_G)}; correct it"
-            raise ConfigError(f"the advantage {name!r} {words}", code="bad_advantage") from error
-        if len(found_G) == len(rewards_G) and all(map(math.isfinite, found_G)):
-            return found_G
-        words = f"gave {short_repr(found_G)} for the rewards {short_repr(rewards_G)}; return a finite number for each"
-        raise ConfigError(f"the advantage {name!r} {words}", code="bad_advantage")
+    def fits(found_G: Sequence[float], rewards_G: Sequence[float]) -> bool:
+        return len(found_G) == len(rewards_G) and all(map(math.isfinite, found_G))
 
-    checked((0.0, 1.0))
-    return checked
+    advantages = own_function(name, "advantage", fits, "a finite number for each reward of the group")
+    advantages((0.0, 1.0))
+    return advantages
 
 
 def _group_advantages(rewards_G: Sequence[float], *, eps: float = 1e-6) -> tuple[float, ...]:
@@ -233,7 +222,11 @@ class FurtherRewards:
 
     @classmethod
     def load(cls, arguments: GradientArguments) -> "FurtherRewards":
-        """Return the rewards that the settings name. Raises ConfigError when a function cannot be used."""
+        """Return the rewards that the settings name. Raises ConfigError when a function cannot be used, also where it
+        makes the advantages.
+        """
+        if arguments.advantages not in get_args(Scaling):
+            own_advantages(arguments.advantages)
         return cls(tuple(load_function(name) for name in arguments.rewards), arguments)
 
     async def judge(self, groups: Sequence[Group]) -> None:

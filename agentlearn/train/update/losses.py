@@ -14,15 +14,12 @@ after a prompt with the lessons. Its log-probabilities have no gradient.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from agentlearn.domain.custom.own_functions import error_words, find_function
-from agentlearn.errors import ConfigError
+from agentlearn.domain.custom.own_functions import own_function
 from agentlearn.train.arguments import (
     Cispo,
     Clipping,
@@ -155,38 +152,23 @@ class OwnLoss(Protocol):
         ...
 
 
-@cache
 def own_loss(name: str) -> OwnLoss:
-    """Import a loss of the user's own and try it with three tokens of two rows. Raises ConfigError."""
-    function, cwd = find_function(name, "loss"), Path.cwd()
+    """Import a loss of the user's own and try it with three tokens of two rows. Raises ConfigError; so do its calls."""
 
-    def checked(scored: TokenScores) -> Tensor:
-        loss_N: object = function(scored)
-        wanted = tuple(scored.logprobs_N.shape)
-        if isinstance(loss_N, Tensor) and tuple(loss_N.shape) == wanted and (loss_N.requires_grad or not all(wanted)):
-            return loss_N
-        found = f"shape {tuple(loss_N.shape)}" if isinstance(loss_N, Tensor) else type(loss_N).__name__
-        raise ConfigError(
-            f"the loss {name!r} gave a result ({found}) that is not a tensor of shape {wanted} with a gradient; return"
-            " the loss of each token, computed from scored.logprobs_N",
-            code="bad_loss",
-        )
+    def fits(loss_N: object, scored: TokenScores) -> bool:
+        return isinstance(loss_N, Tensor) and loss_N.shape == scored.logprobs_N.shape and loss_N.requires_grad
 
-    logprobs_N, ones_N, rows_B = torch.full((3,), -1.0, requires_grad=True), torch.ones(3), torch.tensor([1.0, -1.0])
-    try:
-        checked(TokenScores(logprobs_N, -ones_N, -ones_N, -ones_N, torch.tensor([0, 0, 1]), rows_B, rows_B.abs()))
-    except ConfigError:
-        raise
-    except Exception as error:
-        words = f"the loss {name!r} raised {error_words(error, cwd)} in a trial with three tokens; correct it"
-        raise ConfigError(words, code="bad_loss") from error
-    return checked
+    loss = own_function(name, "loss", fits, "a tensor of shape (N,), the loss of each token, made of scored.logprobs_N")
+    logprobs_N, old_N, row_N = torch.full((3,), -1.0, requires_grad=True), -torch.ones(3), torch.tensor([0, 0, 1])
+    loss(TokenScores(logprobs_N, old_N, old_N, old_N, row_N, torch.tensor([1.0, -1.0]), torch.ones(2)))
+    return loss
 
 
-def token_losses(scored: TokenScores, arguments: GradientArguments) -> TokenLosses:
+def token_losses(scored: TokenScores, arguments: GradientArguments, users_loss: OwnLoss | None = None) -> TokenLosses:
     """Return the loss of each token: policy loss x masks x importance weight + beta x divergence.
 
-    The divergence from a teacher is apart, because it has a weight of its own.
+    The divergence from a teacher is apart, because it has a weight of its own. users_loss: the one that `arguments`
+    name, if it is imported already.
     """
     advantage_N = scored.advantages_B[scored.row_N]
     rows = len(scored.advantages_B)
@@ -218,7 +200,7 @@ def token_losses(scored: TokenScores, arguments: GradientArguments) -> TokenLoss
             vespo_weight_N = _vespo_weight(scored, importance_N, own)
             policy_N = -vespo_weight_N * advantage_N * scored.logprobs_N
         case _ if arguments.own_loss:
-            policy_N = own_loss(arguments.loss)(scored)
+            policy_N = (users_loss or own_loss(arguments.loss))(scored)
         case _:  # distill
             policy_N = torch.zeros_like(scored.logprobs_N)
     on_policy_N = None

@@ -15,7 +15,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.distributed.sharding import Processes, Reduction, gather_optimizer, is_sharded, shard_optimizer
 from agentlearn.train.update.logprob_model import LogprobModel, device_of
-from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, row_weights, token_losses
+from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, own_loss, row_weights, token_losses
 from agentlearn.train.update.memory_plan import (
     MemoryPlan,
     RowMemory,
@@ -116,6 +116,7 @@ class Updater:
                 f"schedule={arguments.schedule} falls to 0 at the last step; pass total_steps, or set schedule=constant"
             )
         self.arguments = arguments
+        self._users_loss = own_loss(arguments.loss) if arguments.own_loss else None
         self.steps = 0
         """Number of optimiser steps so far."""
         self.skipped = 0
@@ -418,7 +419,7 @@ class Updater:
                 with self._precision():
                     logprobs, entropy_N = self._scorer(*scored_batch.forward_inputs)
                 scored = scored_batch.scored(logprobs)
-                losses = token_losses(scored, self.arguments)
+                losses = token_losses(scored, self.arguments, self._users_loss)
                 share = loss_share(losses, scored)
                 if self.arguments.entropy_coef > 0 and not scored_batch.idle:
                     chosen_N = entropy_N if scored.chosen_N is None else entropy_N * scored.chosen_N

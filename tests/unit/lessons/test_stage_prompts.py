@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.config import BudgetOptions, LearnSettings, learn_settings
+from agentlearn.config import BudgetOptions, LearnSettings, learn_settings, read_recipe
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Update
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
@@ -75,7 +75,7 @@ def test_a_new_version_of_a_prompt_is_used_stored_and_referred_to(
         assert reader.prompt(later.load().ref.sha256) == later.load().text
         summaries: list[Summary] = reader.summaries(RUN)
         proposals = [one.ended.proposal for one in reader.proposals(RUN)]
-    summarise, compare, _, consolidate, repair = (prompt.ref for prompt in prompts.load_all())
+    summarise, compare, _, consolidate, repair, _ = (prompt.ref for prompt in prompts.load_all())
     assert {one.prompts for one in summaries} == {(summarise,)}
     assert {one.prompts for one in proposals} == {(compare,), (compare, repair), (consolidate,)}
     if stage != "repair":  # the repair prompt is sent as a message of the user
@@ -103,11 +103,11 @@ SHA256 = hashlib.sha256(b"Compare, and propose at most {{ max_proposals }} chang
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("compare", "is not STAGE=FILE"),
+        ("compare", "are not one STAGE=FILE for each stage"),
         ("compar=a.md", "did you mean 'compare'"),
         ("compare=none.md", "'none.md' cannot be read: No such file"),
         ("compare=empty.md", "'empty.md' is empty"),
-        (["compare=odd.md", "compare=odd.md"], "is given twice"),
+        (["compare=odd.md", "compare=odd.md"], "are not one STAGE=FILE for each stage"),
         ("compare=odd.md", "has '{{ task }}', which nothing fills"),
         ("compare=near.md", "has '{{max_words}}', which nothing fills; holes of this prompt, written so: {{ max_p"),
         ("summarise=odd.md", "written so: none"),
@@ -121,3 +121,9 @@ def test_a_prompt_that_cannot_be_used_is_refused_before_anything_is_spent(
         (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=re.escape(words)):
         StagePrompts.of(learn_settings({"domain": "math", "prompt": given}).prompt)
+
+
+def test_a_recipe_names_prompts_relative_to_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine.md").write_text("Compare.")
+    (tmp_path / "recipe.yaml").write_text("domain: math\nprompt:\n  compare: mine.md\n")
+    assert learn_settings(read_recipe(tmp_path / "recipe.yaml")).prompt["compare"].text == "Compare."

@@ -176,6 +176,7 @@ def test_a_report_of_another_form_is_refused_in_a_sentence(
         {"library": "other", "limit": 5, "max_cost_usd": 0.5, "name": "mine", "reflector": "sim:reflector"},
         {"from_store": True, "epochs": 3},
         {"data": "hf:aime24", "test_data": ("hf:a", "hf:b")},
+        {"prompt": (f"compare={__file__}", f"repair={__file__}"), "rule": ("mine:one", "announced")},
     ],
 )
 def test_the_command_on_the_page_gives_the_same_settings(fields: dict[str, Any]) -> None:
