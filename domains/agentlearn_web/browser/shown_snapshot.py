@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice, takewhile
 from typing import Any, Self
 
-from agentlearn_web.observation import NOT_VISIBLE, PARTLY_VISIBLE, PRE, ElementLine, format_line
+from agentlearn_web.observation import NEW, NOT_VISIBLE, PARTLY_VISIBLE, PRE, ElementLine, format_line
 from agentlearn_web.reading.line_positions import PageLines, PlacedLine
 from agentlearn_web.reading.page_text import PageText, dense, joined_surrogates
 
@@ -29,6 +30,12 @@ _STRUCTURE = frozenset({
 })  # fmt: skip
 """Roles that only structure a page. Elements with these roles, and generic elements with children, get a ref only if
 the page shows a pointer cursor over them."""
+_ON_TOP = frozenset({
+    "alert", "alertdialog", "dialog", "listbox", "log", "menu", "menuitem", "option", "status", "tooltip", "tree",
+})  # fmt: skip
+"""Roles of what a page shows over its other parts, or says by itself."""
+PagedLine = tuple[int, ElementLine]
+"""A line with the number of the page on which it stands."""
 _OFTEN_CLICKABLE = frozenset({"cell", "columnheader", "heading", "listitem", "rowheader"})
 """Structural roles that scripts often make clickable."""
 
@@ -348,6 +355,82 @@ class ShownSnapshot:
     def lines(self) -> tuple[ElementLine, ...]:
         """All lines. Each is on exactly one page."""
         return tuple(one.line for one in self.placed)
+
+    @cached_property
+    def unmarked(self) -> Sequence[tuple[object, ...]]:
+        """Each line without its ref and its marks, and whether a person can see it."""
+        return [(NOT_VISIBLE in one.marks, one.role, one.name, one.url, one.text) for one in self.lines]
+
+    def is_like(self, before: "ShownSnapshot") -> bool:
+        """Return whether a person sees the same: the same lines in the same states."""
+        old, now = ([(one.depth, {*one.marks} - {NEW}) for one in view.lines] for view in (before, self))
+        return self.unmarked == before.unmarked and old == now
+
+    def new_since(self, before: "ShownSnapshot") -> frozenset[int]:
+        """Return the numbers of the lines that the snapshot before did not have, or had less often.
+
+        A line is the same as one of before whatever its ref and its marks, unless a person could not see it. Of equal
+        lines, those with a ref of before are the old ones, or else the first ones. A line without words is new only if
+        there was none of its kind.
+        """
+        now, old = self.unmarked, before.unmarked
+        first = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(now, old, strict=False)))
+        ends = zip(reversed(now[first:]), reversed(old[first:]), strict=False)
+        last = len(now) - sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
+        left, kinds, new = Counter(old[first : len(old) - len(now) + last]), set(old), set[int]()
+        for number in sorted(range(first, last), key=lambda number: self.lines[number].ref not in before.refs):
+            line = now[number]
+            left[line] -= 1
+            if left[line] < 0 and (any(line[2:]) or line not in kinds) and not line[0]:
+                new.add(number)
+        return frozenset(new)
+
+    def opened(self, new: Collection[int], page: int, most_chars: int) -> tuple[Sequence[int], int]:
+        """Return the numbers of the lines to show of what is new on other pages than `page`, and the page to show.
+
+        What stands below a new line belongs to it. Dialogs, menus and messages come first. Where neither all of it nor
+        these take at most `most_chars`, the page to show is that of the longest new part.
+        """
+        parts: list[list[int]] = []
+        for number, line in enumerate(self.lines):
+            is_next = parts and number == parts[-1][-1] + 1
+            if is_next and (number in new or line.depth > self.lines[parts[-1][0]].depth):
+                parts[-1].append(number)
+            elif number in new:
+                parts.append([number])
+
+        def size(numbers: Iterable[int]) -> int:
+            return sum(_size(self.lines[one]) for one in numbers)
+
+        on_top = [part for part in parts if any(self.lines[one].role in _ON_TOP for one in part)]
+        rest = [part for part in parts if part not in on_top]
+        for chosen in (on_top + rest, on_top):
+            kept = [one for one in chain.from_iterable(chosen) if self.page_numbers[one] != page]
+            if kept and size(kept) <= most_chars:
+                return kept, page
+        if not kept and all(self.page_numbers[one] == page for one in new):
+            return (), page
+        return (), self.page_numbers[max(on_top or parts, key=size)[0]]
+
+    def lines_at(self, numbers: Iterable[int]) -> tuple[PagedLine, ...]:
+        """Return the lines of these numbers with their pages, each run of them below its nearest named ancestors."""
+        made, last, out = list[PagedLine](), -2, 0
+        for number in numbers:
+            line = self.lines[number]
+            if number != last + 1:
+                above, depth = list[ElementLine](), line.depth
+                for one in reversed(self.lines[:number]):
+                    if one.depth < depth:
+                        above.append(one)
+                        depth = one.depth
+                context = _context(above[::-1], _MIN_CHARS)
+                made += [
+                    (self.page_numbers[number], one.model_copy(update={"depth": at})) for at, one in enumerate(context)
+                ]
+                out = line.depth - len(context)
+            made.append((self.page_numbers[number], line.model_copy(update={"depth": max(line.depth - out, 0)})))
+            last = number
+        return tuple(made)
 
     @cached_property
     def refs(self) -> Mapping[str, ElementLine]:

@@ -11,7 +11,7 @@ from agentlearn_web.boundary.proxy_session import scheme_allowed
 from agentlearn_web.browser.page_events import Dialogs, PageEvents
 from agentlearn_web.browser.page_watch import BrowserLink, PageWatch
 from agentlearn_web.browser.pdf import PdfPage
-from agentlearn_web.browser.shown_snapshot import ShownSnapshot, parse_snapshot
+from agentlearn_web.browser.shown_snapshot import PagedLine, ShownSnapshot, parse_snapshot
 from agentlearn_web.browser.walk_settings import ActResult, BrowserLost, WalkSettings, browser_error, is_timeout, plural
 from agentlearn_web.observation import TabLine
 from agentlearn_web.reading.page_text import PageText, TextBlock, TextRun, dense
@@ -39,6 +39,8 @@ class Tab:
     shown: ShownSnapshot | None = None
     page_number: int = 1
     """The page of the snapshot that was shown last."""
+    opened: tuple[PagedLine, ...] = ()
+    """What the last act has opened on other pages of the snapshot, until it is shown."""
     pdf: PdfPage | None = None
     """The PDF file that is shown in place of the page."""
     pdf_link: tuple[str, str] | None = None
