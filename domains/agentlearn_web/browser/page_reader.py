@@ -91,7 +91,7 @@ class _Words:
 
     def _spaced(self, block: TextBlock) -> str:
         hides = self.only_seen
-        text = "".join("\0" * len(run.text) if run.hidden and hides else run.text for run in block.runs)
+        text = "".join("\0" * len(run.text) if run.hidden and hides else run.written for run in block.runs)
         return _SPACES.sub(lambda found: _KEPT_TOGETHER if _KEEPING_SPACES.fullmatch(found[0]) else " ", text.strip())
 
     def block_at(self, position: int) -> int:

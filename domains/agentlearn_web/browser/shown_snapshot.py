@@ -34,6 +34,8 @@ _ON_TOP = frozenset({
     "alert", "alertdialog", "dialog", "listbox", "log", "menu", "menuitem", "option", "status", "tooltip", "tree",
 })  # fmt: skip
 """Roles of what a page shows over its other parts, or says by itself."""
+EDITABLE = "editable"
+"""Mark of an element in which a person can write, although its role does not say so."""
 PagedLine = tuple[int, ElementLine]
 """A line with the number of the page on which it stands."""
 _OFTEN_CLICKABLE = frozenset({"cell", "columnheader", "heading", "listitem", "rowheader"})
@@ -48,6 +50,8 @@ class _Node:
     ref: str = ""
     has_pointer: bool = False
     """Whether the page shows a pointer cursor over it."""
+    box: str = ""
+    """Where it lies, if the snapshot says so: `8,81,120,54`."""
     url: str = ""
     text: str = ""
     children: list["_Node"] = field(default_factory=list["_Node"])
@@ -81,7 +85,7 @@ class _Node:
         A column header always gets one, because a click on a button in it does not sort. scripted: whether the page has
         scripts. A generic element then gets one too if it has text of its own and nothing else to click.
         """
-        if not self.ref or self.has_pointer:
+        if not self.ref or self.has_pointer or EDITABLE in self.marks:
             return bool(self.ref)
         below = self.descendants()
         if self.role == "generic":
@@ -109,19 +113,52 @@ class _Node:
 
 
 def parse_snapshot(
-    snapshot: str, tab: str, *, scripted: bool = False, every_ref: bool = False
+    snapshot: str,
+    tab: str,
+    *,
+    scripted: bool = False,
+    every_ref: bool = False,
+    editors: Collection[str] = (),
 ) -> tuple[ElementLine, ...]:
     """Return the lines of a page. snapshot: from `page.aria_snapshot(mode="ai")`. tab: its id, a prefix of all refs.
 
     scripted: whether the page has scripts, which can make any element clickable. every_ref: whether the lines keep also
-    the refs that are of no use for most acts.
+    the refs that are of no use for most acts. editors: boxes of what a person can write in.
     Never fails: text outside the grammar becomes a line of text. Left out: wrappers with one child or none, and refs of
     elements that only structure the page.
     """
     root = _parse_tree(snapshot)
+    _mark_editors(root, editors)
     root.children = root.unwrapped()
     root = root.children[0] if len(root.children) == 1 and root.children[0].is_wrapper else root
     return tuple(root.lines(tab, 0, scripted=scripted, every_ref=every_ref))
+
+
+def _mark_editors(root: _Node, editors: Collection[str]) -> None:
+    """Make text fields of the elements with these boxes, each of one with the box and without a role of its own.
+
+    The snapshot leaves out an element with only one in it, which then stands for the editor.
+    """
+    nodes = [node for node in root.descendants() if node.box] if editors else []
+    frames = [node.ref.rpartition("e")[0] for node in nodes]
+    for editor in editors:
+        left, top, width, height = map(int, editor.removeprefix("f").split(","))
+        for frame in {one for one in frames if (one == frames[0]) is not editor.startswith("f")}:
+            here = [node for node, one in zip(nodes, frames, strict=True) if one == frame]
+            same = [node for node in here if node.box == editor.removeprefix("f")]
+            if not same and (frame == frames[0] or len(set(frames)) == 2):
+                boxes = ((node, [int(one) for one in node.box.split(",")]) for node in here)
+                same = [
+                    node
+                    for node, (x, y, wide, high) in boxes
+                    if left <= x and top <= y and x + wide <= left + width and y + high <= top + height
+                ][:1]
+            if same and all(node.role != "textbox" for node in same):
+                chosen = next((node for node in same if node.role == "generic"), same[-1])
+                if chosen.role in {"generic", "paragraph"}:
+                    chosen.role = "textbox"
+                else:
+                    chosen.marks += (EDITABLE,)
 
 
 def bare_ref(ref: str) -> str:
@@ -184,6 +221,7 @@ def _parse_element(line: str) -> _Node:
         marks=tuple(mark for mark in marks if mark.partition("=")[0] not in _NOISE),
         ref=ref if _REF.fullmatch(ref) else "",
         has_pointer=known.get("cursor") == "pointer",
+        box=known.get("box", ""),
         text=_parse_scalar(rest[2:]),
     )
 
@@ -458,10 +496,11 @@ class ShownSnapshot:
         truncated: int = 0,
         changes: int = 0,
         every_ref: Sequence[ElementLine] = (),
+        tab: str = "",
     ) -> Self:
         """Return the snapshot of a page from its elements and its text. every_ref: see `PageLines.read`."""
         fields = {"document": document, "text": text, "truncated": truncated, "changes": changes}
-        return cls._paged(PageLines(text).read(lines, every_ref), page_chars, **fields)
+        return cls._paged(PageLines(text, tab).read(lines, every_ref), page_chars, **fields)
 
     @classmethod
     def of_text(cls, document: int, text: PageText, page_chars: int, *, changes: int = 0) -> Self:

@@ -329,7 +329,7 @@ class Walk:
         result = await act()
         if result.acted:
             watch = self._tabs.current.watch
-            await watch.wait_until_settled(since, effects_started=result.effects_started, typed=result.typed)
+            await watch.wait_until_settled(since, effects_started=result.effects_started, delayed=result.delayed)
             await self._tabs.add_windows(windows, since)
             await self._tabs.tidy()
             if begun.watch.document != document:
