@@ -4,7 +4,7 @@
     const at = one.getRootNode().activeElement;
     return at !== null && (one === at || one.contains(at) || edits && at.isContentEditable && at.contains(one));
   };
-  if (has()) return true;
+  if (one.ownerDocument.hasFocus() && has()) return true;
   one.focus();
   if (!edits) return has();
   let host = one;
