@@ -180,7 +180,7 @@ class PageWatch:
         began, first, document = time.monotonic(), self.document, self.document
         settings, loaded, acted = self.settings, True, began
         limit_s = settings.restless_s if self.restless else settings.settle_s
-        last, timers, started = began, self.timers, None
+        last, timers, started = began, self.timers, False
         while True:
             if self.loading and not self._is_stalled():
                 loaded = await self._wait_until_loaded()
@@ -194,8 +194,6 @@ class PageWatch:
             state = await self._probe()
             if not loaded:
                 return
-            if started is None:
-                started = self.document == first and self.timers > timers
             stalled = self.loading and self._is_stalled()
             if self.loading and not stalled:
                 continue
@@ -208,7 +206,9 @@ class PageWatch:
             calm_s = settings.loaded_quiet_s if arrived else settings.typed_quiet_s if delayed else settings.quiet_s
             quiet_s = min(state["unchanged_s"], now - last, now - self.last_request)
             changed = now - state["unchanged_s"] > (acted + _LATE_S if delayed else since)
-            started = started and not arrived and not changed
+            if now - acted < 2 * _LATE_S:  # events of a scrolled page come with its next frame
+                started = self.timers > timers
+            started = started and self.document == first and not changed
             waits = started and now - acted < settings.timer_s
             if quiet_s >= calm_s and (state["ready"] or stalled) and not busy and not waits and not state["moving_s"]:
                 if started and now - state["unchanged_s"] < since:

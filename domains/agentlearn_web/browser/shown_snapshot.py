@@ -374,6 +374,8 @@ class ShownSnapshot:
     text: PageText = field(default_factory=PageText)
     changes: int = 0
     """Number of changes that the document had had."""
+    once_seen: frozenset[tuple[object, ...]] = frozenset()
+    """Lines that a person can no longer see, for example behind a menu, and could see before."""
     is_plain: bool = False
     """Whether it shows plain text without refs, because the browser gave no snapshot of the elements."""
 
@@ -399,6 +401,11 @@ class ShownSnapshot:
         """Each line without its ref and its marks, and whether a person can see it."""
         return [(NOT_VISIBLE in one.marks, one.role, one.name, one.url, one.text) for one in self.lines]
 
+    def after(self, before: "ShownSnapshot") -> "ShownSnapshot":
+        """Return the snapshot as the one that follows another one of the same document."""
+        seen = {line[1:] for line in before.unmarked if not line[0]} | before.once_seen
+        return replace(self, once_seen=frozenset(line[1:] for line in self.unmarked if line[0] and line[1:] in seen))
+
     def is_like(self, before: "ShownSnapshot") -> bool:
         """Return whether a person sees the same: the same lines in the same states."""
         old, now = ([(one.depth, {*one.marks} - {NEW}) for one in view.lines] for view in (before, self))
@@ -411,7 +418,9 @@ class ShownSnapshot:
         lines, those with a ref of before are the old ones, or else the first ones. A line without words is new only if
         there was none of its kind.
         """
-        now, old = self.unmarked, before.unmarked
+        now, old = self.unmarked, list[tuple[object, ...]]()
+        for line in before.unmarked:
+            old.append((line[0] and line[1:] not in before.once_seen, *line[1:]))
         first = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(now, old, strict=False)))
         ends = zip(reversed(now[first:]), reversed(old[first:]), strict=False)
         last = len(now) - sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends))

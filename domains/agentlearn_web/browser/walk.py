@@ -383,6 +383,7 @@ class Walk:
             tab.page_number = shown.page_numbers[min(new)]
         elif new and not is_other:
             elsewhere, tab.page_number = shown.opened(new, tab.page_number, self.settings.page_chars // 2)
+        shown = shown if before is None else shown.after(before)
         tab.shown = shown = shown.marked(new, NEW) if new and result.acted and not is_other else shown
         tab.opened = shown.lines_at(elsewhere)
         further = {shown.page_numbers[one] for one in new.difference(elsewhere)} - {tab.page_number}

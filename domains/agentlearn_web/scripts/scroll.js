@@ -15,7 +15,9 @@ async (from, direction) => {
   };
   const largest = (across) => {
     let found = null, area = 0;
-    for (const one of [...document.querySelectorAll("*")].slice(0, 20000)) {
+    const all = [...document.querySelectorAll("*")].slice(0, 20000);
+    for (const one of all) {  // it grows by what shadow roots hold
+      if (one.shadowRoot && all.length < 40000) all.push(...one.shadowRoot.querySelectorAll("*"));
       const size = one.clientWidth * one.clientHeight;
       if (size > area && scrolls(one, across)) [found, area] = [one, size];
     }

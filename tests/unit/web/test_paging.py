@@ -85,3 +85,10 @@ def test_no_new_line_is_lost(lines: list[ElementLine], more: list[ElementLine], 
         assert [line.text for _, line in after.lines_at(kept) if "continued" not in line.marks] == [
             after.lines[one].text for one in kept
         ]
+
+
+def test_what_was_only_covered_for_a_while_is_not_new() -> None:
+    hidden = [one.model_copy(update={"marks": ("not visible",)}) for one in ROWS]
+    before, covered = snapshot(ROWS), snapshot([*hidden, *SURE])
+    assert snapshot(ROWS).new_since(covered) == frozenset(range(60))
+    assert not snapshot(ROWS).new_since(covered.after(before))

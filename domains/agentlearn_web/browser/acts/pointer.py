@@ -16,7 +16,7 @@ from agentlearn_web.scripts import page_script
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
-    from playwright.async_api import ElementHandle, FloatRect, Position
+    from playwright.async_api import ElementHandle, FloatRect
 
 
 _TAB = re.compile(r"(t[0-9]+):")
@@ -179,7 +179,7 @@ _DIRECTIONS = ", ".join(get_args(Direction))
 
 def _result(moved: Any) -> ActResult:
     if moved == "moved":
-        return ActResult(seeks_new=True)
+        return ActResult(seeks_new=True, delayed=True)
     if moved == "none":
         return ActResult("no_more", "nothing was scrolled: all of it is visible; `more` shows the rest of a long page")
     return ActResult("no_more", "nothing was scrolled: there is nothing further in this direction")
@@ -199,12 +199,13 @@ class PointerActs(ActScope):
             try:
                 if not self.tab.watch.is_static:
                     await self._move_over(element)
-                at: Position | None = await element.evaluate(page_script("uncovered"))
+                at = await element.evaluate(page_script("uncovered"))
+                force = at is not None and at.pop("decorated", False)
                 if kind == "double":
-                    await element.dblclick(timeout=self.action_ms, position=at)
+                    await element.dblclick(timeout=self.action_ms, position=at, force=force)
                 else:
                     button = "right" if kind == "right" else "left"
-                    await element.click(timeout=self.action_ms, position=at, button=button)
+                    await element.click(timeout=self.action_ms, position=at, button=button, force=force)
             except browser_error() as error:
                 answered = self.tabs.dialogs.answered  # of the script that the click started, while it has not ended
                 if not answered and not any(words in str(error) for words in _CLICK_DONE):
@@ -217,10 +218,11 @@ class PointerActs(ActScope):
         """Move the mouse over an element, and leave it there."""
 
         async def hover(element: "ElementHandle") -> ActResult:
-            at: Position | None = await element.evaluate(page_script("uncovered"))
+            at = await element.evaluate(page_script("uncovered"))
             if at is None:
                 why = "another element covers it" if await element.is_visible() else "it is not visible"
                 return ActResult("not_actionable", f"nothing was done: {why}")
+            at.pop("decorated", None)
             await element.hover(timeout=self.action_ms, position=at, force=True)  # what it opens may cover the element
             return ActResult(delayed=True)
 
@@ -237,8 +239,9 @@ class PointerActs(ActScope):
 
         async def drag(element: "ElementHandle") -> ActResult:
             mouse = self.tab.page.mouse
-            at: Position | None = await element.evaluate(page_script("uncovered"))
-            await element.hover(timeout=self.action_ms, position=at)
+            at = await element.evaluate(page_script("uncovered"))
+            force = at is not None and at.pop("decorated", False)
+            await element.hover(force=force, timeout=self.action_ms, position=at)
             # Both are read before the press: many pages hide or move the element as soon as a drag starts.
             found = await target.evaluate_handle(page_script("sortable_item"), element)
             start, item = await element.bounding_box(), found.as_element()
