@@ -7,6 +7,7 @@ outside is written by us. For the parts that the simulated solver uses, `parse_o
 
 import json
 import re
+from itertools import chain, repeat
 from typing import Literal
 from urllib.parse import quote, unquote, urlsplit
 
@@ -15,7 +16,9 @@ from pydantic import Field
 from agentlearn.types.trajectory import Step, ToolResult, Trajectory
 from agentlearn.types.value import Value
 
-EventKind = Literal["dialog", "download", "blocked", "popup", "closed", "crashed", "truncated", "incomplete"]
+EventKind = Literal[
+    "dialog", "download", "blocked", "popup", "closed", "crashed", "truncated", "incomplete", "new", "unchanged"
+]
 _MAX_URL = 400
 """Most characters of an address that are shown."""
 
@@ -101,8 +104,9 @@ class PageObservation(Value):
     pages: int = 1
     """Number of pages into which the snapshot is split."""
     lines: tuple[ElementLine, ...] = ()
-    found: tuple[int, ...] | None = None
-    """For a search: the snapshot page of each line. None for other views."""
+    found: tuple[int, ...] = ()
+    """The snapshot page of each of the first lines, if they are not of `page`: an act has opened them elsewhere, or a
+    search found them."""
     events: tuple[Event, ...] = ()
 
     @property
@@ -186,10 +190,8 @@ def render_observation(observation: PageObservation, nonce: str) -> str:
     others = (one for one in observation.tabs if one.id != observation.tab)
     body += [f"tab {one.id}: {_clean_site_text(one.title)} ({_address(one.url)})" for one in others]
     body += [f"{one.kind}: {_clean_site_text(one.site_text)}" for one in observation.events if one.site_text]
-    written = map(format_line, observation.lines)
-    if observation.found is not None:
-        pages = zip(observation.found, written, strict=True)
-        written = (f"p{page} | {line.lstrip()}" for page, line in pages)
+    pages = (f"p{page} | " for page in observation.found)
+    written = map(str.__add__, chain(pages, repeat("")), map(format_line, observation.lines))
     return "\n".join([*head, f"<page {nonce}>", *body, *written, f"</page {nonce}>"])
 
 

@@ -411,7 +411,7 @@ LATE_LIST = doc("""<input id=q aria-label=city role=combobox><ul id=hits role=li
   q.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(() => {
     shown = cities.filter((one) => q.value && one.toLowerCase().startsWith(q.value.toLowerCase()));
     hits.innerHTML = shown.map((one) => `<li role=option>${one}`).join('');
-  }, 300); });
+  }, 500); });
   q.addEventListener('keydown', (event) => { if (event.key === 'Enter') out.textContent = 'chose ' + shown[0]; });
 </script>""")
 
@@ -484,3 +484,62 @@ def test_an_item_dragged_to_another_one_takes_its_place_also_in_a_list_that_move
         assert " ".join(names) in words(await walk.drag(refs[item], refs[to]))
 
     walks.over({"/": SORTABLE}, steps)
+
+
+# editors
+
+EDITORS = doc("""<div contenteditable><p>First line<p>Second line</div>
+<div contenteditable style="border:1px solid;min-height:3em"><p><br></div>
+<div contenteditable style="min-height:2em"></div><h3 contenteditable>Title</h3>
+<iframe srcdoc="<body contenteditable aria-label=Rich><p>one<p>two"></iframe>
+<iframe id=old srcdoc="<p>old<p>editor"></iframe>
+<script>old.onload = () => { old.contentDocument.designMode = 'on'; }</script>""")
+
+
+def test_whatever_can_be_written_in_has_a_ref(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        fields = [one for one in home.lines if one.role == "textbox" or "editable" in one.marks]
+        assert [(one.role, one.name) for one in fields] == [
+            ("textbox", ""),
+            ("textbox", ""),
+            ("textbox", ""),
+            ("heading", "Title"),
+            ("textbox", "Rich"),
+            ("textbox", ""),
+        ]
+        for number, field in enumerate(fields):
+            seen = await walk.type(field.ref, f"text {number}")
+            assert (seen.status, f"text {number}" in words(seen)) == ("ok", True)
+        written = [one.ref for one in seen.lines if one.role == "textbox" or "editable" in one.marks]
+        for number, field in enumerate(written):
+            seen = await walk.press(ref=field, text=f" +{number}")
+            assert f"text {number} +{number}" in words(seen)
+
+    walks.over({"/": EDITORS}, steps)
+
+
+# what comes late
+
+
+def test_what_a_timer_or_a_transition_shows_late_is_in_the_view(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert "menu of it" in words(await walk.hover(ref(home, "late menu")))
+        assert "note over it" in words(await walk.hover(ref(home, "covering")))
+        assert "opened late" in words(await walk.click(ref(home, "open late")))
+        assert ref(await walk.click(ref(home, "slide in")), "inside")
+        never = await walk.click(ref(home, "later"))
+        assert [event.kind for event in never.events] == ["incomplete"]
+        assert "wait" in reasons(never)[0]
+
+    body = """<style>#box { position: fixed; right: -300px; width: 200px; transition: right .5s }
+    #box.on { right: 0 }</style>
+    <button onmouseenter="setTimeout(() => { at.textContent = 'menu of it' }, 500)">late menu</button>
+    <button onmouseenter="over.style.display = 'block'">covering</button>
+    <div id=over style="display:none;position:absolute;top:0;left:0;width:600px;height:99px">note over it</div>
+    <div style="margin-top:200px">
+    <button onclick="setTimeout(() => { at.textContent = 'opened late' }, 400)">open late</button>
+    <button onclick="box.className = 'on'">slide in</button> <button onclick="setTimeout(() => 0, 9000)">later</button>
+    </div><p id=at></p><div id=box><button>inside</button></div>"""
+    walks.over({"/": doc(body)}, steps)

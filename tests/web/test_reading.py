@@ -54,6 +54,7 @@ def test_a_search_reads_across_elements_and_behind_labels(walks: Walking) -> Non
 
 UNSEEN = cases(__file__, "unseen")
 SEEN = cases(__file__, "seen")
+APART = cases(__file__, "apart")
 
 
 def test_text_that_a_person_cannot_see_is_marked(walks: Walking) -> None:
@@ -182,3 +183,54 @@ def test_a_pdf_file_is_requested_only_through_the_proxy(walks: Walking) -> None:
 
 
 # line breaks
+
+
+# what stands apart
+
+
+def test_what_stands_apart_on_the_screen_stands_apart_in_the_text(walks: Walking, subtests: pytest.Subtests) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        for name, (_, text) in APART.items():
+            with subtests.test(name):
+                found = await walk.find(text)
+                assert text in [one.text or one.name for one in found.lines if CONTEXT not in one.marks]
+        for glued in ("106", "81234", "417", "930", "1215", "1999"):
+            assert (await walk.find(glued)).status == "not_found"
+
+    walks.over({"/": doc("".join(f"<p>{body}</p>" for body, _ in APART.values()))}, steps)
+
+
+def test_views_have_the_same_words_as_searches(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        seen = await walk.open(HOME)
+        shown = [one.name or one.text for one in seen.lines if one.name or one.text]
+        assert shown == ["Room 4 17 seats", "9^30", "7. Apply", "8. Pay", "Cart 3"]
+
+    style = "p::before{content:counter(s) '. '}div{counter-reset:s 6}p{counter-increment:s}"
+    body = (
+        "<h2>Room 4<b style='margin-left:2em'>17 seats</b></h2>"
+        "<h2>9<span style='font-size:.6em;vertical-align:super'>30</span></h2>"
+        f"<style>{style}</style><div><p>Apply</p><p>Pay</p></div><button>Cart<i style='margin-left:1em'>3</i></button>"
+    )
+    walks.over({"/": doc(body)}, steps)
+
+
+def test_what_cannot_be_read_as_text_is_named(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        seen = await walk.open(HOME)
+        assert [(one.role, one.text) for one in seen.lines if one.role in {"canvas", "/title", "grid"}] == [
+            ("canvas", "a drawing of 300 x 150 pixels; what it shows cannot be read here"),
+            ("/title", "World Health Organisation"),
+            ("grid", "1 of 200 rows are here; scroll in it to load others"),
+        ]
+        assert marks_of(seen, "World Health") == (NOT_VISIBLE,)
+        assert ref(seen, "Bolt", "cell")
+        assert (await walk.find("world health")).status == "ok"
+
+    body = (
+        "<p>Sales</p><canvas></canvas><p>says the <abbr title='World Health Organisation'>WHO</abbr> today</p>"
+        "<div role=grid aria-rowcount=200><div role=row><b role=gridcell>A1</b></div></div>"
+        "<table><tr><td><span tabindex=0>Bolt</span><td>M8</table>"
+    )
+    walks.over({"/": doc(body)}, steps)

@@ -411,7 +411,6 @@ def test_a_long_page_is_shown_in_parts(walks: Walking) -> None:
         assert names == [f"Article number {n}" for n in range(2_500)]
         found = await walk.find("NUMBER 1234")
         assert [one.name for one in found.lines if one.ref] == ["Article number 1234"]
-        assert found.found is not None
         assert (await walk.more(found.found[0])).page == found.found[0]
         assert "p" in render_observation(found, NONCE)
         many = await walk.find("article")
@@ -537,3 +536,39 @@ def test_a_huge_page_is_shown_as_text() -> None:
     rows = "".join(f"<tr><td>row {n}" for n in range(3_000))
     with walking(replace(BRISK, snapshot_elements=2_000)) as few:
         few.over({"/": doc(f"<a href=/x>link</a><table>{rows}</table>")}, steps)
+
+
+# what an act has changed
+
+PORTAL = doc("""<h1>Long</h1>
+<button onclick="add('<div role=dialog aria-label=Sure><p>Fee 12.50</p><button>Yes</button></div>')">Delete</button>
+<button onclick="add('<div style=position:fixed;top:0>Order 55 saved</div>')">Save</button><button>Idle</button>
+<input aria-label=City oninput="add('<ul role=listbox><li role=option>Graz</li><li role=option>Linz</li></ul>')">
+<div id=rows></div><div id=port></div><script>
+function add(shown) { port.innerHTML = shown; }
+rows.innerHTML = Array.from({ length: 400 }, (_, i) => `<p>Paragraph number ${i} with some words in it</p>`).join('');
+</script>""")
+
+
+def test_what_an_act_opens_on_another_part_of_the_page_is_shown(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert home.pages > 2
+        asked = await walk.click(ref(home, "Delete"))
+        assert [(one.role, one.name or one.text) for one in asked.lines[:3]] == [
+            ("dialog", "Sure"),
+            ("paragraph", "Fee 12.50"),
+            ("button", "Yes"),
+        ]
+        assert (asked.page, asked.found) == (1, (home.pages,) * 3)
+        assert f"p{home.pages} | - dialog" in render_observation(asked, NONCE)
+        assert (await walk.click(ref(asked, "Yes"))).events[0].kind == "unchanged"
+        assert words(await walk.click(ref(home, "Save"))).startswith("Order 55 saved")
+        typed = await walk.press(ref=ref(home, "City"), text="G")
+        assert [one.name for one in typed.lines if one.role == "option"] == ["Graz", "Linz"]
+        idle = await walk.click(ref(home, "Idle"))
+        assert [event.kind for event in idle.events] == ["unchanged"]
+        late = await walk.wait("paragraph number 399")
+        assert (late.page, late.found) == (home.pages, ())
+
+    walks.over({"/": PORTAL}, steps)

@@ -42,6 +42,9 @@ class PageEvents:
         self._counts: Counter[EventKind] = Counter()
         self._refusals: list[RefusedConnection] = []
 
+    def __len__(self) -> int:
+        return len(self._events) + len(self.refusals())
+
     def add(self, kind: EventKind, reason: str, site_text: str = "") -> None:
         """Record an event. reason: our own words. site_text: the site's words."""
         self._counts[kind] += 1

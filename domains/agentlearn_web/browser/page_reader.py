@@ -16,8 +16,7 @@ from functools import cached_property
 from itertools import accumulate, chain, islice
 
 from agentlearn_web.browser.acts.pointer import ActScope
-from agentlearn_web.browser.shown_snapshot import ShownSnapshot
-from agentlearn_web.browser.tabs import Tab
+from agentlearn_web.browser.shown_snapshot import PagedLine, ShownSnapshot
 from agentlearn_web.browser.walk_settings import ActResult, browser_error, plural
 from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, ElementLine, PageObservation, format_line
 from agentlearn_web.reading.page_text import PageText, TextBlock, dense
@@ -38,15 +37,8 @@ class _BadPattern(Exception):
     """Raised for a regular expression that cannot be used; says why in a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TextMatch:
-    """One match, as it is shown."""
-
-    lines: tuple[ElementLine, ...]
-    """The matching lines and, with the mark `context`, the lines around them."""
-    pages: tuple[int, ...]
-    """The page of the snapshot on which each line is."""
-
+_TextMatch = tuple[PagedLine, ...]
+"""One match, as it is shown: the matching lines and, with the mark `context`, the lines around them."""
 
 _APART = "\x1e"
 """Stands between blocks of text, so that no match holds words of two."""
@@ -99,7 +91,7 @@ class _Words:
 
     def _spaced(self, block: TextBlock) -> str:
         hides = self.only_seen
-        text = "".join("\0" * len(run.text) if run.hidden and hides else run.text for run in block.runs)
+        text = "".join("\0" * len(run.text) if run.hidden and hides else run.written for run in block.runs)
         return _SPACES.sub(lambda found: _KEPT_TOGETHER if _KEEPING_SPACES.fullmatch(found[0]) else " ", text.strip())
 
     def block_at(self, position: int) -> int:
@@ -189,7 +181,7 @@ class _Finder:
             named = (one.line.name, one.line.text) if not seen or not one.is_placed else ()
             holds = any(query in _folded(" ".join(text.split())) for text in (*named, one.line.url))
             if number not in seen and holds:
-                yield _TextMatch((_excerpt_of(one.line, query),), (self.shown.page_numbers[number],))
+                yield ((self.shown.page_numbers[number], _excerpt_of(one.line, query)),)
 
     def _match(self, span: tuple[int, int], blocks: range, seen: set[int]) -> _TextMatch:
         """Return a match in these blocks, with the lines around it. seen: gets the numbers of the lines it shows."""
@@ -198,31 +190,31 @@ class _Finder:
         text, offset = " ".join(words.texts[at] for at in blocks), words.starts[first]
         excerpt = _around(text, max(span[0] - offset, 0), min(span[1] - offset, len(text)))
         inside = self._lines_in(page.dense_starts[first], page.dense_starts[after])
-        lines: list[tuple[ElementLine, int]] = []
+        lines: list[PagedLine] = []
         heading = next((at for at in range(first - 1, -1, -1) if page.blocks[at].heading), None)
         if heading is not None and not any(page.blocks[at].heading for at in blocks):
             name, marks = _cut(words.texts[heading]), _context(page.blocks[heading])
-            lines.append((ElementLine(role="heading", name=name, marks=marks), self._page_at(heading)))
+            lines.append((self._page_at(heading), ElementLine(role="heading", name=name, marks=marks)))
         if first and heading != first - 1:
             lines.append(self._neighbour(first - 1))
         whole = [at for at in inside if dense(shown.lines[at].text or shown.lines[at].name) == dense(text)]
         if whole:
             line = shown.lines[whole[-1]]
             excerpted = line.model_copy(update={"text" if line.text else "name": excerpt})
-            lines.append((excerpted, shown.page_numbers[whole[-1]]))
+            lines.append((shown.page_numbers[whole[-1]], excerpted))
         else:
             marks = (NOT_VISIBLE,) if all(page.blocks[at].hidden for at in blocks) else ()
-            lines.append((ElementLine(role="text", marks=marks, text=excerpt), self._page_at(first)))
+            lines.append((self._page_at(first), ElementLine(role="text", marks=marks, text=excerpt)))
         with_refs = [at for at in inside if shown.lines[at].ref and at not in whole[-1:]]
         seen.update(inside)
         around = {at: said for at, said in self._nameless_around(inside) if at not in with_refs}
         for at in sorted((*with_refs, *around))[:_MOST_REFS]:
             line = shown.lines[at]
             named = line.model_copy(update={"name": _cut(around[at])}) if at in around else _excerpt_of(line, "")
-            lines.append((named, shown.page_numbers[at]))
+            lines.append((shown.page_numbers[at], named))
         if after < len(page.blocks):
             lines.append(self._neighbour(after))
-        return _TextMatch(tuple(line for line, _ in lines), tuple(number for _, number in lines))
+        return tuple((page, line.model_copy(update={"depth": 0})) for page, line in lines)
 
     def _lines_in(self, begin: int, end: int) -> list[int]:
         """Return the numbers of the lines that begin between two positions, in order."""
@@ -239,10 +231,10 @@ class _Finder:
             if above is not None and not lines[at].ref and lines[above].ref and not lines[above].words:
                 yield above, lines[at].words
 
-    def _neighbour(self, number: int) -> tuple[ElementLine, int]:
+    def _neighbour(self, number: int) -> PagedLine:
         """Return a block of text beside a match, and its page."""
         block = self.shown.text.blocks[number]
-        return ElementLine(role="text", marks=_context(block), text=_cut(block.words)), self._page_at(number)
+        return self._page_at(number), ElementLine(role="text", marks=_context(block), text=_cut(block.words))
 
     def _page_at(self, number: int) -> int:
         """Return the page that shows a block of text."""
@@ -290,12 +282,12 @@ class PageReader:
     def __init__(
         self,
         scope: ActScope,
-        view: Callable[[ActResult], Awaitable[PageObservation]],
-        observe: Callable[[Tab, ShownSnapshot, ActResult], PageObservation],
+        refresh: Callable[[ActResult], Awaitable[ActResult]],
+        observe: Callable[..., PageObservation],
     ) -> None:
-        """view: takes a fresh view of the current tab. observe: shows a part of a snapshot."""
+        """refresh: takes a fresh snapshot of the current tab. observe: shows a part of it, or the lines found in it."""
         self._scope = scope
-        self._view = view
+        self._refresh = refresh
         self._observe = observe
 
     async def _current_snapshot(self) -> ShownSnapshot:
@@ -304,7 +296,7 @@ class PageReader:
         shown = tab.shown
         if shown is None or await tab.has_changed(shown):
             await self._scope.tabs.tidy()
-            await self._view(ActResult())
+            await self._refresh(ActResult())
         return self._scope.tab.shown or ShownSnapshot(self._scope.tab.watch.document)
 
     async def find(self, text: str, *, regex: bool) -> PageObservation:
@@ -318,17 +310,14 @@ class PageReader:
             result = ActResult() if found else ActResult("not_found", "the page does not hold this text")
         kept, used, settings = list[_TextMatch](), 0, self._scope.settings
         for match in found:  # as many as fit into one view, at least one
-            used += sum(len(format_line(line)) + 1 for line in match.lines)
+            used += sum(len(format_line(line)) + 1 for _, line in match)
             if len(kept) == settings.found_matches or (kept and used > settings.page_chars):
                 break
             kept.append(match)
         if len(found) > len(kept):
             more = plural(len(found) - len(kept), "more place")
             self._scope.events.add("truncated", f"{more} of the page held it; look for something longer")
-        lines = tuple(line for one in kept for line in one.lines)
-        pages = tuple(number for one in kept for number in one.pages)
-        view = self._observe(self._scope.tab, shown, result)
-        return view.model_copy(update={"lines": lines, "found": pages})
+        return self._observe(result, tuple(chain.from_iterable(kept)))
 
     async def more(self, page: int | None) -> PageObservation:
         """Show another part of the page, by default the next one."""
@@ -337,23 +326,25 @@ class PageReader:
         wanted = tab.page_number + 1 if page is None else page
         if not 1 <= wanted <= len(shown.pages):
             note = f"there is no page {wanted}; the snapshot has {plural(len(shown.pages), 'page')}"
-            return self._observe(tab, shown, ActResult("no_more", note))
+            return self._observe(ActResult("no_more", note))
         tab.page_number = wanted
-        return self._observe(tab, shown, ActResult())
+        return self._observe(ActResult())
 
     async def wait(self, text: str | None, seconds: float | None) -> PageObservation:
         """Wait until the page holds a text, and show it; or until the seconds have passed."""
         limit_s = _WAIT_S if seconds is None else seconds
         if not 0 <= limit_s <= _MOST_WAIT_S:
             note = f"{seconds!r} seconds cannot be waited; give a number from 0 to {_MOST_WAIT_S:g}"
-            return await self._view(ActResult("bad_wait", note, acted=False))
+            return self._observe(await self._refresh(ActResult("bad_wait", note, acted=False)))
         found = await self._wait_for_text(text or "", limit_s)
         await self._scope.tabs.tidy()
-        if found or not text:
-            view = await self._view(ActResult())
-            first = next(iter(find_text(self._scope.tab.shown or ShownSnapshot(0), text or "")), None)
-            return await self.more(first.pages[0]) if first else view
-        return await self._view(ActResult("not_found", f"the text did not appear within {limit_s:g} s"))
+        late = ActResult("not_found", f"the text did not appear within {limit_s:g} s")
+        result = await self._refresh(ActResult() if found or not text else late)
+        tab = self._scope.tab
+        if text and result.status == "ok" and tab.shown is not None:
+            match = next(find_text(tab.shown, text), ())
+            tab.page_number = next((page for page, line in match if CONTEXT not in line.marks), tab.page_number)
+        return self._observe(result)
 
     async def _wait_for_text(self, text: str, limit_s: float) -> bool:
         """Return whether the page held the text within `limit_s`; without a text, wait that long. Raises PageHung.

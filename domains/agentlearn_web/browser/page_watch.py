@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from agentlearn_web.boundary.proxy_session import REFUSED_HEADER
 from agentlearn_web.browser.walk_settings import WalkSettings, browser_error, plural
-from agentlearn_web.reading.page_text import PageText, page_text_script
+from agentlearn_web.reading.page_text import PageText
+from agentlearn_web.scripts import page_script
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page, Request, Response
@@ -104,35 +105,10 @@ _MAX_DOCUMENTS = 10
 """Most documents in a row within one act: some pages reload forever."""
 _AWAITED_KINDS = frozenset({"document", "fetch", "script", "stylesheet", "xhr"})
 """Resource types of requests that must finish; images and streams may continue."""
-_PROBE = r"""(() => {
-  const kept = globalThis.kept ??= (() => {
-    const kept = { changed: performance.now(), changes: 0, still: null };
-    const options = { subtree: true, childList: true, attributes: true, characterData: true };
-    new MutationObserver(() => {
-      kept.changed = performance.now();
-      kept.changes += 1;
-      kept.still = null;
-    }).observe(document, options);
-    return kept;
-  })();
-  const ready = document.readyState === "complete";
-  const acting = 'script,iframe,frame,object,embed,marquee,audio,video,meta[http-equiv="refresh" i],' +
-    '[href^="javascript:" i],[action^="javascript:" i],[formaction^="javascript:" i]';
-  if (ready && kept.still === null) {
-    kept.still = !document.querySelector(acting) && !document.evaluate(
-      "boolean(//@*[starts-with(local-name(), 'on')])", document, null, XPathResult.BOOLEAN_TYPE, null).booleanValue;
-  }
-  return {
-    ready, still: ready && kept.still, elements: document.getElementsByTagName("*").length,
-    title: document.title.slice(0, 300),
-    status: performance.getEntriesByType("navigation")[0]?.responseStatus ?? 0,
-    changes: kept.changes, unchanged_s: (performance.now() - kept.changed) / 1000,
-    bodiless: document.querySelector("body, frameset") ? null
-      : (document.documentElement?.textContent ?? "").slice(0, 20000),
-  };
-})()"""
 
-_NEXT_FRAME = "new Promise((done) => requestAnimationFrame(() => setTimeout(() => done({}))))"
+_NEXT_FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done({}))))"
+_LATE_S = 0.1
+"""A change this long after an act is not its first effect: a timer or an answer has made it."""
 
 
 class PageHung(Exception):
@@ -183,6 +159,10 @@ class PageWatch:
     """Text of a document without a body, such as an SVG image; None if there is a body."""
     changes: int = 0
     """Number of times that the document has changed, as far as the probe could see."""
+    timers: int = 0
+    """Number of timers that the document has started."""
+    probed_at: float = 0.0
+    """Monotonic time at which the page last answered the probe."""
     crashed: bool = False
     pending: dict["Request", float] = field(default_factory=dict["Request", float])
     """Unfinished requests, with the monotonic time at which each started."""
@@ -190,16 +170,17 @@ class PageWatch:
     _world: tuple[int, int] = (-1, -1)
     """Execution context of the isolated world, and the number of its document."""
 
-    async def wait_until_settled(self, since: float, *, effects_started: bool = True, typed: bool = False) -> None:
+    async def wait_until_settled(self, since: float, *, effects_started: bool = True, delayed: bool = False) -> None:
         """Wait until the page has settled, or for as long as the settings allow. Raises PageHung.
 
-        since: when the act began. effects_started: whether everything that the act triggers directly has started.
-        typed: whether the act typed keys.
+        A page that has started timers in the act is given `timer_s` to change. since: when the act began.
+        effects_started: whether everything that the act triggers directly has started. delayed: whether pages often
+        react late to such an act, so that a change at once does not count as their reaction.
         """
         began, first, document = time.monotonic(), self.document, self.document
-        settings, loaded = self.settings, True
+        settings, loaded, acted = self.settings, True, began
         limit_s = settings.restless_s if self.restless else settings.settle_s
-        last = began
+        last, timers, started = began, self.timers, False
         while True:
             if self.loading and not self._is_stalled():
                 loaded = await self._wait_until_loaded()
@@ -222,16 +203,25 @@ class PageWatch:
             if state["still"] and effects_started and not busy:
                 return
             arrived = self.arrived_at >= since
-            calm_s = settings.loaded_quiet_s if arrived else settings.typed_quiet_s if typed else settings.quiet_s
+            calm_s = settings.loaded_quiet_s if arrived else settings.typed_quiet_s if delayed else settings.quiet_s
             quiet_s = min(state["unchanged_s"], now - last, now - self.last_request)
-            if quiet_s >= calm_s and (state["ready"] or stalled) and not busy:
+            changed = now - state["unchanged_s"] > (acted + _LATE_S if delayed else since)
+            if now - acted < 2 * _LATE_S:  # events of a scrolled page come with its next frame
+                started = self.timers > timers
+            started = started and self.document == first and not changed
+            waits = started and now - acted < settings.timer_s
+            if quiet_s >= calm_s and (state["ready"] or stalled) and not busy and not waits and not state["moving_s"]:
+                if started and now - state["unchanged_s"] < since:
+                    self.unfinished = (
+                        "the page has started a timer and has not changed; `wait` shows what it does later"
+                    )
                 return
-            if now - began >= limit_s:
+            if now - began >= limit_s and not waits:
                 self.restless = True
                 if busy:
                     self.unfinished = f"{plural(len(new), 'request')} of the page had not ended; `wait` shows it later"
                 return
-            left_s = calm_s - quiet_s
+            left_s = max(calm_s - quiet_s, min(state["moving_s"], calm_s))
             await self._wait_for_event(left_s if left_s > _MIN_WAIT_S else calm_s)
 
     async def wait_for_document(self) -> None:
@@ -274,7 +264,7 @@ class PageWatch:
         Reading takes long on a long page, so liveness is asked for only when it did not end within `snapshot_s`.
         """
         async with asyncio.timeout(self.settings.snapshot_s):
-            found = await self._evaluate(f"({page_text_script()})({self.settings.snapshot_chars})")
+            found = await self._evaluate(f"({page_script('page_text')})({self.settings.snapshot_chars})")
         return PageText.parse(found)
 
     async def _wait_until_loaded(self) -> bool:
@@ -313,7 +303,7 @@ class PageWatch:
     async def _probe(self) -> dict[str, Any]:
         for attempt in range(2 * _RETRIES):
             try:
-                state = await self._answer(self._evaluate(_PROBE))
+                state = await self._answer(self._evaluate(f"({page_script('probe')})()"))
             except browser_error():
                 if self.page.is_closed():
                     raise
@@ -324,7 +314,7 @@ class PageWatch:
             else:
                 self.title, self.status, self.changes = state["title"], state["status"], state["changes"]
                 self.is_static, self.text_only = state["still"], state["bodiless"]
-                self.elements = state["elements"]
+                self.elements, self.timers, self.probed_at = state["elements"], state["timers"], time.monotonic()
                 return state
         raise PageHung
 

@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice, takewhile
 from typing import Any, Self
 
-from agentlearn_web.observation import NOT_VISIBLE, PARTLY_VISIBLE, PRE, ElementLine, format_line
+from agentlearn_web.observation import NEW, NOT_VISIBLE, PARTLY_VISIBLE, PRE, ElementLine, format_line
 from agentlearn_web.reading.line_positions import PageLines, PlacedLine
 from agentlearn_web.reading.page_text import PageText, dense, joined_surrogates
 
@@ -29,6 +30,14 @@ _STRUCTURE = frozenset({
 })  # fmt: skip
 """Roles that only structure a page. Elements with these roles, and generic elements with children, get a ref only if
 the page shows a pointer cursor over them."""
+_ON_TOP = frozenset({
+    "alert", "alertdialog", "dialog", "listbox", "log", "menu", "menuitem", "option", "status", "tooltip", "tree",
+})  # fmt: skip
+"""Roles of what a page shows over its other parts, or says by itself."""
+EDITABLE = "editable"
+"""Mark of an element in which a person can write, although its role does not say so."""
+PagedLine = tuple[int, ElementLine]
+"""A line with the number of the page on which it stands."""
 _OFTEN_CLICKABLE = frozenset({"cell", "columnheader", "heading", "listitem", "rowheader"})
 """Structural roles that scripts often make clickable."""
 
@@ -41,6 +50,8 @@ class _Node:
     ref: str = ""
     has_pointer: bool = False
     """Whether the page shows a pointer cursor over it."""
+    box: str = ""
+    """Where it lies, if the snapshot says so: `8,81,120,54`."""
     url: str = ""
     text: str = ""
     children: list["_Node"] = field(default_factory=list["_Node"])
@@ -74,7 +85,7 @@ class _Node:
         A column header always gets one, because a click on a button in it does not sort. scripted: whether the page has
         scripts. A generic element then gets one too if it has text of its own and nothing else to click.
         """
-        if not self.ref or self.has_pointer:
+        if not self.ref or self.has_pointer or EDITABLE in self.marks:
             return bool(self.ref)
         below = self.descendants()
         if self.role == "generic":
@@ -102,19 +113,52 @@ class _Node:
 
 
 def parse_snapshot(
-    snapshot: str, tab: str, *, scripted: bool = False, every_ref: bool = False
+    snapshot: str,
+    tab: str,
+    *,
+    scripted: bool = False,
+    every_ref: bool = False,
+    editors: Collection[str] = (),
 ) -> tuple[ElementLine, ...]:
     """Return the lines of a page. snapshot: from `page.aria_snapshot(mode="ai")`. tab: its id, a prefix of all refs.
 
     scripted: whether the page has scripts, which can make any element clickable. every_ref: whether the lines keep also
-    the refs that are of no use for most acts.
+    the refs that are of no use for most acts. editors: boxes of what a person can write in.
     Never fails: text outside the grammar becomes a line of text. Left out: wrappers with one child or none, and refs of
     elements that only structure the page.
     """
     root = _parse_tree(snapshot)
+    _mark_editors(root, editors)
     root.children = root.unwrapped()
     root = root.children[0] if len(root.children) == 1 and root.children[0].is_wrapper else root
     return tuple(root.lines(tab, 0, scripted=scripted, every_ref=every_ref))
+
+
+def _mark_editors(root: _Node, editors: Collection[str]) -> None:
+    """Make text fields of the elements with these boxes, each of one with the box and without a role of its own.
+
+    The snapshot leaves out an element with only one in it, which then stands for the editor.
+    """
+    nodes = [node for node in root.descendants() if node.box] if editors else []
+    frames = [node.ref.rpartition("e")[0] for node in nodes]
+    for editor in editors:
+        left, top, width, height = map(int, editor.removeprefix("f").split(","))
+        for frame in {one for one in frames if (one == frames[0]) is not editor.startswith("f")}:
+            here = [node for node, one in zip(nodes, frames, strict=True) if one == frame]
+            same = [node for node in here if node.box == editor.removeprefix("f")]
+            if not same and (frame == frames[0] or len(set(frames)) == 2):
+                boxes = ((node, [int(one) for one in node.box.split(",")]) for node in here)
+                same = [
+                    node
+                    for node, (x, y, wide, high) in boxes
+                    if left <= x and top <= y and x + wide <= left + width and y + high <= top + height
+                ][:1]
+            if same and all(node.role != "textbox" for node in same):
+                chosen = next((node for node in same if node.role == "generic"), same[-1])
+                if chosen.role in {"generic", "paragraph"}:
+                    chosen.role = "textbox"
+                else:
+                    chosen.marks += (EDITABLE,)
 
 
 def bare_ref(ref: str) -> str:
@@ -177,6 +221,7 @@ def _parse_element(line: str) -> _Node:
         marks=tuple(mark for mark in marks if mark.partition("=")[0] not in _NOISE),
         ref=ref if _REF.fullmatch(ref) else "",
         has_pointer=known.get("cursor") == "pointer",
+        box=known.get("box", ""),
         text=_parse_scalar(rest[2:]),
     )
 
@@ -329,6 +374,8 @@ class ShownSnapshot:
     text: PageText = field(default_factory=PageText)
     changes: int = 0
     """Number of changes that the document had had."""
+    once_seen: frozenset[tuple[object, ...]] = frozenset()
+    """Lines that a person can no longer see, for example behind a menu, and could see before."""
     is_plain: bool = False
     """Whether it shows plain text without refs, because the browser gave no snapshot of the elements."""
 
@@ -348,6 +395,89 @@ class ShownSnapshot:
     def lines(self) -> tuple[ElementLine, ...]:
         """All lines. Each is on exactly one page."""
         return tuple(one.line for one in self.placed)
+
+    @cached_property
+    def unmarked(self) -> Sequence[tuple[object, ...]]:
+        """Each line without its ref and its marks, and whether a person can see it."""
+        return [(NOT_VISIBLE in one.marks, one.role, one.name, one.url, one.text) for one in self.lines]
+
+    def after(self, before: "ShownSnapshot") -> "ShownSnapshot":
+        """Return the snapshot as the one that follows another one of the same document."""
+        seen = {line[1:] for line in before.unmarked if not line[0]} | before.once_seen
+        return replace(self, once_seen=frozenset(line[1:] for line in self.unmarked if line[0] and line[1:] in seen))
+
+    def is_like(self, before: "ShownSnapshot") -> bool:
+        """Return whether a person sees the same: the same lines in the same states."""
+        old, now = ([(one.depth, {*one.marks} - {NEW}) for one in view.lines] for view in (before, self))
+        return self.unmarked == before.unmarked and old == now
+
+    def new_since(self, before: "ShownSnapshot") -> frozenset[int]:
+        """Return the numbers of the lines that the snapshot before did not have, or had less often.
+
+        A line is the same as one of before whatever its ref and its marks, unless a person could not see it. Of equal
+        lines, those with a ref of before are the old ones, or else the first ones. A line without words is new only if
+        there was none of its kind.
+        """
+        now, old = self.unmarked, list[tuple[object, ...]]()
+        for line in before.unmarked:
+            old.append((line[0] and line[1:] not in before.once_seen, *line[1:]))
+        first = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(now, old, strict=False)))
+        ends = zip(reversed(now[first:]), reversed(old[first:]), strict=False)
+        last = len(now) - sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
+        left, kinds, new = Counter(old[first : len(old) - len(now) + last]), set(old), set[int]()
+        for number in sorted(range(first, last), key=lambda number: self.lines[number].ref not in before.refs):
+            line = now[number]
+            left[line] -= 1
+            if left[line] < 0 and (any(line[2:]) or line not in kinds) and not line[0]:
+                new.add(number)
+        return frozenset(new)
+
+    def opened(self, new: Collection[int], page: int, most_chars: int) -> tuple[Sequence[int], int]:
+        """Return the numbers of the lines to show of what is new on other pages than `page`, and the page to show.
+
+        What stands below a new line belongs to it. Dialogs, menus and messages come first. Where neither all of it nor
+        these take at most `most_chars`, the page to show is that of the longest new part.
+        """
+        parts: list[list[int]] = []
+        for number, line in enumerate(self.lines):
+            is_next = parts and number == parts[-1][-1] + 1
+            if is_next and (number in new or line.depth > self.lines[parts[-1][0]].depth):
+                parts[-1].append(number)
+            elif number in new:
+                parts.append([number])
+
+        def size(numbers: Iterable[int]) -> int:
+            return sum(_size(self.lines[one]) for one in numbers)
+
+        on_top = [part for part in parts if any(self.lines[one].role in _ON_TOP for one in part)]
+        rest = [part for part in parts if part not in on_top]
+        for chosen in (on_top + rest, on_top):
+            kept = [one for one in chain.from_iterable(chosen) if self.page_numbers[one] != page]
+            if kept and size(kept) <= most_chars:
+                return kept, page
+        if not kept and all(self.page_numbers[one] == page for one in new):
+            return (), page
+        return (), self.page_numbers[max(on_top or parts, key=size)[0]]
+
+    def lines_at(self, numbers: Iterable[int]) -> tuple[PagedLine, ...]:
+        """Return the lines of these numbers with their pages, each run of them below its nearest named ancestors."""
+        made, last, out = list[PagedLine](), -2, 0
+        for number in numbers:
+            line = self.lines[number]
+            if number != last + 1:
+                above, depth = list[ElementLine](), line.depth
+                for one in reversed(self.lines[:number]):
+                    if one.depth < depth:
+                        above.append(one)
+                        depth = one.depth
+                context = _context(above[::-1], _MIN_CHARS)
+                made += [
+                    (self.page_numbers[number], one.model_copy(update={"depth": at})) for at, one in enumerate(context)
+                ]
+                out = line.depth - len(context)
+            made.append((self.page_numbers[number], line.model_copy(update={"depth": max(line.depth - out, 0)})))
+            last = number
+        return tuple(made)
 
     @cached_property
     def refs(self) -> Mapping[str, ElementLine]:
@@ -375,10 +505,11 @@ class ShownSnapshot:
         truncated: int = 0,
         changes: int = 0,
         every_ref: Sequence[ElementLine] = (),
+        tab: str = "",
     ) -> Self:
         """Return the snapshot of a page from its elements and its text. every_ref: see `PageLines.read`."""
         fields = {"document": document, "text": text, "truncated": truncated, "changes": changes}
-        return cls._paged(PageLines(text).read(lines, every_ref), page_chars, **fields)
+        return cls._paged(PageLines(text, tab).read(lines, every_ref), page_chars, **fields)
 
     @classmethod
     def of_text(cls, document: int, text: PageText, page_chars: int, *, changes: int = 0) -> Self:

@@ -11,10 +11,11 @@ from agentlearn_web.boundary.proxy_session import scheme_allowed
 from agentlearn_web.browser.page_events import Dialogs, PageEvents
 from agentlearn_web.browser.page_watch import BrowserLink, PageWatch
 from agentlearn_web.browser.pdf import PdfPage
-from agentlearn_web.browser.shown_snapshot import ShownSnapshot, parse_snapshot
+from agentlearn_web.browser.shown_snapshot import PagedLine, ShownSnapshot, parse_snapshot
 from agentlearn_web.browser.walk_settings import ActResult, BrowserLost, WalkSettings, browser_error, is_timeout, plural
 from agentlearn_web.observation import TabLine
 from agentlearn_web.reading.page_text import PageText, TextBlock, TextRun, dense
+from agentlearn_web.scripts import page_script
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Download, Page
@@ -23,8 +24,8 @@ BLANK = "about:blank"
 _ERROR_PAGE = "chrome-error:"
 _CLOSE_S = 2.0
 _FRAMES_S = 2.0
-_FRAME_SECRETS = """() => [...document.querySelectorAll("input")].filter((one) => one.type === "password"
-  || !/^(none|)$/.test(getComputedStyle(one).webkitTextSecurity ?? "")).map((one) => one.value)"""
+_FRESH_S = 0.2
+"""A page that answered the probe this short a time ago is not asked again whether it is alive."""
 _LONG_CHARS = 30_000
 """A longer snapshot is parsed in a thread, so that other walks go on meanwhile."""
 
@@ -39,6 +40,8 @@ class Tab:
     shown: ShownSnapshot | None = None
     page_number: int = 1
     """The page of the snapshot that was shown last."""
+    opened: tuple[PagedLine, ...] = ()
+    """What the last act has opened on other pages of the snapshot, until it is shown."""
     pdf: PdfPage | None = None
     """The PDF file that is shown in place of the page."""
     pdf_link: tuple[str, str] | None = None
@@ -73,7 +76,8 @@ class Tab:
         if (alone := self.watch.text_only) is not None:
             text = PageText((TextBlock((TextRun(alone),), pre=1),) if alone.strip() else ())
             return ShownSnapshot.of_text(document, text, self.watch.settings.page_chars)
-        await self.watch.require_alive()
+        if time.monotonic() - self.watch.probed_at > _FRESH_S:
+            await self.watch.require_alive()
         waits = self.watch.link.turns.locked()
         async with self.watch.link.turns:
             if waits:
@@ -88,8 +92,10 @@ class Tab:
             kept, most = elements, self.watch.settings.snapshot_chars
             if len(elements) > most:  # as many whole lines as fit
                 kept = elements[:most].rpartition("\n")[0]
-            lines = parse_snapshot(kept, self.id, scripted=scripted)
-            every_ref = parse_snapshot(kept, self.id, every_ref=True) if text.needs_every_ref else ()
+            lines = parse_snapshot(kept, self.id, scripted=scripted, editors=text.editors)
+            every_ref = (
+                parse_snapshot(kept, self.id, every_ref=True, editors=text.editors) if text.needs_every_ref else ()
+            )
             return ShownSnapshot.compose(
                 document,
                 lines,
@@ -98,6 +104,7 @@ class Tab:
                 truncated=len(elements) - len(kept),
                 changes=changes,
                 every_ref=every_ref,
+                tab=self.id,
             )
 
         return await asyncio.to_thread(compose) if len(elements) > _LONG_CHARS else compose()
@@ -116,7 +123,8 @@ class Tab:
         text, elements = asyncio.ensure_future(self._text()), asyncio.ensure_future(self._elements())
         try:
             found, snapshot = await text, await elements
-            return (found if len(self.page.frames) < 2 else await self._with_frame_secrets(found)), snapshot
+            found = found if len(self.page.frames) < 2 else await self._with_frame_fields(found)
+            return found, (await self._elements(boxes=True) if found.editors else snapshot)
         finally:
             text.cancel()
             elements.cancel()
@@ -133,24 +141,29 @@ class Tab:
                 raise
         return PageText(secrets=None)
 
-    async def _with_frame_secrets(self, text: PageText) -> PageText:
-        """Return the text with what stands in the password fields of frames, whose elements the snapshot has too."""
-        secrets = set(text.secrets or ())
+    async def _with_frame_fields(self, text: PageText) -> PageText:
+        """Return the text with the password fields and editors of frames, whose elements the snapshot has too."""
+        secrets, editors = set(text.secrets or ()), set(text.editors)
         try:
             async with asyncio.timeout(_FRAMES_S):
                 for frame in self.page.frames[1:]:
-                    found: object = await frame.evaluate(_FRAME_SECRETS)
-                    secrets.update(dense(str(one)) for one in cast("list[object]", found) if one)
-        except (TimeoutError, TypeError, browser_error()):
+                    found: object = await frame.evaluate(page_script("frame_fields"))
+                    hidden, boxes = cast("tuple[list[str], list[str]]", found)
+                    secrets.update(dense(str(one)) for one in hidden)
+                    editors.update(map(str, boxes))
+        except (TimeoutError, TypeError, ValueError, browser_error()):
             return replace(text, secrets=None)
-        return text if text.secrets is None else replace(text, secrets=frozenset(secrets))
+        return replace(text, secrets=None if text.secrets is None else frozenset(secrets), editors=frozenset(editors))
 
-    async def _elements(self) -> str | None:
-        """Return Playwright's snapshot; None if it would take too long, or there was none in time. Raises PageHung."""
+    async def _elements(self, *, boxes: bool = False) -> str | None:
+        """Return Playwright's snapshot; None if it would take too long, or there was none in time. Raises PageHung.
+
+        boxes: whether it says where each element lies.
+        """
         if self.watch.elements > self.watch.settings.snapshot_elements:
             return None
         try:
-            return await self.page.aria_snapshot(mode="ai", timeout=self.watch.settings.snapshot_s * 1000)
+            return await self.page.aria_snapshot(mode="ai", boxes=boxes, timeout=self.watch.settings.snapshot_s * 1000)
         except browser_error() as error:
             if self.page.is_closed() or self.watch.crashed:
                 raise

@@ -22,7 +22,7 @@ from agentlearn_web.browser.acts.pointer import ClickKind, PointerActs
 from agentlearn_web.browser.page_events import PageEvents, refusal_reason
 from agentlearn_web.browser.page_reader import PageReader
 from agentlearn_web.browser.page_watch import BrowserLink, PageHung
-from agentlearn_web.browser.shown_snapshot import ShownSnapshot
+from agentlearn_web.browser.shown_snapshot import PagedLine, ShownSnapshot
 from agentlearn_web.browser.tabs import Tab, Tabs
 from agentlearn_web.browser.walk_settings import ActResult, WalkSettings, browser_error, load_failure_reason
 from agentlearn_web.observation import NEW, PageObservation
@@ -179,7 +179,7 @@ class Walk:
         self._tabs = Tabs(context, self._events, self.settings, link or BrowserLink())
         self.files = files or {}
         self._acts = _Acts(self._tabs, self.settings, self._events, self.files)
-        self._reader = PageReader(self._acts, self._view, self._observation)
+        self._reader = PageReader(self._acts, self._refresh, self._observation)
         self._lock = asyncio.Lock()
         self._visited: list[str] = []
 
@@ -302,6 +302,8 @@ class Walk:
         async def acted() -> PageObservation:
             if self._tabs.current.watch.crashed:
                 return await self._view(await self._tabs.replace_hung())
+            begun = self._tabs.current
+            before = (begun.url, begun.shown)
             try:
                 async with asyncio.timeout(self.settings.act_s):
                     result = await self._act_and_settle(act)
@@ -309,7 +311,13 @@ class Walk:
                 await self._tabs.current.watch.stop()
                 note = f"the act did not come to an end within {self.settings.act_s:g} s and was given up"
                 result = ActResult("timeout", note)
-            return await self._view(result)
+            result = await self._refresh(result)
+            now = (self._tabs.current.url, self._tabs.current.shown)
+            if result.acted and result.status == "ok" and now[0] == before[0] and now[1] and before[1]:
+                same = now[1].document == before[1].document and now[1].is_like(before[1])
+                if same and self._tabs.current is begun and not len(self._events):
+                    self._events.add("unchanged", "the act was done, and nothing visible changed")
+            return self._observation(result)
 
         return await self._once(acted)
 
@@ -321,7 +329,7 @@ class Walk:
         result = await act()
         if result.acted:
             watch = self._tabs.current.watch
-            await watch.wait_until_settled(since, effects_started=result.effects_started, typed=result.typed)
+            await watch.wait_until_settled(since, effects_started=result.effects_started, delayed=result.delayed)
             await self._tabs.add_windows(windows, since)
             await self._tabs.tidy()
             if begun.watch.document != document:
@@ -331,6 +339,10 @@ class Walk:
 
     async def _view(self, result: ActResult) -> PageObservation:
         """Return a fresh view of the current tab."""
+        return self._observation(await self._refresh(result))
+
+    async def _refresh(self, result: ActResult) -> ActResult:
+        """Take a fresh snapshot of the current tab, and return what came of the act with it."""
         for _ in range(_VIEW_TRIES):
             try:
                 shown = await self._snapshot(self._tabs.current)
@@ -351,32 +363,32 @@ class Walk:
             shown = await tab.snapshot()
         return shown
 
-    async def _show(self, tab: Tab, shown: ShownSnapshot, result: ActResult) -> PageObservation:
-        """Return the view of a snapshot, which the tab shows from now on.
+    async def _show(self, tab: Tab, shown: ShownSnapshot, result: ActResult) -> ActResult:
+        """Make a snapshot the one that the tab shows, and return what came of the act with it.
 
         The part shown is that of the first new line if the act looks for new content, else that of the element acted
         on, else the same as before, or the first one of a new document. Lines that the view before did not have are
-        marked, unless hardly any line is old.
+        marked, unless hardly any line is old. Those of other parts are shown too, or the part with most of them.
         """
         same_document = tab.shown is not None and tab.shown.document == shown.document
         result = result if same_document else self._with_load_status(tab, result)
         before = tab.shown if same_document else None
-        new: set[int] = set()
-        if before is not None:
-            # A line is the same as one of the view before whatever its ref and its marks.
-            known, now = ([(one.role, one.name, one.url, one.text) for one in view.lines] for view in (before, shown))
-            old = set(known)
-            new = {number for number, line in enumerate(now) if line not in old}
-        if result.acted and 0 < len(new) <= _MOST_NEW * len(shown.lines):
-            shown = shown.marked(new, NEW)
+        new = frozenset[int]() if before is None else shown.new_since(before)
+        is_other = len(new) > _MOST_NEW * len(shown.lines)
         if before is not None and result.seeks_new and not new:
             result = replace(result, status="nothing_new", note=_NOTHING_NEW)
-        same_page = min(tab.page_number, len(shown.pages)) if same_document else 1
+        same_page = min(tab.page_number, len(shown.pages)) if same_document and not is_other else 1
+        tab.page_number, elsewhere = shown.page_of(result.near_ref) or same_page, ()
         if new and result.seeks_new:
             tab.page_number = shown.page_numbers[min(new)]
-        else:
-            tab.page_number = shown.page_of(result.near_ref) or same_page
-        tab.shown = shown
+        elif new and not is_other:
+            elsewhere, tab.page_number = shown.opened(new, tab.page_number, self.settings.page_chars // 2)
+        shown = shown if before is None else shown.after(before)
+        tab.shown = shown = shown.marked(new, NEW) if new and result.acted and not is_other else shown
+        tab.opened = shown.lines_at(elsewhere)
+        further = {shown.page_numbers[one] for one in new.difference(elsewhere)} - {tab.page_number}
+        if further and not is_other and not result.seeks_new:
+            self._events.add("new", f"there are further new lines on page {', '.join(map(str, sorted(further)))}")
         if tab.watch.unfinished:
             self._events.add("incomplete", tab.watch.unfinished)
             tab.watch.unfinished = ""
@@ -389,7 +401,7 @@ class Walk:
         if result.status not in {"blocked", "load_failed", "bad_pdf"} and tab.url.startswith("http"):
             self._visited += [] if self._visited[-1:] == [tab.url] else [tab.url]
         await self._require_sites()
-        return self._observation(tab, shown, result)
+        return result
 
     async def _require_sites(self) -> None:
         """Raise ToolLost if one of the served sites was unreachable and still accepts no connection."""
@@ -416,7 +428,11 @@ class Walk:
             return ActResult("load_failed", f"the page did not load: {refusal_reason(tab.watch.refusal)}")
         return ActResult(f"http_{tab.watch.status}", "the server answered with this code; what it sent is shown below")
 
-    def _observation(self, tab: Tab, shown: ShownSnapshot, result: ActResult) -> PageObservation:
+    def _observation(self, result: ActResult, found: Sequence[PagedLine] | None = None) -> PageObservation:
+        """Return what the current tab shows: what was opened elsewhere, and what was found or else the current page."""
+        tab = self._tabs.current
+        shown = tab.shown or ShownSnapshot(tab.watch.document)
+        placed, tab.opened = (*tab.opened, *(found or ())), ()
         return PageObservation(
             status=result.status,
             note=result.note,
@@ -424,7 +440,11 @@ class Walk:
             tabs=self._tabs.lines,
             page=tab.page_number,
             pages=len(shown.pages),
-            lines=shown.pages[tab.page_number - 1].shown,
+            found=tuple(page for page, _ in placed),
+            lines=(
+                *(line for _, line in placed),
+                *(() if found is not None else shown.pages[tab.page_number - 1].shown),
+            ),
             events=self._events.drain(),
         )
 
@@ -439,4 +459,4 @@ class Walk:
             return ActResult("unknown_tab", "the tab to go to was closed", acted=False)
         if select is not None:
             self._tabs.select(select)
-        return ActResult()
+        return ActResult(acted=bool(close or select))

@@ -37,8 +37,10 @@ class WalkSettings:
     stalled_s: float = 3.0
     """A page whose own text has arrived is shown after this long without any further one of its parts arriving."""
     typed_quiet_s: float = 0.4
-    """A page counts as settled after this long without a request or a change when keys were typed. Many lists of
-    suggestions wait for about 300 ms after the last key."""
+    """A page counts as settled after this long without a request or a change after typed keys, scrolling and the
+    mouse over an element. Many lists of suggestions wait for about 300 ms after the last key."""
+    timer_s: float = 0.8
+    """Longest time to wait for a page that has started timers in an act and has not changed since."""
     quiet_s: float = 0.15
     """A page that stayed in place counts as settled after this long without a request or a change."""
     loaded_quiet_s: float = 0.05
@@ -74,8 +76,8 @@ class ActResult:
     """Ref of the element that was acted on. The snapshot page with this ref is shown, if the element still exists."""
     effects_started: bool = True
     """Whether everything that the act triggers directly has started by now."""
-    typed: bool = False
-    """Whether keys were typed, to which many pages react late."""
+    delayed: bool = False
+    """Whether many pages react late to such an act: to typed keys, scrolling, and the mouse over an element."""
     acted: bool = True
     """Whether the browser was asked to do anything."""
     seeks_new: bool = False

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import groupby
+from itertools import chain, groupby
 
 from agentlearn_web.observation import NOT_VISIBLE, PARTLY_VISIBLE, PRE, SCROLLS, ElementLine
 from agentlearn_web.reading.page_text import BORDER, PageText, ShownValue, dense
@@ -50,13 +50,29 @@ _MOST_UNSEEN_CHARS = 25
 """Longest text outside the document that is taken for a decoration by the page's style."""
 _CELL_ROLES = frozenset({"cell", "gridcell", "columnheader", "rowheader"})
 _CELLS_AHEAD = 50
-_VALUE_ROLES = frozenset({"textbox", "searchbox", "spinbutton", "slider", "combobox", "option", "progressbar", "meter"})
+_VALUE_ROLES = frozenset(
+    {
+        "textbox",
+        "searchbox",
+        "spinbutton",
+        "slider",
+        "combobox",
+        "option",
+        "progressbar",
+        "meter",
+        "grid",
+        "table",
+        "treegrid",
+    }
+)
 """Roles whose text is a value, which is no text of the document."""
 _MARKS = {"listitem": "number", "row": "row", "columnheader": "sorted"}
 """Name of the mark with the value of an element that has text of its own."""
 _FIELDS = frozenset({"textbox", "searchbox", "combobox", "spinbutton"})
 _NOT_SHOWN = "value not shown"
 """Mark of a field whose value is a password."""
+_NOTE_ROLES = {"canvas": "canvas", "files": "/files", "title": "/title", "tip": "/title"}
+_TITLES = frozenset({"title", "tip"})
 _COMPARED = 30
 """Characters by which an element and its line are recognised where a page changed while it was read."""
 
@@ -74,6 +90,8 @@ class PageLines:
     """The lines of one page, as its text shows them."""
 
     text: PageText
+    tab: str = ""
+    """Id of the tab, a prefix of all refs."""
 
     def read(self, lines: Sequence[ElementLine], every_ref: Sequence[ElementLine] = ()) -> Iterator[PlacedLine]:
         """Yield the lines as they are shown: with the values, spaces, marks and line breaks of the text.
@@ -87,13 +105,45 @@ class PageLines:
         for number, (one, known) in enumerate(zip(found, every_ref, strict=False)):
             if one.line.role == BORDER and one.line.text:
                 found[number] = replace(one, line=one.line.model_copy(update={"ref": known.ref}))
+        for position in self.text.focusable if every_ref else ():
+            around = [at for at, one in enumerate(found) if one.is_sure and one.begin <= position < one.end]
+            if around and not found[around[-1]].line.ref:
+                at, line = around[-1], found[around[-1]].line
+                found[at] = replace(found[at], line=line.model_copy(update={"ref": every_ref[at].ref}))
         kept: list[PlacedLine] = []
         for one in found:  # texts that only repeat the name of the element around them are left out
             before = kept[-1].line if kept else None
             repeats = before is not None and one.line.depth > before.depth and one.line.text == before.name
             if not (one.line.role == "text" and repeats):
                 kept.append(one)
-        return self._with_line_breaks(tuple(self._marked(kept)))
+        return self._with_notes(self._with_line_breaks(tuple(self._marked(kept))))
+
+    def _with_notes(self, placed: Iterable[PlacedLine]) -> Iterator[PlacedLine]:
+        """Yield the lines with the numbers that the page's style counts, and with lines for the notes."""
+        counted, made = dict(self.text.counted), list[PlacedLine]()
+        titles, others = (
+            [one for one in self.text.placed_notes if (one[1] == "title") is wanted] for wanted in (True, False)
+        )
+        for one in placed:
+            while others and one.is_sure and others[0][0] <= one.begin:
+                at, depth = len(made), one.line.depth
+                while at and not made[at - 1].line.words and made[at - 1].line.depth < depth:
+                    at, depth = at - 1, made[at - 1].line.depth
+                made.insert(at, self._note_line(*others.pop(0)[1:], depth))
+            line, number = one.line, counted.pop(one.begin, "").strip()
+            if number:
+                at = "text" if line.text else "name"
+                line = line.model_copy(update={at: f"{number} {getattr(line, at)}"})
+            made.append(replace(one, line=line))
+            while titles and one.is_sure and titles[0][0] <= one.end:
+                made.append(self._note_line(*titles.pop(0)[1:], line.depth + 1))
+        return chain(made, (self._note_line(kind, words, 0) for _, kind, words in others))
+
+    def _note_line(self, kind: str, words: str, depth: int) -> PlacedLine:
+        if kind == "editor":
+            return PlacedLine(ElementLine(depth=depth, role="textbox", ref=f"{self.tab}:{words}"))
+        marks = (NOT_VISIBLE,) if kind in _TITLES else ()  # a person sees a title only after a while
+        return PlacedLine(ElementLine(depth=depth, role=_NOTE_ROLES[kind], marks=marks, text=words))
 
     def place(self, lines: Sequence[ElementLine]) -> Iterator[PlacedLine]:
         """Yield each line with its place in the text.
@@ -163,7 +213,7 @@ class PageLines:
         for part in words.split():
             for character in part:
                 if at in missing and dense(character) and made and made[-1] != " ":
-                    made.append(" ")
+                    made.append("^" if at + placed.begin in self.text.raised else " ")
                 made.append(character)
                 at += len(dense(character))
             made.append(" ")

@@ -8,14 +8,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.resources import files
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, Self
 
-_HIDDEN, _STRUCK, _LABEL = 1, 2, 4
+_HIDDEN, _STRUCK, _LABEL, _RAISED, _COUNTED = 1, 2, 4, 8, 16
 _CELL_CHARS = 100
 _NO_SPACE = re.compile("[\\s\u200b\u00ad\ufeff]+")
+_FOCUS = "focus"
 BORDER = "separator"
 """Role of a line between two parts. If it has a value, a person can move it."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -32,6 +32,16 @@ class TextRun:
     """Whether it is struck out."""
     label: bool = False
     """Whether it stands in a button or link that a person can see, for example behind its picture."""
+    raised: bool = False
+    """Whether it begins with a space in place of which a person sees a number raised over the one before it."""
+
+    counted: bool = False
+    """Whether it has a number that the page's style counts, which Playwright's snapshot leaves out."""
+
+    @property
+    def written(self) -> str:
+        """The text, with `^` before a raised number: `10^6`."""
+        return self.text.replace(" ", "^", 1) if self.raised else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ class TextBlock:
     @property
     def words(self) -> str:
         """The text with single spaces."""
-        return " ".join(self.text.split())
+        return " ".join("".join(run.written for run in self.runs).split())
 
     @property
     def hidden(self) -> bool:
@@ -96,8 +106,16 @@ class PageText:
     """First and last block, the last not included, of each part that scrolls by itself."""
     shown_values: tuple["ShownValue", ...] = ()
     """What widgets and list items show besides text, in reading order."""
+    editors: frozenset[str] = frozenset()
+    """Boxes of the elements that a person can write in and that are no fields, as snapshots write them: `8,81,120,54`.
+    In frames, with an `f` before."""
     secrets: frozenset[str] | None = frozenset()
     """What stands in the password fields, without spaces; None when the page could not be read."""
+    notes: tuple[tuple[str, int, int, str], ...] = ()
+    """What is at a place of the text besides the text: its kind, the block, the characters of it before the place
+    without spaces, and words. Kinds: `canvas`, `files`, `title` of the text before the place, `focus` where an element
+    begins that can have the focus, `tip`, the title of an element without text, and `editor`: the ref of an empty one,
+    which is `w` with its number among the elements with `contenteditable`."""
     cut: bool = False
     """Whether text beyond the limit was left out."""
     partial: bool = False
@@ -106,7 +124,8 @@ class PageText:
     @property
     def needs_every_ref(self) -> bool:
         """Whether the page has parts that scroll by themselves, or borders between two parts that can be moved."""
-        return bool(self.scrollers) or any(one.role == BORDER and one.value for one in self.shown_values)
+        noted = bool(self.scrollers) or bool(self.focusable)
+        return noted or any(one.role == BORDER and one.value for one in self.shown_values)
 
     @cached_property
     def dense(self) -> str:
@@ -125,6 +144,34 @@ class PageText:
         return tuple(accumulate(sizes, initial=0))
 
     @cached_property
+    def _placed_runs(self) -> Sequence[tuple[int, TextRun]]:
+        runs = [run for block in self.blocks for run in block.runs]
+        return tuple(zip(accumulate((len(dense(run.text)) for run in runs), initial=0), runs, strict=False))
+
+    @cached_property
+    def raised(self) -> frozenset[int]:
+        """Positions in `dense` at which a number is raised over the one before it."""
+        return frozenset(start for start, run in self._placed_runs if run.raised)
+
+    @cached_property
+    def counted(self) -> Mapping[int, str]:
+        """Numbers that the page's style counts, by the position in `dense` at which they end."""
+        return {
+            start + len(dense(run.text)): run.text for start, run in self._placed_runs if run.counted and not run.hidden
+        }
+
+    @cached_property
+    def placed_notes(self) -> Sequence[tuple[int, str, str]]:
+        """The notes in reading order: position in `dense`, kind and words."""
+        placed = ((self.dense_starts[block] + before, kind, words) for kind, block, before, words in self.notes)
+        return sorted(one for one in placed if one[1] != _FOCUS)
+
+    @cached_property
+    def focusable(self) -> Sequence[int]:
+        """Positions in `dense` at which an element begins that can have the focus."""
+        return [self.dense_starts[block] + before for kind, block, before, _ in self.notes if kind == _FOCUS]
+
+    @cached_property
     def seen(self) -> str:
         """The text that a person can see, without spaces; a zero character stands where other text is."""
         return "".join("\0" if run.hidden else dense(run.text) for block in self.blocks for run in block.runs)
@@ -136,9 +183,8 @@ class PageText:
 
     @cached_property
     def _runs(self) -> tuple[Sequence[int], Sequence[TextRun]]:
-        sizes = [(len(dense(run.text)), run) for block in self.blocks for run in block.runs]
-        starts = accumulate((size for size, _ in sizes if size), initial=0)
-        return tuple(starts), [run for size, run in sizes if size]
+        filled = [(start, run) for start, run in self._placed_runs if dense(run.text)]
+        return tuple(start for start, _ in filled), [run for _, run in filled]
 
     def runs_between(self, begin: int, end: int) -> Sequence[TextRun]:
         """Return the runs that have characters between two positions in `dense`."""
@@ -161,7 +207,10 @@ class PageText:
             blocks=tuple(
                 TextBlock(
                     tuple(
-                        TextRun(_storable(text), bool(flags & _HIDDEN), bool(flags & _STRUCK), bool(flags & _LABEL))
+                        TextRun(
+                            _storable(text),
+                            *(bool(flags & one) for one in (_HIDDEN, _STRUCK, _LABEL, _RAISED, _COUNTED)),
+                        )
                         for flags, text in one["runs"]
                     ),
                     bool(one["heading"]),
@@ -180,7 +229,11 @@ class PageText:
                 ShownValue(role, dense(_storable(about))[:_CELL_CHARS], _storable(value))
                 for role, about, value in found.get("shown", ())
             ),
+            editors=frozenset(map(str, found.get("editors", ()))),
             secrets=frozenset(dense(_storable(value)) for value in found.get("secrets", ())),
+            notes=tuple(
+                (kind, block, before, _storable(words)) for kind, block, before, words in found.get("notes", ())
+            ),
             cut=bool(found["cut"]),
             partial=bool(found["partial"]),
         )
@@ -189,12 +242,6 @@ class PageText:
 def dense(text: str) -> str:
     """Return the text without spaces, line breaks and characters that take no room."""
     return _NO_SPACE.sub("", text)
-
-
-@cache
-def page_text_script() -> str:
-    """Return the script that reads the text; a function of the most characters that it may return."""
-    return (files("agentlearn_web.reading") / "page_text.js").read_text("utf-8")
 
 
 def joined_surrogates(text: str) -> str:

@@ -95,7 +95,7 @@ def test_preformatted_text_keeps_its_lines_and_the_links_in_it() -> None:
 
 
 def lines_of(page: ShownSnapshot, query: str) -> list[list[tuple[str, tuple[str, ...]]]]:
-    return [[(one.text or one.name, one.marks) for one in match.lines] for match in find_text(page, query)]
+    return [[(one.text or one.name, one.marks) for _, one in match] for match in find_text(page, query)]
 
 
 def test_a_match_is_shown_with_its_heading_and_neighbours() -> None:

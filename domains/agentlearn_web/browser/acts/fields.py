@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from agentlearn_web.browser.acts.pointer import ActScope
 from agentlearn_web.browser.walk_settings import ActResult, browser_error, failure_reason, is_timeout
+from agentlearn_web.scripts import page_script
 from agentlearn_web.task_files import FileChanged
 
 if TYPE_CHECKING:
-    from playwright.async_api import FilePayload, Locator
+    from playwright.async_api import ElementHandle, FilePayload
 
 _MAX_OPTIONS = 20_000
-_LIST = """(named, most) => {
-  const one = named instanceof HTMLLabelElement && named.control || named;
-  if (!(one instanceof HTMLSelectElement)) return null;
-  const off = (option) => option.disabled || option.parentElement?.disabled === true;
-  const options = [...one.options].slice(0, most).map((option) => [option.label, option.value, off(option)]);
-  return { options, multiple: one.multiple, disabled: one.disabled };
-}"""
 _NO_LIST = ActResult(
     "no_list", "nothing was chosen: this is not a list of the browser's own; click it, and then the options it shows"
 )
@@ -42,11 +36,6 @@ _TEXT_TYPES = frozenset({
 _VALIDATED_TYPES = frozenset({"date", "datetime-local", "month", "number", "time", "week"})
 """Types of input fields that silently drop values they do not accept."""
 _MALFORMED = ("Malformed value", "Cannot type text into input")
-_KIND = """(named) => {
-  const one = named instanceof HTMLLabelElement && named.control || named;
-  const editable = one.isContentEditable === true;
-  return { tag: one.localName, type: one.type ?? "", editable };
-}"""
 _VALUE = "(named) => (named instanceof HTMLLabelElement && named.control || named).value"
 _SUBMIT = """(named) => {
   const one = named instanceof HTMLLabelElement && named.control || named;
@@ -70,11 +59,6 @@ def _malformed_value(kind: str) -> ActResult:
 
 _CHOOSER_S = 1.5
 """Longest time to wait until a click on a button opens the choice of a file."""
-_INPUT = """(named) => {
-  const one = named instanceof HTMLLabelElement && named.control || named;
-  if (!(one instanceof HTMLInputElement) || one.type !== "file") return null;
-  return { multiple: one.multiple, disabled: one.disabled, folder: one.webkitdirectory === true };
-}"""
 _TOO_MANY = ActResult("not_uploadable", "nothing was uploaded: the page takes one file here")
 
 
@@ -154,10 +138,6 @@ _NO_FOCUS = ActResult(
     "not_actionable", "nothing was pressed: this element takes no keys; click it, then press without a ref"
 )
 _ERASES = frozenset({"Backspace", "Delete"})
-_HAS_FOCUS = """(one) => {
-  const focused = one.getRootNode().activeElement;
-  return focused !== null && (one === focused || one.contains(focused));
-}"""
 
 
 class FieldActs(ActScope):
@@ -166,8 +146,8 @@ class FieldActs(ActScope):
     async def type(self, ref: str, text: str, *, submit: bool) -> ActResult:
         """Fill a field, or choose a list option by its name or value; then submit the form if `submit` is set."""
 
-        async def fill(element: "Locator") -> ActResult:
-            kind: dict[str, Any] = await element.evaluate(_KIND, timeout=self.action_ms)
+        async def fill(element: "ElementHandle") -> ActResult:
+            kind: dict[str, Any] = await element.evaluate(page_script("field_kind"))
             tag, type_ = kind["tag"], kind["type"]
             is_field = tag in {"select", "textarea"} or (tag == "input" and type_ in _TEXT_TYPES)
             if not is_field and not kind["editable"]:
@@ -183,7 +163,7 @@ class FieldActs(ActScope):
                         value = f"#{text.strip().removeprefix('#').lower()}"
                     await element.fill(value, timeout=self.action_ms)
                     dropped = type_ in _VALIDATED_TYPES and text.strip()
-                    if dropped and not await element.evaluate(_VALUE, timeout=self.action_ms):
+                    if dropped and not await element.evaluate(_VALUE):
                         return _malformed_value(type_)
             except browser_error() as error:
                 if any(phrase in str(error) for phrase in _MALFORMED):
@@ -192,7 +172,7 @@ class FieldActs(ActScope):
                     return ActResult("not_actionable", f"the field could not be filled: {failure_reason(error)}")
                 raise
             if not submit:
-                return ActResult(typed=tag != "select")
+                return ActResult(delayed=tag != "select")
             if not self.tab.watch.is_static:  # Enter would choose one of the suggestions shown before
                 await self.wait_for_lists()
             if tag == "input" or kind["editable"]:
@@ -202,7 +182,7 @@ class FieldActs(ActScope):
                     if not is_timeout(error):
                         raise
                 return ActResult()
-            if await element.evaluate(_SUBMIT, timeout=self.action_ms):
+            if await element.evaluate(_SUBMIT):
                 return ActResult(effects_started=False)
             return ActResult("not_submitted", "the text stands in the field, but there is no form to submit")
 
@@ -225,8 +205,8 @@ class FieldActs(ActScope):
         except FileChanged as error:
             return ActResult("no_file", f"nothing was uploaded: {error}", acted=False)
 
-        async def upload(element: "Locator") -> ActResult:
-            field = await element.evaluate(_INPUT, timeout=self.action_ms)
+        async def upload(element: "ElementHandle") -> ActResult:
+            field = await element.evaluate(page_script("file_field"))
             if field is None:
                 return await self._through_button(element, payloads)
             if field["disabled"] or field["folder"]:
@@ -252,17 +232,17 @@ class FieldActs(ActScope):
             )
             return ActResult("unknown_key", note, acted=False)
         if ref is None:
+            await self.tab.watch.has_changed(-1, -1)  # counts the timers that the page has started so far
             return await self._press(names, text)
 
-        async def press(element: "Locator") -> ActResult:
-            await element.focus(timeout=self.action_ms)
-            if not await element.evaluate(_HAS_FOCUS, timeout=self.action_ms):
+        async def press(element: "ElementHandle") -> ActResult:
+            if not await element.evaluate(page_script("focus")):
                 return _NO_FOCUS
             return await self._press(names, text)
 
         return await self.on_element(ref, press)
 
-    async def _through_button(self, element: "Locator", payloads: "Sequence[FilePayload]") -> ActResult:
+    async def _through_button(self, element: "ElementHandle", payloads: "Sequence[FilePayload]") -> ActResult:
         """Click an element that opens the choice of a file, and choose the files there."""
         page = self.tab.page
         try:
@@ -292,14 +272,14 @@ class FieldActs(ActScope):
                 await self.wait_for_lists()
             typed, ever_typed = types, ever_typed or types
             await keyboard.press(name)
-        return ActResult(effects_started=False, typed=ever_typed)
+        return ActResult(effects_started=False, delayed=ever_typed)
 
-    async def _choose_options(self, element: "Locator", wanted: Sequence[str]) -> ActResult:
+    async def _choose_options(self, element: "ElementHandle", wanted: Sequence[str]) -> ActResult:
         """Choose exactly these options of a list, each by label or value. What was chosen before is no longer chosen.
 
         Raises Playwright's error if the element is gone.
         """
-        found: dict[str, Any] | None = await element.evaluate(_LIST, _MAX_OPTIONS, timeout=self.action_ms)
+        found: dict[str, Any] | None = await element.evaluate(page_script("list_options"), _MAX_OPTIONS)
         if found is None:
             return _NO_LIST
         if found["disabled"]:

@@ -12,10 +12,11 @@ from agentlearn_web.browser.page_events import PageEvents
 from agentlearn_web.browser.shown_snapshot import bare_ref, refs_in
 from agentlearn_web.browser.tabs import Tab, Tabs
 from agentlearn_web.browser.walk_settings import ActResult, WalkSettings, browser_error, failure_reason, is_timeout
+from agentlearn_web.scripts import page_script
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
-    from playwright.async_api import ElementHandle, FloatRect, Locator, Position
+    from playwright.async_api import ElementHandle, FloatRect
 
 
 _TAB = re.compile(r"(t[0-9]+):")
@@ -47,7 +48,7 @@ class ActScope:
         """Longest time to wait until an element can be acted on, in milliseconds."""
         return self.settings.action_s * 1000
 
-    async def find(self, ref: str) -> "Locator | ActResult":
+    async def find(self, ref: str) -> "ElementHandle | ActResult":
         """Return the element that a ref named in the last view, or an ActResult that says why there is none.
 
         The document must be the one that was shown, and the element must still have the same role and name. The browser
@@ -63,21 +64,26 @@ class ActScope:
             return ActResult("unknown_ref", note, acted=False)
         if shown.document != tab.watch.document:
             return _STALE
-        element = tab.page.locator(f"aria-ref={bare}")
+        number = bare.removeprefix("w")  # of an empty editor, which the browser gives no ref
+        selector = f"aria-ref={bare}" if number == bare else f"css:light=[contenteditable] >> nth={number}"
+        changed = await tab.watch.has_changed(shown.document, shown.changes) or shown.text.partial
         try:
-            handle = await tab.page.query_selector(f"aria-ref={bare}")
+            handle = await tab.page.query_selector(selector)
             if handle is None:
                 return _STALE
+            if not changed or number != bare:  # nothing can have been renamed
+                return handle
+            element = tab.page.locator(selector)
             refs = refs_in(await element.aria_snapshot(mode="ai", depth=1, timeout=self.action_ms))
         except browser_error() as error:
             if _is_element_gone(error):
                 return _STALE
             raise
         if bare in refs:
-            return element
+            return handle
         if refs:  # the element was renamed
             return _STALE
-        return await self._wait_until_visible(ref, handle) or element
+        return await self._wait_until_visible(ref, handle) or handle
 
     async def _wait_until_visible(self, ref: str, handle: "ElementHandle") -> ActResult | None:
         """Wait until an element is visible. Returns an ActResult if it does not become visible, or is renamed then.
@@ -104,9 +110,9 @@ class ActScope:
 
     async def wait_for_lists(self) -> None:
         """Wait until the page has reacted to typed keys, for example with a list of suggestions. Raises PageHung."""
-        await self.tab.watch.wait_until_settled(time.monotonic(), effects_started=False, typed=True)
+        await self.tab.watch.wait_until_settled(time.monotonic(), effects_started=False, delayed=True)
 
-    async def on_element(self, ref: str, act: "Callable[[Locator], Awaitable[ActResult]]") -> ActResult:
+    async def on_element(self, ref: str, act: "Callable[[ElementHandle], Awaitable[ActResult]]") -> ActResult:
         """Do an act on the element of a ref. Errors that concern the element become a result."""
         element = await self.find(ref)
         if isinstance(element, ActResult):
@@ -140,40 +146,8 @@ _MORE_TRIES = 3
 """How often the mouse moves again over an item that has not made room."""
 
 
-_ITEM = """(target, dragged) => {
-  const chain = (one) => one === null ? [] : [one, ...chain(one.parentElement)];
-  const above = new Set(chain(dragged));
-  const item = chain(target).find((one) => above.has(one.parentElement)) ?? target;
-  const from = chain(dragged).find((one) => one.parentElement === item.parentElement) ?? dragged;
-  const box = item.getBoundingClientRect(), other = from.getBoundingClientRect();
-  return item !== from && box.width <= 1.5 * other.width && box.height <= 1.5 * other.height ? item : null;
-}"""
-"""Returns the list item or card that an element is part of, if the dragged one is part of one next to it, of about
-its size."""
-
-
 ClickKind = Literal["single", "double", "right"]
 """One click, a double click, or one click with the right button, with which pages open menus of their own."""
-
-_UNCOVERED = """(one) => {
-  const { x, y, width, height } = one.getBoundingClientRect(), parts = [0.5, 0.25, 0.75, 0.1, 0.9];
-  const hits = (at) => at !== null && (one === at || one.contains(at) || hits(at.getRootNode().host ?? null));
-  const others = "a[href],button,input,select,textarea,summary,label";
-  let second = null;
-  for (const down of parts) {
-    for (const across of parts) {
-      const point = { x: across * width, y: down * height };
-      const at = one.getRootNode().elementFromPoint(x + point.x, y + point.y);
-      if (!hits(at)) continue;
-      const other = at.closest(others);
-      if (!other || other.contains(one)) return point;
-      second ??= point;
-    }
-  }
-  return second;
-}"""
-"""Returns a point of an element, measured from its corner, that no other element covers and where no other control
-stands in it, if there is one; the middle if possible."""
 
 
 def _has_moved(before: "FloatRect", after: "FloatRect") -> bool:
@@ -200,49 +174,12 @@ def _middle(box: "FloatRect") -> tuple[float, float]:
 
 
 Direction = Literal["down", "up", "left", "right", "start", "end"]
-_SCROLL = """async (from, direction) => {
-  const root = document.scrollingElement ?? document.documentElement;
-  const room = (one, across) => across ? one.scrollWidth - one.clientWidth : one.scrollHeight - one.clientHeight;
-  const scrolls = (one, across) => {
-    if (room(one, across) < 1) return false;
-    const style = getComputedStyle(one), kind = across ? style.overflowX : style.overflowY;
-    return one === root ? !["hidden", "clip"].includes(kind) : ["auto", "scroll"].includes(kind);
-  };
-  const around = (across) => {
-    for (let one = from; one; one = one.parentElement ?? one.getRootNode().host ?? null) {
-      if (scrolls(one, across)) return one;
-    }
-    return scrolls(root, across) ? root : null;
-  };
-  const largest = (across) => {
-    let found = null, area = 0;
-    for (const one of [...document.querySelectorAll("*")].slice(0, 20000)) {
-      const size = one.clientWidth * one.clientHeight;
-      if (size > area && scrolls(one, across)) [found, area] = [one, size];
-    }
-    return found;
-  };
-  const scroller = (across) => around(across) ?? (from ? null : largest(across));
-  let across = direction === "left" || direction === "right", one = scroller(across);
-  if (!one && (direction === "start" || direction === "end")) { across = true; one = scroller(across); }
-  if (!one) return "none";
-  const { top, bottom } = one.getBoundingClientRect();
-  if (from && one !== root && (top < 0 || bottom > innerHeight)) {  // some lists start when they come into the window
-    one.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
-    await new Promise((drawn) => { requestAnimationFrame(() => setTimeout(drawn, 50)); setTimeout(drawn, 300); });
-  }
-  const side = across ? "left" : "top", before = [one.scrollTop, one.scrollLeft];
-  const page = 0.9 * (across ? one.clientWidth : one.clientHeight);
-  const by = { down: page, right: page, up: -page, left: -page, start: -1e9, end: 1e9 }[direction];
-  one.scrollBy({ [side]: by, behavior: "instant" });
-  return one.scrollTop !== before[0] || one.scrollLeft !== before[1] ? "moved" : "at the end";
-}"""
 _DIRECTIONS = ", ".join(get_args(Direction))
 
 
 def _result(moved: Any) -> ActResult:
     if moved == "moved":
-        return ActResult(seeks_new=True)
+        return ActResult(seeks_new=True, delayed=True)
     if moved == "none":
         return ActResult("no_more", "nothing was scrolled: all of it is visible; `more` shows the rest of a long page")
     return ActResult("no_more", "nothing was scrolled: there is nothing further in this direction")
@@ -258,17 +195,17 @@ class PointerActs(ActScope):
             note = f"nothing was clicked: there is no click {str(kind)[:40]!r}; give one of {known}"
             return ActResult("bad_click", note, acted=False)
 
-        async def click(element: "Locator") -> ActResult:
+        async def click(element: "ElementHandle") -> ActResult:
             try:
                 if not self.tab.watch.is_static:
                     await self._move_over(element)
-                await element.scroll_into_view_if_needed(timeout=self.action_ms)
-                at: Position | None = await element.evaluate(_UNCOVERED, timeout=self.action_ms)
+                at = await element.evaluate(page_script("uncovered"))
+                force = at is not None and at.pop("decorated", False)
                 if kind == "double":
-                    await element.dblclick(timeout=self.action_ms, position=at)
+                    await element.dblclick(timeout=self.action_ms, position=at, force=force)
                 else:
                     button = "right" if kind == "right" else "left"
-                    await element.click(timeout=self.action_ms, position=at, button=button)
+                    await element.click(timeout=self.action_ms, position=at, button=button, force=force)
             except browser_error() as error:
                 answered = self.tabs.dialogs.answered  # of the script that the click started, while it has not ended
                 if not answered and not any(words in str(error) for words in _CLICK_DONE):
@@ -280,9 +217,14 @@ class PointerActs(ActScope):
     async def hover(self, ref: str) -> ActResult:
         """Move the mouse over an element, and leave it there."""
 
-        async def hover(element: "Locator") -> ActResult:
-            await element.hover(timeout=self.action_ms)
-            return ActResult()
+        async def hover(element: "ElementHandle") -> ActResult:
+            at = await element.evaluate(page_script("uncovered"))
+            if at is None:
+                why = "another element covers it" if await element.is_visible() else "it is not visible"
+                return ActResult("not_actionable", f"nothing was done: {why}")
+            at.pop("decorated", None)
+            await element.hover(timeout=self.action_ms, position=at, force=True)  # what it opens may cover the element
+            return ActResult(delayed=True)
 
         return await self.on_element(ref, hover)
 
@@ -295,13 +237,14 @@ class PointerActs(ActScope):
         if isinstance(target, ActResult):
             return replace(target, note=f"`to`: {target.note}")
 
-        async def drag(element: "Locator") -> ActResult:
+        async def drag(element: "ElementHandle") -> ActResult:
             mouse = self.tab.page.mouse
-            at: Position | None = await element.evaluate(_UNCOVERED, timeout=self.action_ms)
-            await element.hover(timeout=self.action_ms, position=at)
+            at = await element.evaluate(page_script("uncovered"))
+            force = at is not None and at.pop("decorated", False)
+            await element.hover(force=force, timeout=self.action_ms, position=at)
             # Both are read before the press: many pages hide or move the element as soon as a drag starts.
-            dragged = await element.element_handle(timeout=self.action_ms)
-            start, item = await dragged.bounding_box(), (await target.evaluate_handle(_ITEM, dragged)).as_element()
+            found = await target.evaluate_handle(page_script("sortable_item"), element)
+            start, item = await element.bounding_box(), found.as_element()
             await mouse.down()
             try:
                 await asyncio.sleep(_HOLD_S)
@@ -325,14 +268,16 @@ class PointerActs(ActScope):
             note = f"nothing was scrolled: there is no direction {direction[:40]!r}; give one of {_DIRECTIONS}"
             return ActResult("bad_direction", note, acted=False)
         if ref is None:
-            return _result(await self.tab.page.evaluate(f"(direction) => ({_SCROLL})(null, direction)", direction))
+            return _result(
+                await self.tab.page.evaluate(f"(direction) => ({page_script('scroll')})(null, direction)", direction)
+            )
 
-        async def scroll(element: "Locator") -> ActResult:
-            return _result(await element.evaluate(_SCROLL, direction, timeout=self.action_ms))
+        async def scroll(element: "ElementHandle") -> ActResult:
+            return _result(await element.evaluate(page_script("scroll"), direction))
 
         return await self.on_element(ref, scroll)
 
-    async def _move_over(self, element: "Locator") -> None:
+    async def _move_over(self, element: "ElementHandle") -> None:
         """Move the mouse over an element, and wait for the pictures that the page loads for an element under the mouse.
 
         Until they have come, the element can have no size, and a press would hit what lies next to it.
@@ -344,10 +289,9 @@ class PointerActs(ActScope):
 
     async def _fixed(self, ref: str) -> "ElementHandle | ActResult":
         """Return the element of a ref as a handle, which stays valid while another ref is looked up."""
-        element = await self.find(ref)
-        if isinstance(element, ActResult):
-            return element
-        handle = await element.element_handle(timeout=self.action_ms)
+        handle = await self.find(ref)
+        if isinstance(handle, ActResult):
+            return handle
         # Looking up a ref makes the browser forget all other refs, until it takes a snapshot of the whole page.
         await self.tab.page.aria_snapshot(mode="ai", timeout=self.settings.hung_s * 1000)
         return handle

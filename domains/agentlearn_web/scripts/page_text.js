@@ -1,23 +1,28 @@
 // Returns the text of the document in reading order, in blocks of runs with flags: 1 not visible, 2 struck out,
-// 4 inside a button or link that can be seen. A block that follows a line break in the same element is `joined`.
+// 4 inside a button or link that can be seen, 8 raised over the number before it, 16 counted by the page's style. What stands apart on the screen stands
+// apart in the text. A block that follows a line break in the same element is `joined`.
 // Runs in an isolated world and changes nothing, so the page can neither see nor alter it.
 (maxChars) => {
   const LEAST_OPACITY = 0.1, LEAST_FONT_PX = 5, LEAST_SIDE_PX = 2, LEAST_COLOR_STEP = 28, OPAQUE = 0.95, MOSTLY = 0.9, BAND_PX = 100, MOST_BANDS = 50;
   const MOST_NODES = 400000, MOST_DEPTH = 2500, MOST_PAINTED = 2000, MOST_DOUBTS = 2000, MOST_CELLS = 20000,
     MOST_BURIED = 50000, MOST_COVERS = 500, MOST_VALUES = 500, MOST_VALUE_CHARS = 5000,
-    MOST_SCROLLERS = 50, MOST_READ_MS = 20000, LEAST_SCROLLER_PX = 20, LEAST_CONTROL_PX = 8, MOST_LOOSE_CHARS = 25;
+    MOST_SCROLLERS = 50, MOST_READ_MS = 20000, LEAST_SCROLLER_PX = 20, LEAST_CONTROL_PX = 8, MOST_LOOSE_CHARS = 25,
+    MOST_NOTES = 300, MOST_NOTE_CHARS = 200, LEAST_DRAWING_PX = 40,
+    LEAST_GAP = 0.13, LEAST_RISE = 0.12, DESCENT = 0.2;  // parts of the height of a line of text
   const SKIPPED = new Set(["script", "style", "noscript", "template", "head", "textarea", "title", "datalist",
     "object", "video", "audio", "canvas"]);
   const PAINTED = new Set(["img", "video", "canvas", "svg", "picture", "iframe", "object", "embed"]);
   const INLINE = /^(inline|contents|ruby|none)/;
+  const UNTITLED = /^(a|button|input|select|textarea|img|svg|summary|iframe)$/;
   const SHAPES = new Set(["rect", "path", "circle", "ellipse", "polygon", "image", "use"]);
   const CONTROLS = 'a[href],button,summary,[role="button" i],[role="link" i],[role="tab" i],[role="checkbox" i],' +
     '[role="switch" i],[role="radio" i],[role^="menuitem" i]';
   const blocks = [], cells = [], painted = [], doubts = [], colors = new Map(),
-    covers = [], buried = [], unseen = [], shown = [], secrets = [], ordinals = new Map(), scrollers = [];
-  let box = null;
+    covers = [], buried = [], unseen = [], shown = [], secrets = [], ordinals = new Map(), scrollers = [], notes = [], editors = [];
+  let box = null, last = null, crossed = "";
   let joined = false, runs = [], heading = false, pre = 0, pres = 0, size = 0, nodes = 0, cut = false, partial = false;
   const ordered = document.querySelector("[aria-rowindex],[aria-sort]:not([aria-sort=none])") !== null;
+  const virtual = document.querySelector("[aria-rowcount]") !== null;
   const spans = document.querySelector("[rowspan],[colspan]") !== null;
   const range = document.createRange();
 
@@ -26,6 +31,7 @@
     if (filled) blocks.push({ runs, heading, pre, joined });
     joined = atBreak && (filled || joined);
     runs = [];
+    last = null;
   };
   const add = (text, flags) => {
     const last = runs[runs.length - 1];
@@ -209,8 +215,10 @@
   const readAdded = (node, pseudo, state) => {
     const style = getComputedStyle(node, pseudo);
     if (/^(none|normal|)$/.test(style.content) || style.display === "none" || style.visibility !== "visible") return;
-    const parts = style.content.split(/ \/ (?=["a])/)[0].match(/"(?:[^"\\]|\\.)*"|[\w-]+\([^)]*\)/g) ?? [];
-    const words = parts.map((part) => part[0] === '"' ? part.slice(1, -1).replace(/\\(.)/g, "$1")
+    if (style.counterReset !== "none" || style.counterIncrement !== "none") count(node, style, node);
+    const parts = style.content.split(/ \/ (?=["a])/)[0].match(/"(?:[^"\\]|\\.)*"|[\w-]+\((?:"[^"]*"|[^)"])*\)/g) ?? [];
+    let counts = 0;
+    const words = parts.map((part) => /^counters?\(/.test(part) ? (counts = 16, counted(part, node)) : part[0] === '"' ? part.slice(1, -1).replace(/\\(.)/g, "$1")
       : part.startsWith("attr(") ? node.getAttribute(part.slice(5, -1).trim()) ?? "" : "").join("");
     if (!words.trim()) return;
     const size = parseFloat(style.fontSize), apart = !INLINE.test(style.display);
@@ -223,18 +231,45 @@
     const added = inherit(node, style, { ...state }, true);
     const seen = !added.hidden && size >= LEAST_FONT_PX && added.blur < size / 4 && drawn(style, added, size) === true
       && (inLine ? inside : words.length <= MOST_LOOSE_CHARS);
-    add(apart ? ` ${words} ` : words, (seen ? 0 : 1) | (state.control ? 4 : 0));
+    add(apart ? ` ${words} ` : words, (seen ? 0 : 1) | (state.control ? 4 : 0) | counts);
+    last = null;
+  };
+  const characterBox = (node, at) => {
+    range.setStart(node, at);
+    range.setEnd(node, at + 1);
+    return range.getBoundingClientRect();
+  };
+  // Whether a person sees a text apart from the one before it although no space stands between them: "" if not,
+  // "raised" for a number that is raised over another one. crossed: which kind of box begins or ends between them.
+  const apartness = (node, at, control) => {
+    const a = characterBox(last.node, last.at), b = characterBox(node, at), [left, right] = [last.node.data[last.at], node.data[at]];
+    if (!a.width || !b.width) return "";
+    if (crossed === "border" || b.bottom <= a.top) return "apart";
+    const tall = Math.max(a.height, b.height), small = Math.min(a.height, b.height);
+    if (b.top >= a.bottom) return crossed ? "apart" : "";  // a line is broken
+    if (Math.min(Math.abs(b.left - a.right), Math.abs(a.left - b.right)) > LEAST_GAP * small) return "apart";
+    const rise = a.bottom - DESCENT * a.height - (b.bottom - DESCENT * b.height);
+    if (Math.abs(rise) < LEAST_RISE * tall) return "";
+    const digits = /\d/.test(left) && /[\d+\u2212-]/.test(right);
+    const raised = rise > 0 && b.height <= a.height;  // not the end of a lowered text
+    if (raised && digits && !control) return "raised";
+    return digits || (raised && /[\p{L}\p{N}]/u.test(left) && /[\p{L}\p{N}]/u.test(right)) ? "apart" : "";
   };
   const read = (node, style, state) => {
     const raw = node.data;
     if (style.visibility !== "visible" || !raw) return;
     const keeps = /^(pre|break-spaces)/.test(style.whiteSpace) || /preserve/.test(style.whiteSpaceCollapse ?? "");
-    const text = keeps ? raw : raw.replace(/[ \t\r\n\f]+/g, " ");
+    let text = keeps ? raw : raw.replace(/[ \t\r\n\f]+/g, " ");
     if (!text.trim() && !runs.length) return;
     if (keeps && state.pre && raw.includes("\n")) pre = state.pre;
     if (!text.trim()) { add(text, runs[runs.length - 1][0]); return; }
+    const glued = last && /\S$/.test(runs[runs.length - 1]?.[1] ?? "") && /^\S/.test(text);
+    const differs = glued && last.struck !== state.struck;
+    const apart = differs ? "apart" : glued ? apartness(node, raw.search(/\S/), state.control) : "";
+    if (apart) text = ` ${text}`;
+    [last, crossed] = [{ node, at: raw.trimEnd().length - 1, struck: state.struck }, ""];
     const seen = isSeen(node, style, state);
-    const flags = (seen ? 0 : 1) | (state.struck ? 2 : 0) | (state.control ? 4 : 0);
+    const flags = (seen ? 0 : 1) | (state.struck ? 2 : 0) | (state.control ? 4 : 0) | (apart === "raised" ? 8 : 0);
     if (Array.isArray(seen)) {
       const run = [flags, ""];
       run.doubtful = true;
@@ -252,7 +287,7 @@
   };
   // What widgets and list items show besides text: [role, words to recognise it by, what it shows].
   const VALUED = /^(progressbar|meter|slider|spinbutton|scrollbar|separator)$/;
-  const NATIVE = { progress: "progressbar", meter: "meter", li: "listitem", tr: "row", th: "columnheader" };
+  const NATIVE = { table: "table", progress: "progressbar", meter: "meter", li: "listitem", tr: "row", th: "columnheader" };
   const valueOf = (node, role) => {
     const number = (one) => (one === null || one === "" || Number.isNaN(+one) ? null : +one);
     const plain = !node.hasAttribute("role");
@@ -271,6 +306,35 @@
     return made;
   }, "");
   const letters = (n) => (n > 0 ? letters(Math.floor((n - 1) / 26)) + String.fromCharCode(97 + (n - 1) % 26) : "");
+  const ordinal = (type, at) => {
+    const made = at < 1 || at > 3999 ? "" : /roman/.test(type) ? roman(at) : /latin|alpha/.test(type) ? letters(at) : "";
+    return (/^upper/.test(type) ? made.toUpperCase() : made) || (type === "decimal-leading-zero" && at < 10 ? `0${at}` : `${at}`);
+  };
+  // The counters of the page's style: for each name the values that hold here, each with the element in which it holds.
+  const counters = new Map();
+  const countersAt = (name, node) => {
+    if (!counters.has(name)) counters.set(name, []);
+    const held = counters.get(name);
+    while (held.length && !held[held.length - 1].inside.contains(node)) held.pop();
+    return held;
+  };
+  const count = (node, style, inside) => {
+    for (const kind of ["counterReset", "counterIncrement", "counterSet"]) {
+      for (const [, name, number] of style[kind] === "none" ? [] : style[kind].matchAll(/([^\s]+) (-?\d+)/g)) {
+        const held = countersAt(name, node), top = held[held.length - 1];
+        if (kind === "counterReset" && top?.inside !== inside || !top) held.push({ inside, value: 0 });
+        const value = held[held.length - 1];
+        value.value = kind === "counterIncrement" ? value.value + +number : +number;
+      }
+    }
+  };
+  const counted = (part, node) => {
+    const [, all, name, rest] = /^counter(s?)\(([^,)]+)(.*)\)$/.exec(part) ?? [];
+    if (!name) return null;
+    const held = countersAt(name.trim(), node).map((one) => one.value);
+    const type = /[a-z-]+$/.exec(rest.trim())?.[0] ?? "decimal", between = /"([^"]*)"/.exec(rest)?.[1] ?? "";
+    return (all ? held : held.slice(-1)).map((one) => ordinal(type, one)).join(between) || "0";
+  };
   const numberOf = (node, style) => {
     if (style.display !== "list-item") return "";
     const list = node.parentElement, down = list?.localName === "ol" && list.reversed;
@@ -280,8 +344,11 @@
     ordinals.set(list, at + (down ? -1 : 1));
     const type = style.listStyleType;
     if (/^(none|disc|circle|square|disclosure-.*|".*")$/.test(type) || style.listStyleImage !== "none") return "";
-    const made = at < 1 || at > 3999 ? "" : /roman/.test(type) ? roman(at) : /latin|alpha/.test(type) ? letters(at) : "";
-    return (/^upper/.test(type) ? made.toUpperCase() : made) || `${at}`;
+    return ordinal(type, at);
+  };
+  const rowsOf = (node) => {
+    const all = +node.getAttribute("aria-rowcount"), here = node.querySelectorAll('tr,[role="row"]').length;
+    return all > here ? `${here} of ${all} rows are here; scroll in it to load others` : "";
   };
   const readShown = (node, style, state) => {
     const name = node.localName, given = (node.getAttribute("role") ?? "").trim().split(/\s+/)[0];
@@ -294,6 +361,7 @@
     if (role === "listitem") shown.push([role, words, state.hidden ? "" : number]);
     else if (role === "row" && ordered) shown.push([role, words, node.getAttribute("aria-rowindex") ?? ""]);
     else if (role === "columnheader" && ordered) shown.push([role, words, (node.getAttribute("aria-sort") ?? "").replace("none", "")]);
+    else if (virtual && /^(grid|treegrid|table)$/.test(role)) shown.push([role, words, state.hidden ? "" : rowsOf(node)]);
     else if (VALUED.test(role)) shown.push([role, words, state.hidden ? "" : valueOf(node, role)]);
   };
   // What stands in fields is no text of the document. Only those that a person cannot see are returned.
@@ -306,6 +374,16 @@
         || at.right + scrollX + state.scrolledX < LEAST_SIDE_PX || at.bottom + scrollY + state.scrolledY < LEAST_SIDE_PX
         || (ink && ink[3] < LEAST_OPACITY) || (state.background && alike(over(ink, state.background), state.background)))
       unseen.push(...words.map((one) => one.slice(0, MOST_VALUE_CHARS)));
+  };
+  // What a person sees or can do at a place of the text besides the text: [kind, block, characters before it, words].
+  const note = (kind, words) => {
+    const before = runs.reduce((sum, run) => sum + run[1].replace(/[\s\u200b\u00ad\ufeff]+/g, "").length, 0);
+    if (words && notes.length < MOST_NOTES) notes.push([kind, blocks.length, before, words.slice(0, MOST_NOTE_CHARS)]);
+  };
+  const drawing = (node, own, state) => {
+    const { width, height } = node.getBoundingClientRect();
+    if (!state.hidden && own.visibility === "visible" && Math.min(width, height) >= LEAST_DRAWING_PX)
+      note("canvas", `a drawing of ${Math.round(width)} x ${Math.round(height)} pixels; what it shows cannot be read here`);
   };
   const until = performance.now() + MOST_READ_MS;
   // Whether the styles of the page can add words. Those of frames and shadow trees are not looked at beforehand.
@@ -347,7 +425,9 @@
       if (!SHAPES.has(name) || shape?.[3] * own.fillOpacity >= LEAST_OPACITY || /^(image|use)$/.test(name))
         painted.push([node, node.getBoundingClientRect(), shape]);
     }
+    if (name === "canvas") drawing(node, own, state);
     if (SKIPPED.has(name) && name !== "textarea") return;
+    if (own.counterReset !== "none" || own.counterIncrement !== "none" || own.counterSet !== "none") count(node, own, node.parentElement);
     const to = inherit(node, own, state);
     readShown(node, own, to);
     if (/^(input|textarea|select)$/.test(name)) readField(node, own, to);
@@ -372,6 +452,7 @@
       if (spans && cells.length < MOST_CELLS)
         cells.push([node.rowSpan ?? 1, node.colSpan ?? 1, node.textContent.slice(0, 300)]);
     }
+    if (!isBlock && node.tabIndex >= 0 && node.hasAttribute("tabindex") && !node.hasAttribute("role")) note("focus", "-");
     const before = [heading, pre];
     if (isBlock && !isCell) {
       heading = state.heading || /^h[1-6]$/.test(name) || node.getAttribute("role") === "heading";
@@ -382,14 +463,28 @@
       to.inPre = keeps && (state.inPre || name === "pre" || name === "listing");
       pre = keeps && state.inPre ? to.pre : 0;
     }
-    const first = blocks.length;
+    if (node.isContentEditable && !node.parentElement?.isContentEditable && !to.hidden && editors.length < MOST_VALUES) {
+      const at = (node === node.ownerDocument.documentElement ? node.ownerDocument.body : node).getBoundingClientRect();
+      editors.push((node.ownerDocument === document ? "" : "f") + [at.x, at.y, at.width, at.height].map(Math.round).join(","));
+      const bare = !node.childElementCount && !node.textContent.trim() && !node.hasAttribute("role") && !node.ariaLabel;
+      if (bare && at.height) note("editor", `w${[...document.querySelectorAll("[contenteditable]")].indexOf(node)}`);
+    }
+    const first = blocks.length, rtl = own.direction === "rtl", crosses = (side) => {
+      if (own.display.startsWith("inline-") || own.display === "ruby-text") crossed ||= "box";
+      if (parseFloat(own[`border${side}Width`]) && rgba(own[`border${side}Color`])?.[3]) crossed = "border";
+    };
+    if (!isBlock) crosses(rtl ? "Right" : "Left");
     if (node.shadowRoot) partial = adds = true;
     if (adds) readAdded(node, "::before", to);
     const children = name === "slot" && node.assignedNodes().length ? node.assignedNodes()
       : (node.shadowRoot ?? node).childNodes;
     for (const child of children) walk(child, own, to, depth + 1);
     if (adds) readAdded(node, "::after", to);
+    if (!isBlock) crosses(rtl ? "Left" : "Right");
     if (isBlock && !isCell) { flush(); [heading, pre] = before; }
+    if (node.title && !to.control && !to.hidden && !UNTITLED.test(name) && !node.hasAttribute("role")
+        && !node.textContent.includes(node.title)) note(node.textContent.trim() ? "title" : "tip", node.title);
+    if (name === "input" && node.type === "file") note("files", [...node.files].map((one) => one.name).join(", "));
     if (scrolls && blocks.length > first) scrollers.push([first, blocks.length]);
   };
   const start = { opacity: 1, clip: null, absolute: null, background: [255, 255, 255, 1], hidden: false, struck: false,
@@ -430,5 +525,5 @@
     run[1] = text.slice(0, begin);
     of.splice(of.indexOf(run) + 1, 0, [flags | 1, text.slice(begin, begin + length)], [flags, text.slice(begin + length)]);
   }
-  return { blocks, cells, cut, partial, unseen, shown, secrets, scrollers };
+  return { blocks, cells, cut, partial, unseen, shown, secrets, scrollers, notes, editors };
 }
