@@ -113,6 +113,8 @@ class RunStats:
     """Groups by kind, counted when their last rollout is judged."""
     taught_wrong: int = 0
     """Groups among them that are all wrong and teach all the same."""
+    rewards: Counter[float] = field(default_factory=Counter[float])
+    """Rollouts to learn from by reward."""
     stopped: int = 0
     """Groups that stopped early: their first rollouts differed, or were all right."""
     saved: int = 0
@@ -150,6 +152,7 @@ class RunStats:
             epoch.drawn += 1
             if trajectory.reward is not None:
                 epoch.rewards.append(trajectory.reward)
+                self.rewards[trajectory.reward] += 1
                 epoch.by_task.setdefault(trajectory.task, []).append(trajectory.reward)
 
     def allocated(self, planned: int) -> Allocated:
@@ -282,6 +285,10 @@ class _RunSnapshot:
     """Groups among them that are all wrong and teach, because something says what was wanted."""
     all_wrong: Literal["teach", "skip"] | None = None
     """Whether groups that are all wrong are to teach; None in a run that learns no lessons."""
+    rewards: frozenset[float] = frozenset()
+    """The rewards of the rollouts to learn from."""
+    threshold: float = 1.0
+    """Reward from which an answer counts as right."""
     rollouts: int = 0
     undecided: int = 0
     """Rollouts that the verifier could not judge."""
@@ -309,14 +316,17 @@ class _RunSnapshot:
         total, teach = sum(self.groups.values()), self.groups.get("mixed", 0) + self.taught_wrong
         useless = {kind: self.groups.get(kind, 0) for kind in _KINDS}
         useless["all_wrong"] -= self.taught_wrong
-        kind = max(_KINDS, key=lambda one: useless[one])
+        graded = not self.rewards <= {0, self.threshold}  # equal rewards are neither right nor wrong then
+        if graded:
+            useless["equal"] = useless.pop("all_right") + useless.pop("all_wrong")
+        kind = max(useless, key=lambda one: useless[one])
         count = useless[kind]
         one_sided = total >= _MIN_GROUPS and count >= _ONE_KIND * total
         if total and (one_sided or (ended and not teach)):
-            were, remedy = _KINDS[kind]
+            were, remedy = ("had equal rewards", _spread_words(self.rewards)) if kind == "equal" else _KINDS[kind]
             if kind == "all_wrong" and self.all_wrong is not None:
                 remedy = _SAY_WHY[self.all_wrong]
-            if kind == "all_wrong" and self.no_answers > _NO_ANSWERS * self.rollouts:
+            if kind in {"all_wrong", "equal"} and self.no_answers > _NO_ANSWERS * self.rollouts:
                 remedy = "most replies have no answer that can be read, see the note about them"
             words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy.format(trace=self.trace)}"
             found.append(RunWarning(code="groups", subject=kind, words=words))
@@ -348,6 +358,14 @@ class _RunSnapshot:
                 )
                 found.append(RunWarning(code="malformed", subject=stage, words=words))
         return tuple(found)
+
+
+def _spread_words(rewards: frozenset[float]) -> str:
+    """Return what graded rewards that agree within groups say, and what helps."""
+    low, high = number_text(min(rewards)), number_text(max(rewards))
+    if len(rewards) == 1:
+        return f"every rollout got {low}; does the reward read the answer?"
+    return f"all rewards lie between {low} and {high}; use tasks on which attempts differ more, or a finer reward"
 
 
 def _fallen_reward(
@@ -391,6 +409,8 @@ class RunMonitor:
     callbacks: Callbacks
     endpoint_states: tuple[EndpointState, ...]
     """State of every endpoint in use, each once."""
+    threshold: float = 1.0
+    """Reward from which an answer counts as right."""
     stats: RunStats = field(default_factory=RunStats)
     _reported: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Code and subject of the warnings that were reported."""
@@ -471,6 +491,8 @@ class RunMonitor:
             groups=stats.groups if settings.group_size > 1 else {},
             taught_wrong=stats.taught_wrong,
             all_wrong=settings.all_wrong if isinstance(settings, GroupOptions) else None,
+            rewards=frozenset(stats.rewards),
+            threshold=self.threshold,
             rollouts=stats.outcomes.total(),
             undecided=stats.outcomes["undecided"],
             failures=agents,

@@ -219,10 +219,14 @@ class GradientArguments(OptionGroup):
     stop_after_equal: int | None = Field(default=None, ge=1, le=1000)
     """The run ends when in this many updates in a row at most a tenth of the groups had different rewards: there is
     hardly anything left to learn. None: never; a note says so after 5 such updates."""
+    stop_at_entropy: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The run ends when the sampled tokens of an update have a mean entropy below this, in nats: the model says nearly
+    the same each time. None: never; weights with a tenth of the first entropy and no higher rewards are not published.
+    """
     largest_difference: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """The run ends, without publishing, when sampler and trainer give the tokens of an update log-probabilities that
-    differ by more than this on average, in nats. None: 0.002 where both compute in fp32; 0.1 with dtype=bf16, a vLLM
-    server or lora_dropout."""
+    differ by more than this on average, in nats, or those of one row of N tokens by more than 1 + 8 / sqrt(N) times as
+    much. None: 0.002 where both compute in fp32; 0.1 with dtype=bf16 or a vLLM server."""
 
     importance_sampling: Importance = "token_truncate"
     """Correction for differences between the sampler's and the trainer's probabilities: the ratio of each token or of

@@ -14,10 +14,22 @@ from agentlearn.errors import ConfigError, WeightsDiffer
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.train.distributed.torchrun import all_processes, whole_hash
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.teaching import ANSWER_TOKENS, HINT_AFTER, Teaching, early_end, nothing_left
+from agentlearn.train.teaching import (
+    ANSWER_TOKENS,
+    ENTROPY,
+    HIGHEST,
+    HINT_AFTER,
+    LOWEST,
+    PARTIAL,
+    Teaching,
+    collapsed,
+    early_end,
+    every_reward,
+    nothing_left,
+)
 from agentlearn.train.trainable import Sampler
 from agentlearn.train.update.advantages import BatchAdvantages, FurtherRewards, batch_advantages, length_penalised
-from agentlearn.train.update.metrics import UNEXPLAINED, StepMetrics
+from agentlearn.train.update.metrics import UNEXPLAINED, UNEXPLAINED_ROW, StepMetrics
 from agentlearn.train.update.sequences import TrainingRow, training_rows
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
@@ -72,11 +84,11 @@ class _WeightVersions:
 
 FP32_DIFFERENCE, LARGEST_DIFFERENCE = 0.002, 0.1
 """Defaults of `largest_difference` in nats: where sampler and trainer compute in fp32 (measured: 1e-6 to 1e-4), and
-with 16-bit formats, a server or dropout (measured: up to 0.02)."""
+with 16-bit formats or a server (measured: up to 0.02)."""
 
 
-_ROWS_FOR_HINT = 16
-"""Smallest number of rows without a reward above 0 that is worth a note."""
+_ROWS = 16
+"""Smallest number of rows with one and the same reward that is worth a note."""
 _COUNTED: tuple[GroupKind, ...] = ("mixed", "all_right", "all_wrong")
 """Kinds of groups that the metrics count."""
 
@@ -119,7 +131,8 @@ class GradientLearner:
     """Number of batches in the newest checkpoint."""
     _updating: bool = field(init=False, default=False)
     """Whether weights have changed that no update counts yet."""
-    _hinted: bool = field(init=False, default=False)
+    _hinted: set[str] = field(init=False, default_factory=set[str])
+    """What was said about the whole run, each once."""
     _figures: list[Mapping[str, float]] = field(init=False, default_factory=list[Mapping[str, float]])
     """Metrics of all updates so far."""
     _save_due: bool = field(init=False, default=False)
@@ -204,7 +217,7 @@ class GradientLearner:
         sampled, before, self._updating = time.perf_counter(), self.updater.steps, True
         async with self.sampler.paused():
             metrics = await asyncio.to_thread(train)
-        self._refuse_other_probabilities(metrics.figures.get(UNEXPLAINED), step)
+        self._refuse_other_probabilities(metrics, step)
         updated = time.perf_counter()
         if metrics.steps:
             await self.sampler.synchronise(self.updater.model)
@@ -225,12 +238,13 @@ class GradientLearner:
         self.ended = early_end(self._figures, self.settings.gradient)
         self._updating = False
         notes = [f"{step}: {note}" for note in (metrics.skip_note, self.rewards.note) if note]
-        if not self._hinted and self.settings.gradient.loss != "distill":  # said once
-            hint = self.no_reward
+        if self.settings.gradient.loss != "distill":
+            hint = self.one_reward
             if not hint and (words := nothing_left(self._figures, HINT_AFTER)):
                 hint = f"{words}; use other tasks, or end such runs early with stop_after_equal"
-            self._hinted = bool(hint)
-            notes += [hint] if hint else []
+            hints = {"collapse": words} if (words := self.collapse) else {"reward": hint} if hint else {}
+            notes += [hint for kind, hint in hints.items() if kind not in self._hinted]
+            self._hinted |= hints.keys()
         outcome: Outcome = Held(reason="no row had an advantage, or no gradient was finite")
         if self.updater.steps != before:
             outcome = Advanced(version=f"step-{self.updater.steps}", parent=f"step-{before}")
@@ -251,51 +265,92 @@ class GradientLearner:
             self._save_due = False
         return made
 
-    def _refuse_other_probabilities(self, difference: float | None, step: str) -> None:
-        """Raise WeightsDiffer when the sampler's log-probabilities are not the trainer's, apart from rounding."""
+    def _refuse_other_probabilities(self, metrics: StepMetrics, step: str) -> None:
+        """Raise WeightsDiffer when the sampler's log-probabilities are not the trainer's, apart from rounding: those of
+        all tokens together, or those of one row, which a wrong prompt or cache changes alone."""
         settings, given = self.settings, self.settings.gradient
+        difference, of_row = (metrics.figures.get(name) for name in (UNEXPLAINED, UNEXPLAINED_ROW))
         local = settings.sampler == "local"
         if difference is None or (not local and (given.top_p < 1 or given.top_k > 0 or given.min_p > 0)):
             return  # a server reports the probabilities among the tokens that are left
-        exact = local and given.dtype == "fp32" and given.lora_dropout == 0
+        exact = local and given.dtype == "fp32"
         limit = given.largest_difference or (FP32_DIFFERENCE if exact else LARGEST_DIFFERENCE)
-        if not difference <= limit:
+        in_row = difference <= limit and of_row is not None
+        apart, of = (of_row, f"tokens of rollout {metrics.farthest!r}") if in_row else (difference, "sampled tokens")
+        if not apart <= limit:
             raise WeightsDiffer(
-                f"{step}: the sampler {settings.sampler!r} and the trainer give the sampled tokens log-probabilities"
-                f" that differ by {difference:.3g} nats on average, and rounding explains at most {limit:g}; so the run"
+                f"{step}: the sampler {settings.sampler!r} and the trainer give the {of} log-probabilities that differ"
+                f" by {apart:.3g} nats on average, and rounding explains at most {limit:g}; so the run"
                 " would train on wrong numbers, and it ends without publishing weights; use another sampler or model,"
                 " or raise largest_difference if you know the cause",
                 code="sampler_differs",
             )
 
     @property
-    def no_reward(self) -> str:
-        """A note when no rollout has got a reward above 0; empty when one has, and while too few are known."""
-        figures = [one for one in self._figures if "reward" in one]
-        rows = sum(one.get("rows", 0.0) for one in figures)
-        if rows < _ROWS_FOR_HINT or any(one["reward"] for one in figures):
+    def collapse(self) -> str:
+        """In words, that the model says the same for everything without a gain; empty when it does not."""
+        return collapsed(self._figures) if self.settings.gradient.loss != "distill" else ""
+
+    @property
+    def one_reward(self) -> str:
+        """A note when every rollout got the same reward, below that of a right answer; empty while few are known."""
+        reward, rows = every_reward(self._figures), sum(one.get("rows", 0.0) for one in self._figures)
+        if reward is None or reward >= self.threshold or rows < _ROWS:
             return ""
+        if reward:
+            return f"every rollout so far got {reward:g}, so nothing is learned: does the reward read the answer?"
         return (
             "every reward so far is 0, so nothing is learned. Usually the reward gives 0 to right answers (call it"
             " yourself on one), or the model cannot follow our long instructions (--only-instructions"
             " with --instructions sends only your own)"
         )
 
+    @property
+    def nothing_changed(self) -> str:
+        """Why no weight differs from the start, in words with a next step; empty when one does."""
+        if self.weights_sha256() != self.first_sha256:
+            return ""
+        steps, skipped, reward = self.updater.steps, self.updater.skipped, every_reward(self._figures)
+        if steps:
+            return f"{steps} optimiser steps changed no weight; use a higher learning_rate"
+        if skipped:
+            return (
+                f"no update was made: the loss or the gradient of all {skipped} optimiser steps was not finite; lower"
+                " learning_rate, or set delta"
+            )
+        if not any(LOWEST in one for one in self._figures):
+            return "no update was made: no rollout has a reward; `agentlearn trace` says why"
+        why = "no update was made: all groups had equal rewards"
+        if reward is not None and 0 < reward < self.threshold:
+            return f"{why}, and every rollout got {reward:g}: does the reward read the answer?"
+        each = "" if reward is None else f" (every rollout got {reward:g})"
+        return f"{why}{each}; use tasks on which attempts differ, or check the reward"
+
     def _batch_figures(self, groups: Sequence[Group]) -> dict[str, float]:
         """Metrics of the groups that were just sampled."""
         kinds = Counter(group.kind(self.threshold) for group in groups)
+        rewards = [reward for group in groups for reward in group.rewards_G]
+        spread = (
+            {}
+            if not rewards
+            else {
+                LOWEST: min(rewards),
+                HIGHEST: max(rewards),
+                PARTIAL: float(sum(one not in (0, self.threshold) for one in rewards)),
+            }
+        )
         figures = {
             "groups": float(len(groups)),
             **{f"groups/{kind}": float(kinds[kind]) for kind in _COUNTED},
             "optimiser_steps": float(self.updater.steps),
             **self.rewards.figures(),
+            **spread,
         }
         if self.teaching is not None:  # how long answers without lessons are
             alone = [one for group in groups for one in group.trajectories if not self.teaching.guided(one)]
             lengths = [sum(map(len, _answers(one))) for one in alone if one.outcome == "ok"]
             figures |= {ANSWER_TOKENS: sum(lengths) / len(lengths)} if lengths else {}
         if self.settings.gradient.dynamic_sampling_limit is not None:
-            rewards = [reward for group in groups for reward in group.rewards_G]
             figures |= {"reward": sum(rewards) / len(rewards)} if rewards else {}
             figures["groups/waiting"] = float(len(self.waiting))
         return figures
@@ -353,6 +408,7 @@ class GradientLearner:
                 " instructions, or train another model"
             )
         fresh = tuple(row for row in rows if row.staleness <= self.settings.max_staleness)
+        logprobs = [one for row in rows if not row.guided for one in row.logprobs_T[row.mask_T].tolist()]
         ages = Counter(row.staleness for row in rows)
         figures = {
             **{f"staleness/{age}": float(count) for age, count in sorted(ages.items())},
@@ -360,6 +416,7 @@ class GradientLearner:
             "turns/clean": float(sum(one.clean for one in made)),
             "turns/forked": float(sum(one.forked for one in made)),
             **({} if teaching is None else {"rows/untaught": float(untaught)}),
+            **({ENTROPY: -sum(logprobs) / len(logprobs)} if logprobs else {}),
         }
         return fresh, figures, found.zero_std_share
 

@@ -123,12 +123,13 @@ class TrainingRun(RunLoop[TrainSettings]):
         await self.learn_from(sets.train, sets.test, learner)
         after = await self.evaluate({"after": start}, sets.test)
         result = self.result(sets, before.get("before"), after.get("after"), time.perf_counter() - started)
-        withheld = self._why_withheld(result)
-        path = await asyncio.to_thread(learner.save if withheld else learner.publish)
-        return self._report(result, start, path, withheld)
+        failed = await asyncio.to_thread(lambda: learner.nothing_changed) or learner.collapse
+        withheld = [] if failed else self._why_withheld(result)
+        path = await asyncio.to_thread(learner.save if withheld or failed else learner.publish)
+        return self._report(result, start, path, withheld, failed)
 
     def _why_withheld(self, result: RunResult) -> list[str]:
-        """Return why the weights are not published; empty when they are."""
+        """Return why weights that have learned are not published; empty when they are."""
         found, teaching = list[str](), self.learner.teaching
         sets = [one for one in (result.held_out, *result.test_sets) if one is not None]
         if teaching is not None:
@@ -221,7 +222,10 @@ class TrainingRun(RunLoop[TrainSettings]):
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
         """Do nothing: reports of training count updates, not epochs."""
 
-    def _report(self, result: RunResult, start: Library, path: Path, withheld: Sequence[str]) -> TrainReport:
+    def _report(
+        self, result: RunResult, start: Library, path: Path, withheld: Sequence[str], failed: str
+    ) -> TrainReport:
+        """failed: why nothing was learned; empty when something was."""
         settings, stats, learner, held_out = self.settings, self.stats, self.learner, result.held_out
         kept, totals = self.store.metrics(result.run), Counter[str]()
         for values in kept.values():
@@ -229,13 +233,14 @@ class TrainingRun(RunLoop[TrainSettings]):
                 {name: value for name, value in values.items() if name in _COUNTED or name.startswith("seconds/")}
             )
         notes = [
-            *([learner.no_reward] if learner.no_reward else []),
+            *([f"{failed}. The weights were not published"] if failed else []),
+            *([learner.one_reward] if learner.one_reward else []),
             *(
                 f"{why}, so the weights were not published; {_MEASURE if settings.distils else _WORSE}"
                 for why in withheld
             ),
             *verdict_notes(
-                held_out.delta if held_out and not withheld else None,
+                held_out.delta if held_out and not withheld and not failed else None,
                 worse=_WORSE,
                 unclear="more updates, or more held-out tasks, would make it clearer",
             ),
@@ -268,8 +273,9 @@ class TrainingRun(RunLoop[TrainSettings]):
                 sha256_after=learner.weights_sha256(),
                 path=str(path),
                 adapter=hasattr(learner.updater.model, "peft_config"),
-                published=not withheld,
-                withheld="; ".join(withheld),
+                published=not (withheld or failed),
+                withheld=failed or "; ".join(withheld),
+                failed=bool(failed),
             ),
             groups={kind: stats.groups[kind] for kind in GROUP_KINDS},
             rollouts={outcome: stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},

@@ -120,6 +120,13 @@ def library_to_distil(settings: TrainSettings, libraries: LibraryStore) -> Libra
 ANSWER_TOKENS = "answer_tokens"
 """Metric: mean number of sampled tokens of a rollout without lessons."""
 KL = "kl"
+ENTROPY = "sampling/entropy"
+"""Metric: minus the mean log-probability of all sampled tokens, an estimate of their entropy in nats. It is also known
+where nothing is learned."""
+LOWEST, HIGHEST, PARTIAL = "reward/min", "reward/max", "reward/partial"
+"""Metrics of the rollouts of a batch: lowest and highest reward, and how many are neither 0 nor just enough."""
+_COLLAPSED = 0.1
+"""Share of the first entropy below which a model without higher rewards has collapsed."""
 WINDOW = 3
 """Number of updates that lengths are averaged over."""
 HINT_AFTER = 5
@@ -147,9 +154,36 @@ def early_end(figures: Sequence[Mapping[str, float]], arguments: GradientArgumen
     limit, drift = told.stop_at_kl, figures[-1].get(KL, 0.0)
     if limit is not None and drift > limit:
         return f"the divergence from the model at the start is {drift:.3g} nats per token, above stop_at_kl {limit:g}"
+    entropy, least = figures[-1].get(ENTROPY), arguments.stop_at_entropy
+    if entropy is not None and least is not None and entropy < least:
+        return f"the entropy of the sampled tokens is {entropy:.3g} nats, below stop_at_entropy {least:g}"
     if arguments.stop_after_equal is not None and (words := nothing_left(figures, arguments.stop_after_equal)):
         return f"{words} (stop_after_equal)"
     return ""
+
+
+def collapsed(figures: Sequence[Mapping[str, float]]) -> str:
+    """Return in words that the model says the same for everything; empty when it does not, or earns more than at first.
+
+    figures: the metrics of all updates so far, in order.
+    """
+    known = [one for one in figures if ENTROPY in one and "reward" in one]
+    if not known:
+        return ""
+    first, last = known[0], known[-1]
+    all_right = last.get("groups/all_right", 0.0) == last.get("groups")
+    if all_right or last[ENTROPY] > _COLLAPSED * first[ENTROPY] or last["reward"] > first["reward"]:
+        return ""
+    return (
+        f"entropy fell from {first[ENTROPY]:.3g} to {last[ENTROPY]:.3g} nats per token, and the mean reward went from"
+        f" {first['reward']:.3g} to {last['reward']:.3g}: the model says the same for everything; lower learning_rate"
+    )
+
+
+def every_reward(figures: Sequence[Mapping[str, float]]) -> float | None:
+    """Return the reward that every rollout got; None when there are several, or none is known."""
+    known = {one[name] for one in figures for name in (LOWEST, HIGHEST) if name in one}
+    return known.pop() if len(known) == 1 else None
 
 
 def nothing_left(figures: Sequence[Mapping[str, float]], updates: int) -> str:
@@ -161,7 +195,12 @@ def nothing_left(figures: Sequence[Mapping[str, float]], updates: int) -> str:
     )
     if len(last) < updates or not total or mixed > _FEW * total:
         return ""
+    spread = f"{right:.0f} all right, {wrong:.0f} all wrong"
+    if any(one.get(PARTIAL) for one in last):  # graded rewards are neither right nor wrong
+        known, same = [one for one in last if LOWEST in one], every_reward(last)
+        low, high = min(one[LOWEST] for one in known), max(one[HIGHEST] for one in known)
+        spread = f"all got {same:g}" if same is not None else f"rewards lie between {low:g} and {high:g}"
     return (
         f"in the last {updates} updates only {mixed:.0f} of {total:.0f} tasks had rollouts with different rewards"
-        f" ({right:.0f} all right, {wrong:.0f} all wrong), so they leave hardly anything to learn"
+        f" ({spread}), so they leave hardly anything to learn"
     )

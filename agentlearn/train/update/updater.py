@@ -15,7 +15,14 @@ from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.distributed.sharding import Processes, Reduction, gather_optimizer, is_sharded, shard_optimizer
 from agentlearn.train.update.logprob_model import LogprobModel, device_of
-from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, row_weights, token_losses
+from agentlearn.train.update.losses import (
+    TeacherScores,
+    TokenScores,
+    couples_rows,
+    loss_share,
+    row_weights,
+    token_losses,
+)
 from agentlearn.train.update.memory_plan import (
     MemoryPlan,
     RowMemory,
@@ -24,7 +31,13 @@ from agentlearn.train.update.memory_plan import (
     memory_at_hand,
     said_when_out_of_memory,
 )
-from agentlearn.train.update.metrics import Meter, StepMetrics, highest_entropies, peak_memory_mib
+from agentlearn.train.update.metrics import (
+    UNEXPLAINED_ROW,
+    Meter,
+    StepMetrics,
+    highest_entropies,
+    peak_memory_mib,
+)
 from agentlearn.train.update.microbatch import (
     MicroBatch,
     canonical_order,
@@ -38,6 +51,7 @@ from agentlearn.train.update.microbatch import (
 )
 from agentlearn.train.update.rounded_adamw import AverageWeights, RoundedAdamW
 from agentlearn.train.update.sequences import TrainingRow
+from agentlearn.types.ids import derive_seed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +61,9 @@ class _ScoredBatch:
     batch: MicroBatch
     weights_B: Tensor
     old_N: Tensor | None
+    """Under the old weights, as the ratio needs it; None: as the pass itself computes it."""
+    exact_N: Tensor | None
+    """Under the old weights without dropout; None: `old_N`, because there is no dropout."""
     reference_N: Tensor | None
     idle: bool
     """Whether it is computed only because other processes have one more; its weight is 0."""
@@ -77,6 +94,9 @@ class _ScoredBatch:
             advantages_B=self.batch.advantages_B,
             weights_B=self.weights_B,
             comparable_B=self.batch.comparable_B,
+            rollout_B=self.batch.rollout_B,
+            numbers_B=self.batch.numbers_B,
+            exact_N=self.exact_N,
             chosen_N=self.chosen_N,
             teacher=self.teacher,
             student_N_K=None if self.teacher is None else logprobs[:, 1:],
@@ -211,16 +231,19 @@ class Updater:
         figures = meter.figures(
             self._processes, device_of(self.model), cispo=self.arguments.loss == "cispo", steps=made
         )
+        farthest = meter.farthest(self._processes, device_of(self.model))
         finite = [norm for norm in norms if math.isfinite(norm)]
+        rollouts = {row.rollout: row for row in kept}.values()
         figures |= {
+            **({} if farthest is None else {UNEXPLAINED_ROW: farthest[0]}),
             "learning_rate": rate,
             "masked_token_share": 1 - tokens / max(1, sum(row.length for row in kept)),
             "tokens_per_s": tokens * self.arguments.iterations / seconds,
             "peak_memory_mib": peak_memory_mib(device_of(self.model)),
             "tokens_per_microbatch": float(self.memory.tokens),
             **({"grad_norm": sum(finite) / len(finite)} if finite else {}),
-            **({"zero_advantage_share": sum(not row.advantage for row in kept) / len(kept)} if kept else {}),
-            **({"reward": sum(row.reward for row in kept) / len(kept)} if kept else {}),
+            **({"zero_advantage_share": sum(not one.advantage for one in rollouts) / len(rollouts)} if kept else {}),
+            **({"reward": sum(one.reward for one in rollouts) / len(rollouts)} if kept else {}),
             **({"forks": float(forks)} if forks is not None else {}),
             **({"frac_reward_zero_std": zero_std_share} if zero_std_share is not None else {}),
         }
@@ -232,6 +255,7 @@ class Updater:
             tokens=tokens * self.arguments.iterations,
             seconds=seconds,
             figures=figures,
+            farthest=None if farthest is None else kept[farthest[1]].rollout,
         )
 
     def release(self) -> None:
@@ -272,6 +296,7 @@ class Updater:
         weights = row_weights(
             self.arguments.loss,
             [row.trained for row in window],
+            [row.rollout for row in window],
             batch_tokens=batch_tokens,
             completion_length=getattr(self.arguments.loss_settings, "completion_length", None),
         )
@@ -286,11 +311,15 @@ class Updater:
             else 0
             for row in window
         ]
+        rollouts = [row.rollout for row in window]
+        together = rollouts if couples_rows(self.arguments) and len(set(rollouts)) < len(window) else None
+        shared = self._shared and together is None  # the rows of a rollout have other prompts
         parts = (
             plan_shared(window, lengths, self.memory.tokens)
-            if self._shared
-            else plan_microbatches(lengths, self.memory.tokens, packed=self._packed)
+            if shared
+            else plan_microbatches(lengths, self.memory.tokens, packed=self._packed, together_B=together)
         )
+        drops = self.arguments.lora_dropout > 0
         count, rank = self._processes.count, self._processes.rank
         batches: list[_ScoredBatch] = []
         entropies: list[Tensor | None] = []
@@ -299,9 +328,11 @@ class Updater:
             number = turn * count + rank
             idle = number >= len(parts)
             part = parts[0 if idle else number]
-            batch = self._collated([window[b] for b in part])
+            batch = self._collated([window[b] for b in part], shared=shared)
             weights_B = torch.tensor([0.0 if idle else weights[b] for b in part], device=batch.ids_BT.device)
-            old_N, entropy_N = self._scored(self._scorer, batch) if repeated or chooses else (None, None)
+            wanted = repeated or chooses or drops
+            exact_N, entropy_N = self._scored(self._scorer, batch) if wanted else (None, None)
+            old_N = self._scored(self._scorer, batch, dropout=True)[0] if repeated and drops else exact_N
             entropies.append(entropy_N)
             reference_N = None
             if self.arguments.kl != "none":
@@ -312,6 +343,7 @@ class Updater:
                     batch=batch,
                     weights_B=weights_B,
                     old_N=old_N if repeated else None,
+                    exact_N=exact_N if drops else None,
                     reference_N=reference_N,
                     idle=idle,
                     entropy_tokens=tokens,
@@ -347,17 +379,15 @@ class Updater:
             for one, place in zip(batches, places, strict=True)
         ]
 
-    def _collated(self, rows: Sequence[TrainingRow]) -> MicroBatch:
-        """The tensors of one forward pass."""
-        if self._shared:
-            made = MicroBatch.shared(rows, most=self.memory.tokens)
-        else:
-            made = MicroBatch.of(rows, packed=self._packed)
+    def _collated(self, rows: Sequence[TrainingRow], *, shared: bool) -> MicroBatch:
+        """The tensors of one forward pass. shared: whether rows share their prompts."""
+        most = self.memory.tokens
+        made = MicroBatch.shared(rows, most=most) if shared else MicroBatch.of(rows, packed=self._packed)
         return made.to(device_of(self.model))
 
     def _taught(self, rows: Sequence[TrainingRow], step_tokens: int) -> TeacherScores:
         """What the teacher gives the tokens of a micro-batch. step_tokens: taught tokens of the step; 0: no weight."""
-        batch = self._collated([row.for_teacher() for row in rows])
+        batch = self._collated([row.for_teacher() for row in rows], shared=self._shared)
         with self._as_teacher() as scorer:
             tokens_N_K, logprobs_N_K = self._scored(scorer, batch, top=self.arguments.distillation.top_k)
         taught_B = torch.tensor([float(row.taught > 0) for row in rows], device=batch.row_N.device)
@@ -385,11 +415,28 @@ class Updater:
         with cast("Any", self.model).disable_adapter():
             yield self._scorer
 
-    def _scored(self, scorer: nn.Module, batch: MicroBatch, *, top: int | None = None) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropies of the tokens, without gradient. top: as in `LogprobModel`."""
-        scorer.eval()
-        with torch.no_grad(), self._precision():
+    def _scored(
+        self, scorer: nn.Module, batch: MicroBatch, *, top: int | None = None, dropout: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies of the tokens, without gradient.
+
+        top: as in `LogprobModel`. dropout: with the dropout that the passes over this micro-batch have.
+        """
+        scorer.train(dropout)
+        with torch.no_grad(), self._precision(), self._dropout(batch):
             return scorer(*batch.forward_inputs) if top is None else scorer(*batch.forward_inputs, top=top)
+
+    @contextmanager
+    def _dropout(self, batch: MicroBatch) -> Generator[None]:
+        """Inside the block, an adapter's dropout is the same in each pass over this micro-batch, so that ratios are
+        those of the weights."""
+        if not self.arguments.lora_dropout:
+            yield
+            return
+        device = device_of(self.model)
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(derive_seed("dropout", self.arguments.seed, self.batches, int(batch.numbers_B[0])))
+            yield
 
     def _optimise(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
         """Make one optimiser step; returns the gradient's norm before clipping."""
@@ -415,7 +462,7 @@ class Updater:
         shares: list[Tensor] = []
         for number, scored_batch in enumerate(batches, start=1):
             with self._processes.accumulating(self._scorer, last=number == len(batches)):
-                with self._precision():
+                with self._precision(), self._dropout(scored_batch.batch):
                     logprobs, entropy_N = self._scorer(*scored_batch.forward_inputs)
                 scored = scored_batch.scored(logprobs)
                 losses = token_losses(scored, self.arguments)

@@ -215,6 +215,6 @@ def test_rewards_that_are_all_0_are_explained_first() -> None:
     assert "gives 0 to right answers" in note
     assert "--only-instructions" in note
     assert update(one, group("v", *[0.0] * 8)).evidence.notes == ()
-    assert one.no_reward == note
+    assert one.one_reward == note
     update(one, group("w", 0.0, 0.5))
-    assert one.no_reward == ""
+    assert one.one_reward == ""
