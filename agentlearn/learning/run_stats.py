@@ -411,6 +411,8 @@ class RunMonitor:
     """State of every endpoint in use, each once."""
     threshold: float = 1.0
     """Reward from which an answer counts as right."""
+    groups_explained: bool = False
+    """Whether the run knows why the rewards of its groups are equal, so that no warning guesses."""
     stats: RunStats = field(default_factory=RunStats)
     _reported: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Code and subject of the warnings that were reported."""
@@ -488,7 +490,7 @@ class RunMonitor:
         stats, settings, states = self.stats, self.settings, self.endpoint_states
         agents = {code: n for code, n in stats.failures.items() if code not in stats.undecided or code in _REMEDIES}
         snapshot = _RunSnapshot(
-            groups=stats.groups if settings.group_size > 1 else {},
+            groups=stats.groups if settings.group_size > 1 and not self.groups_explained else {},
             taught_wrong=stats.taught_wrong,
             all_wrong=settings.all_wrong if isinstance(settings, GroupOptions) else None,
             rewards=frozenset(stats.rewards),

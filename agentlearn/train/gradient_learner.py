@@ -315,8 +315,8 @@ class GradientLearner:
             return f"{steps} optimiser steps changed no weight; use a higher learning_rate"
         if skipped:
             return (
-                f"no update was made: the loss or the gradient of all {skipped} optimiser steps was not finite; lower"
-                " learning_rate, or set delta"
+                f"no update was made: all {skipped} optimiser steps were skipped, because the loss or the gradient was"
+                " not finite; use a lower learning_rate"
             )
         if not any(LOWEST in one for one in self._figures):
             return "no update was made: no rollout has a reward; `agentlearn trace` says why"

@@ -42,6 +42,7 @@ from agentlearn.train.distributed.torchrun import (
     whole_hash,
 )
 from agentlearn.train.engine.chat_template import TemplateFormat
+from agentlearn.train.engine.prompt_tokens import PromptTokens
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.report import TrainCallbacks, TrainedWeights, TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
@@ -52,6 +53,7 @@ from agentlearn.train.training_plan import (
     refuse_long_warmup,
     refuse_own_judge,
     refuse_unmeasured_margin,
+    refuse_unreadable,
 )
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
@@ -214,6 +216,7 @@ class TrainingRun(RunLoop[TrainSettings]):
 
     async def keep_update(self, batch: Batch | None, update: Update) -> None:
         values = update.evidence.metrics
+        self.monitor.groups_explained = bool(self.learner.collapse)
         await self.store.save_metrics(self.call_context.run, self.learner.done, values)
         self.learner.unkept = None
         if self.write_metrics is not None:
@@ -233,7 +236,7 @@ class TrainingRun(RunLoop[TrainSettings]):
                 {name: value for name, value in values.items() if name in _COUNTED or name.startswith("seconds/")}
             )
         notes = [
-            *([f"{failed}. The weights were not published"] if failed else []),
+            *([f"{failed}. The weights were not published"] if failed and not learner.collapse else []),
             *([learner.one_reward] if learner.one_reward else []),
             *(
                 f"{why}, so the weights were not published; {_MEASURE if settings.distils else _WORSE}"
@@ -415,6 +418,8 @@ async def _open(
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
         loop = asyncio.get_running_loop()
         loaded, endpoint, sampler = await stack.enter_async_context(open_trainable(settings))
+        tokens = PromptTokens.of_loaded(loaded, most=settings.vllm_max_context)
+        await asyncio.to_thread(refuse_unreadable, settings, domain_of(settings), sets, tokens, start, distilled)
         teaching = None
         if distilled is not None:
             teaching = Teaching(distilled, settings, TemplateFormat(loaded.tokenizer))

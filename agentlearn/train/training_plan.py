@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ from agentlearn.learning.costs import (
     usual_shape,
     with_replies,
 )
-from agentlearn.learning.open_run import TaskCounts, TaskSize, domain_of
+from agentlearn.learning.open_run import TaskCounts, TaskSets, TaskSize, domain_of, local_sets
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_settings import context_of
+from agentlearn.prompts import load_prompt
 from agentlearn.store import read_store
 from agentlearn.train.engine.attention import AttentionLayout
+from agentlearn.train.engine.prompt_tokens import PromptTokens
 from agentlearn.train.memory import size_words, stored_size
 from agentlearn.train.serving.local import need_extra
 from agentlearn.train.serving.vllm import require_vllm
@@ -68,6 +71,31 @@ def _check_planned_model(settings: TrainSettings) -> None:
         source.check_adapter_settings(settings.gradient)
     if (place := Path(source.tokenizer)).is_dir():
         check_tokenizer_files(place)
+
+
+def refuse_unreadable(
+    settings: TrainSettings, domain: Domain, sets: TaskSets, tokens: PromptTokens, *libraries: Library | None
+) -> None:
+    """Raise ConfigError for prompts that the model cannot read. libraries: with lessons that it or a teacher reads."""
+    words = [settings.instructions or ""]
+    for ref in domain.prompts():
+        package, _, name = ref.name.partition(":")
+        with suppress(ConfigError, ModuleNotFoundError, ValueError):  # what a person wrote is no file
+            words.append(load_prompt(name, ref.version, package=package).text)
+    lessons = {one.id: one.lesson for library in libraries if library is not None for one in library.experiences}
+    problems = {one.source or one.id: one.problem for one in (*sets.train, *sets.test)}
+    tokens.refuse_unreadable("\n".join(words), problems, lessons)
+
+
+def _tokens_in_files(settings: TrainSettings) -> PromptTokens | None:
+    """Return what the model's files say about prompts; None where they do not say enough."""
+    with suppress(AgentlearnError):  # a fault of the model is told elsewhere
+        source = ModelSource.find(settings.model, ask_hub=False)
+        contexts = (context_of(settings.model), settings.vllm_max_context)
+        context = min((one for one in contexts if one is not None), default=None)
+        config = read_config(Path(source.base)) if Path(source.base).is_dir() else {}
+        return PromptTokens.of_files(settings.model, Path(source.tokenizer), config, context)
+    return None
 
 
 def refuse_own_judge(domain: Domain, settings: TrainSettings) -> None:
@@ -206,14 +234,16 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     stop before it samples are `refusals`.
     """
     domain = domain_of(settings, imports_reward=False)
-    counts = TaskCounts.of(settings, domain)
+    sets, tokens = local_sets(settings, domain), _tokens_in_files(settings)
+    counts = TaskCounts.of(settings, domain) if sets is None else TaskCounts.of_sets(sets)
     updates = math.ceil(counts.train / settings.batch_size) * settings.epochs
     learning = counts.train * settings.epochs * settings.group_size
     during = (updates - 1) // settings.eval_every if settings.eval_every else 0  # after the last it is `after`
     measurements = 2 + during if settings.evaluate and counts.test else 0
     measuring = counts.test * settings.eval_rollouts * measurements
     size, basis, seconds = _expected(settings, counts.size, learning, measuring)
-    library, refusals = _refusals(settings, domain, updates, counts.test, lessons_exist=lessons_exist)
+    readable = None if sets is None or tokens is None else partial(refuse_unreadable, settings, domain, sets, tokens)
+    library, refusals = _refusals(settings, domain, updates, counts.test, readable, lessons_exist=lessons_exist)
     folder: Path | None = model_path(settings.model)
     if settings.model.startswith(LAB):
         try:
@@ -256,7 +286,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         memory=memory,
         settings=json.loads(settings.resolved()),
         refusals=refusals,
-        notes=tuple(filter(None, (context_note(settings),))),
+        notes=tuple(filter(None, (context_note(settings), "" if tokens is None else tokens.note))),
     )
 
 
@@ -288,14 +318,28 @@ def _expected(
 
 
 def _refusals(
-    settings: TrainSettings, domain: Domain, updates: int, held_out: int, *, lessons_exist: bool
+    settings: TrainSettings,
+    domain: Domain,
+    updates: int,
+    held_out: int,
+    readable: Callable[..., None] | None,
+    *,
+    lessons_exist: bool,
 ) -> tuple[Library, tuple[str, ...]]:
-    """Return the lessons in every prompt, and every reason why the run would stop before it samples anything."""
-    library, found = EMPTY_LIBRARY, list[str]()
+    """Return the lessons in every prompt, and every reason why the run would stop before it samples anything.
+
+    readable: refuses prompts that the model cannot read; None where that is not known.
+    """
+    library, distilled, found = EMPTY_LIBRARY, EMPTY_LIBRARY, list[str]()
 
     def load() -> None:
         nonlocal library
         library = LibraryStore(settings.store / "libraries").load(settings.library)
+
+    def load_distilled() -> None:
+        nonlocal distilled
+        if lessons_exist:
+            distilled = library_to_distil(settings, LibraryStore(settings.store / "libraries")) or EMPTY_LIBRARY
 
     def further_rewards() -> None:
         # Not imported: a plan runs no code of a recipe.
@@ -307,12 +351,13 @@ def _refusals(
         lambda: require_vllm(settings.model) if settings.sampler == "vllm" else None,
         lambda: refuse_unpriced((settings.endpoint,), settings.max_cost_usd),
         load,
-        lambda: library_to_distil(settings, LibraryStore(settings.store / "libraries")) if lessons_exist else None,
+        load_distilled,
         lambda: _check_planned_model(settings),
         further_rewards,
         lambda: refuse_own_judge(domain, settings),
         lambda: refuse_long_warmup(settings, updates),
         lambda: refuse_unmeasured_margin(settings, held_out),
+        lambda: None if readable is None else readable(library, distilled),
     )
     for check in checks:
         try:

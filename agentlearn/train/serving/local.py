@@ -46,6 +46,8 @@ class _LocalService:
     """What the model's chat template can hold."""
     context: int
     """Largest number of tokens of a prompt and its answer."""
+    lacking: str = ""
+    """A note on tokens of the tokenizer that the network does not know."""
     simulated: bool = False
 
     def check_chat(self, *, tools: bool) -> tuple[str, ...]:
@@ -55,7 +57,8 @@ class _LocalService:
             f"{self.model!r} is used with a context of {self.context:,} tokens instead of {own:,}: beyond that, a long"
             " row changes the position frequencies of all rows of its batch"
         )
-        return (*self.abilities.check(self.model, tools=tools), *([limited] if self.context < own else []))
+        notes = (limited if self.context < own else "", self.lacking)
+        return (*self.abilities.check(self.model, tools=tools), *filter(None, notes))
 
     def weights_sha256(self) -> str:
         """Hash of the current weights. Blocks."""
@@ -126,6 +129,7 @@ async def serve_model(
     """
     from agentlearn.train.engine.attention import AttentionLayout
     from agentlearn.train.engine.chat_template import TemplateFormat
+    from agentlearn.train.engine.prompt_tokens import PromptTokens
     from agentlearn.train.engine.torch_engine import TorchEngine
 
     network: Any = loaded.model
@@ -142,9 +146,12 @@ async def serve_model(
     with own.running():
         await own.check(layout)
         with shared(own) as engine:
-            service = ChatService(engine, chat, model=loaded.name, seed=seed, served_by="agentlearn-local")
+            service = ChatService(engine, chat, model=loaded.name, seed=seed, served_by="agentlearn-local", known=rows)
+            lacking, context = PromptTokens.of_loaded(loaded).note, own.context
             async with serve_in_thread(service.serve) as url:
-                yield _LocalService(url, loaded.name, engine, network, loaded.tokenizer, chat.abilities, own.context)
+                yield _LocalService(
+                    url, loaded.name, engine, network, loaded.tokenizer, chat.abilities, context, lacking
+                )
 
 
 def _model_folder(directory: str) -> Path:

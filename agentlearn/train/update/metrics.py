@@ -20,8 +20,8 @@ UNEXPLAINED = "sampling/unexplained_difference"
 """Metric: mean difference in nats between log-probabilities of sampler and trainer, over tokens that were sampled with
 the weights before the update and with the prompt that is trained. It should be rounding."""
 UNEXPLAINED_ROW = "sampling/unexplained_difference/row"
-"""Metric: the largest such mean of a single row of N tokens, divided by 1 + 8 / sqrt(N): rounding of few tokens does not
-average out."""
+"""Metric: the largest such mean of a single row of N tokens, divided by 1 + 8 / sqrt(N): rounding of few tokens does
+not average out."""
 _FEW_TOKENS = 8.0
 
 

@@ -225,8 +225,8 @@ def check_rows(rows: Sequence[TrainingRow], vocabulary: int) -> None:
         elif len(read_T) and not 0 <= int(read_T.min()) <= int(read_T.max()) < vocabulary:
             code = "foreign_tokens"
             why = (
-                f"has token ids from {int(read_T.min())} to {int(read_T.max())}, but the model has 0 to {vocabulary - 1};"
-                " train the model that sampled them"
+                f"has token ids from {int(read_T.min())} to {int(read_T.max())}, but the model has 0 to"
+                f" {vocabulary - 1}; train the model that sampled them"
             )
         elif not math.isfinite(row.advantage):
             code, why = "bad_row", f"has the advantage {row.advantage!r}; an advantage is a finite number"
