@@ -66,7 +66,7 @@ def train(
     if json:
         print_json(report)
     if report.weights.failed:
-        raise NothingLearned(f"{report.weights.withheld}. The weights were not published")
+        raise NothingLearned(f"no weights were published: {report.weights.withheld}")
 
 
 def train_shown(settings: TrainSettings, out: "Console", *, resume: RunId | None = None) -> "TrainReport":

@@ -315,14 +315,14 @@ class GradientLearner:
             return f"{steps} optimiser steps changed no weight; use a higher learning_rate"
         if skipped:
             return (
-                f"no update was made: all {skipped} optimiser steps were skipped, because the loss or the gradient was"
-                " not finite; use a lower learning_rate"
+                f"no update was made, because the loss or the gradient of all {skipped} optimiser steps was not finite;"
+                " use a lower learning_rate"
             )
         if not any(LOWEST in one for one in self._figures):
-            return "no update was made: no rollout has a reward; `agentlearn trace` says why"
-        why = "no update was made: all groups had equal rewards"
+            return "no update was made, because no rollout has a reward; `agentlearn trace` says why"
+        why = "no update was made, because all groups had equal rewards"
         if reward is not None and 0 < reward < self.threshold:
-            return f"{why}, and every rollout got {reward:g}: does the reward read the answer?"
+            return f"{why}: every rollout got {reward:g}; does the reward read the answer?"
         each = "" if reward is None else f" (every rollout got {reward:g})"
         return f"{why}{each}; use tasks on which attempts differ, or check the reward"
 

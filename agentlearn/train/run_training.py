@@ -171,7 +171,7 @@ class TrainingRun(RunLoop[TrainSettings]):
 
     @property
     def allocation(self) -> Allocation:
-        return Allocation.of_all(self.settings.group_size)
+        return Allocation.of_all(self.settings.group_size, self.settings.revisit_chance)
 
     @property
     def other_libraries(self) -> Mapping[LibraryVersion, Library]:
@@ -236,7 +236,7 @@ class TrainingRun(RunLoop[TrainSettings]):
                 {name: value for name, value in values.items() if name in _COUNTED or name.startswith("seconds/")}
             )
         notes = [
-            *([f"{failed}. The weights were not published"] if failed and not learner.collapse else []),
+            *([f"no weights were published: {failed}"] if failed and not learner.collapse else []),
             *([learner.one_reward] if learner.one_reward else []),
             *(
                 f"{why}, so the weights were not published; {_MEASURE if settings.distils else _WORSE}"

@@ -144,6 +144,7 @@ class Updater:
         """Number of calls of `step` so far."""
         self._total = total_steps
         self._average: AverageWeights | None = None
+        self._following: AverageWeights | None = None
         self._processes = Processes(accelerator)
         scorer = LogprobModel(model, temperature=arguments.temperature, logits_mib=arguments.logits_mib)
         self._vocabulary = scorer.vocabulary
@@ -161,6 +162,8 @@ class Updater:
             self._packed, memory = self._agreed(memory)
         if arguments.distils and (told := arguments.distillation).teacher == "ema":
             self._average = AverageWeights(self._processes.unwrap(self._scorer), told.teacher_update_rate)
+        if arguments.reference == "follow":
+            self._following = AverageWeights(self._processes.unwrap(self._scorer), arguments.reference_rate)
         self._reference = None
         if reference is not None:
             self._reference = LogprobModel(
@@ -275,6 +278,7 @@ class Updater:
             "batches": self.batches,
             "tokens_per_microbatch": self.memory.tokens,
             **({} if self._average is None else {"teacher": self._average.state_dict()}),
+            **({} if self._following is None else {"reference": self._following.state_dict()}),
         }
         if is_sharded(self.model):
             return {"optimizer": gather_optimizer(self.model, self.optimizer), **counts}
@@ -289,6 +293,8 @@ class Updater:
         self.steps, self.skipped, self.batches = state["steps"], state["skipped"], state["batches"]
         if self._average is not None:
             self._average.load_state_dict(state["teacher"])
+        if self._following is not None:
+            self._following.load_state_dict(state["reference"])
         if self.arguments.tokens_per_microbatch is None:
             self.memory = replace(self.memory, tokens=state["tokens_per_microbatch"], chosen_by="start")
 
@@ -408,9 +414,13 @@ class Updater:
 
     @contextmanager
     def _as_reference(self) -> Generator[nn.Module]:
-        """The reference's weights inside the block: a copy, or the model without its adapter."""
+        """The reference's weights inside the block: a copy, one that follows, or the model without its adapter."""
         if self._reference is not None:
             yield self._reference
+            return
+        if self._following is not None:
+            with self._following.in_use():
+                yield self._scorer
             return
         with cast("Any", self.model).disable_adapter():
             yield self._scorer
@@ -451,6 +461,8 @@ class Updater:
             if self._average is not None:
                 self._average.update()
             self.steps += 1
+            if self._following is not None and self.steps % self.arguments.reference_steps == 0:
+                self._following.update()
         else:
             self.skipped += 1
         self.optimizer.zero_grad(set_to_none=True)
