@@ -77,10 +77,6 @@ else:
     FolderPath = Path
 
 
-def _is_none(text: str) -> bool:
-    return text.strip().lower() in {"none", "null"}
-
-
 def _may_be_none(annotation: object) -> bool:
     """Whether a type has None and no text, of which `none` could be one."""
     kinds = {get_args(one)[0] if get_origin(one) is Annotated else one for one in get_args(annotation)}
@@ -101,7 +97,7 @@ class OptionGroup(Value):
         """Read the word `none` as None for settings that may be None and are not a text."""
         if not isinstance(fields, Mapping):
             return fields
-        words = {name for name, value in fields.items() if isinstance(value, str) and _is_none(value)}
+        words = {name for name, value in fields.items() if str(value).strip().lower() in {"none", "null"}}
         without = {name for name in words & cls.model_fields.keys() if _may_be_none(cls.model_fields[name].annotation)}
         return {**fields, **dict.fromkeys(without)}
 

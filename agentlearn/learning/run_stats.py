@@ -285,10 +285,8 @@ class _RunSnapshot:
     """Groups among them that are all wrong and teach, because something says what was wanted."""
     all_wrong: Literal["teach", "skip"] | None = None
     """Whether groups that are all wrong are to teach; None in a run that learns no lessons."""
-    rewards: frozenset[float] = frozenset()
-    """The rewards of the rollouts to learn from."""
-    threshold: float = 1.0
-    """Reward from which an answer counts as right."""
+    graded: tuple[float, ...] = ()
+    """The rewards of the rollouts to learn from, in order; empty where each is 0 or that of a right answer."""
     rollouts: int = 0
     undecided: int = 0
     """Rollouts that the verifier could not judge."""
@@ -316,14 +314,18 @@ class _RunSnapshot:
         total, teach = sum(self.groups.values()), self.groups.get("mixed", 0) + self.taught_wrong
         useless = {kind: self.groups.get(kind, 0) for kind in _KINDS}
         useless["all_wrong"] -= self.taught_wrong
-        graded = not self.rewards <= {0, self.threshold}  # equal rewards are neither right nor wrong then
-        if graded:
+        kinds = dict(_KINDS)
+        if self.graded:  # equal rewards are neither right nor wrong then
             useless["equal"] = useless.pop("all_right") + useless.pop("all_wrong")
+            low, high = number_text(self.graded[0]), number_text(self.graded[-1])
+            spread = f"all rewards lie between {low} and {high}; use tasks on which attempts differ more"
+            same = f"every rollout got {low}; does the reward read the answer?"
+            kinds["equal"] = ("had equal rewards", same if len(self.graded) == 1 else spread)
         kind = max(useless, key=lambda one: useless[one])
         count = useless[kind]
         one_sided = total >= _MIN_GROUPS and count >= _ONE_KIND * total
         if total and (one_sided or (ended and not teach)):
-            were, remedy = ("had equal rewards", _spread_words(self.rewards)) if kind == "equal" else _KINDS[kind]
+            were, remedy = kinds[kind]
             if kind == "all_wrong" and self.all_wrong is not None:
                 remedy = _SAY_WHY[self.all_wrong]
             if kind in {"all_wrong", "equal"} and self.no_answers > _NO_ANSWERS * self.rollouts:
@@ -358,14 +360,6 @@ class _RunSnapshot:
                 )
                 found.append(RunWarning(code="malformed", subject=stage, words=words))
         return tuple(found)
-
-
-def _spread_words(rewards: frozenset[float]) -> str:
-    """Return what graded rewards that agree within groups say, and what helps."""
-    low, high = number_text(min(rewards)), number_text(max(rewards))
-    if len(rewards) == 1:
-        return f"every rollout got {low}; does the reward read the answer?"
-    return f"all rewards lie between {low} and {high}; use tasks on which attempts differ more, or a finer reward"
 
 
 def _fallen_reward(
@@ -493,8 +487,7 @@ class RunMonitor:
             groups=stats.groups if settings.group_size > 1 and not self.groups_explained else {},
             taught_wrong=stats.taught_wrong,
             all_wrong=settings.all_wrong if isinstance(settings, GroupOptions) else None,
-            rewards=frozenset(stats.rewards),
-            threshold=self.threshold,
+            graded=() if stats.rewards.keys() <= {0, self.threshold} else tuple(sorted(stats.rewards)),
             rollouts=stats.outcomes.total(),
             undecided=stats.outcomes["undecided"],
             failures=agents,

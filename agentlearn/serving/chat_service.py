@@ -314,10 +314,7 @@ class ChatService(LoopbackService):
         prompt = storable(self._chat.render(messages, request.tools if request.choice != "none" else ()))
         ids = tuple(self._token_cache.ids(prompt, [call.id for message in messages for call in message.calls]))
         if self._known is not None and (largest := max(ids, default=0)) >= self._known:
-            message = (
-                f"The prompt has the token {self._chat.decode([largest])!r}, which the tokenizer knows and the model"
-                " does not. Please leave it out."
-            )
+            message = f"The prompt has the token {self._chat.decode([largest])!r}, which the model does not know."
             raise RequestRefused(400, message, code="unknown_token")
         room = self._engine.context - len(ids)
         if room < 1:

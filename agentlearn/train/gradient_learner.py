@@ -14,19 +14,8 @@ from agentlearn.errors import ConfigError, WeightsDiffer
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.train.distributed.torchrun import all_processes, whole_hash
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.teaching import (
-    ANSWER_TOKENS,
-    ENTROPY,
-    HIGHEST,
-    HINT_AFTER,
-    LOWEST,
-    PARTIAL,
-    Teaching,
-    collapsed,
-    early_end,
-    every_reward,
-    nothing_left,
-)
+from agentlearn.train.signs import ANSWER_TOKENS, ENTROPY, collapsed, early_end, hints, one_reward, reward_spread
+from agentlearn.train.teaching import Teaching
 from agentlearn.train.trainable import Sampler
 from agentlearn.train.update.advantages import BatchAdvantages, FurtherRewards, batch_advantages, length_penalised
 from agentlearn.train.update.metrics import UNEXPLAINED, UNEXPLAINED_ROW, StepMetrics
@@ -87,8 +76,6 @@ FP32_DIFFERENCE, LARGEST_DIFFERENCE = 0.002, 0.1
 with 16-bit formats or a server (measured: up to 0.02)."""
 
 
-_ROWS = 16
-"""Smallest number of rows with one and the same reward that is worth a note."""
 _COUNTED: tuple[GroupKind, ...] = ("mixed", "all_right", "all_wrong")
 """Kinds of groups that the metrics count."""
 
@@ -239,12 +226,9 @@ class GradientLearner:
         self._updating = False
         notes = [f"{step}: {note}" for note in (metrics.skip_note, self.rewards.note) if note]
         if self.settings.gradient.loss != "distill":
-            hint = self.one_reward
-            if not hint and (words := nothing_left(self._figures, HINT_AFTER)):
-                hint = f"{words}; use other tasks, or end such runs early with stop_after_equal"
-            hints = {"collapse": words} if (words := self.collapse) else {"reward": hint} if hint else {}
-            notes += [hint for kind, hint in hints.items() if kind not in self._hinted]
-            self._hinted |= hints.keys()
+            known = hints(self._figures, self.threshold)
+            notes += [hint for kind, hint in known.items() if kind not in self._hinted]
+            self._hinted |= known.keys()
         outcome: Outcome = Held(reason="no row had an advantage, or no gradient was finite")
         if self.updater.steps != before:
             outcome = Advanced(version=f"step-{self.updater.steps}", parent=f"step-{before}")
@@ -292,59 +276,31 @@ class GradientLearner:
         return collapsed(self._figures) if self.settings.gradient.loss != "distill" else ""
 
     @property
-    def one_reward(self) -> str:
-        """A note when every rollout got the same reward, below that of a right answer; empty while few are known."""
-        reward, rows = every_reward(self._figures), sum(one.get("rows", 0.0) for one in self._figures)
-        if reward is None or reward >= self.threshold or rows < _ROWS:
-            return ""
-        if reward:
-            return f"every rollout so far got {reward:g}, so nothing is learned: does the reward read the answer?"
-        return (
-            "every reward so far is 0, so nothing is learned. Usually the reward gives 0 to right answers (call it"
-            " yourself on one), or the model cannot follow our long instructions (--only-instructions"
-            " with --instructions sends only your own)"
-        )
-
-    @property
     def nothing_changed(self) -> str:
         """Why no weight differs from the start, in words with a next step; empty when one does."""
         if self.weights_sha256() != self.first_sha256:
             return ""
-        steps, skipped, reward = self.updater.steps, self.updater.skipped, every_reward(self._figures)
-        if steps:
-            return f"{steps} optimiser steps changed no weight; use a higher learning_rate"
-        if skipped:
-            return (
-                f"no update was made, because the loss or the gradient of all {skipped} optimiser steps was not finite;"
-                " use a lower learning_rate"
-            )
-        if not any(LOWEST in one for one in self._figures):
-            return "no update was made, because no rollout has a reward; `agentlearn trace` says why"
-        why = "no update was made, because all groups had equal rewards"
-        if reward is not None and 0 < reward < self.threshold:
-            return f"{why}: every rollout got {reward:g}; does the reward read the answer?"
-        each = "" if reward is None else f" (every rollout got {reward:g})"
-        return f"{why}{each}; use tasks on which attempts differ, or check the reward"
+        if self.updater.steps:
+            return f"{self.updater.steps} optimiser steps changed no weight; use a higher learning_rate"
+        if skipped := self.updater.skipped:
+            why = f"the loss or the gradient of all {skipped} steps was not finite; use a lower learning_rate"
+        elif not any("reward/min" in one for one in self._figures):
+            why = "no rollout has a reward; `agentlearn trace` says why"
+        else:
+            other = "use tasks on which attempts differ, or check the reward"
+            why = f"all groups had equal rewards; {one_reward(self._figures, self.threshold) or other}"
+        return f"no update was made, because {why}"
 
     def _batch_figures(self, groups: Sequence[Group]) -> dict[str, float]:
         """Metrics of the groups that were just sampled."""
         kinds = Counter(group.kind(self.threshold) for group in groups)
         rewards = [reward for group in groups for reward in group.rewards_G]
-        spread = (
-            {}
-            if not rewards
-            else {
-                LOWEST: min(rewards),
-                HIGHEST: max(rewards),
-                PARTIAL: float(sum(one not in (0, self.threshold) for one in rewards)),
-            }
-        )
         figures = {
             "groups": float(len(groups)),
             **{f"groups/{kind}": float(kinds[kind]) for kind in _COUNTED},
             "optimiser_steps": float(self.updater.steps),
             **self.rewards.figures(),
-            **spread,
+            **reward_spread(rewards, self.threshold),
         }
         if self.teaching is not None:  # how long answers without lessons are
             alone = [one for group in groups for one in group.trajectories if not self.teaching.guided(one)]

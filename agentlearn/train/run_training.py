@@ -237,7 +237,6 @@ class TrainingRun(RunLoop[TrainSettings]):
             )
         notes = [
             *([f"no weights were published: {failed}"] if failed and not learner.collapse else []),
-            *([learner.one_reward] if learner.one_reward else []),
             *(
                 f"{why}, so the weights were not published; {_MEASURE if settings.distils else _WORSE}"
                 for why in withheld

@@ -215,14 +215,11 @@ class TrainSettings(VllmOptions, RunSettings):
                 f"library is {self.library!r}, but a model that lessons are distilled into reads none; leave --library"
                 " out"
             )
-        given = self.gradient
-        if self.revisit_chance < 1 and (
-            self.max_staleness or given.schedule != "constant" or given.dynamic_sampling_limit is not None
-        ):
+        planned = self.max_staleness or self.gradient.schedule != "constant" or self.gradient.dynamic_sampling_limit
+        if self.revisit_chance < 1 and planned:
             yield (
-                f"revisit_chance is {self.revisit_chance:g}, so the number of updates follows from the rewards, but"
-                f" schedule is {given.schedule!r}, dynamic_sampling_limit is {given.dynamic_sampling_limit} and"
-                f" max_staleness is {self.max_staleness}; set schedule=constant, and leave the other two out"
+                f"revisit_chance is {self.revisit_chance:g}, so the number of updates follows from the rewards; set"
+                " schedule=constant, and leave out max_staleness and dynamic_sampling_limit, which need it before"
             )
         if self.vllm_sleep and self.max_staleness:
             yield (

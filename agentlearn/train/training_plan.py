@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,20 +81,9 @@ def refuse_unreadable(
         package, _, name = ref.name.partition(":")
         with suppress(ConfigError, ModuleNotFoundError, ValueError):  # what a person wrote is no file
             words.append(load_prompt(name, ref.version, package=package).text)
-    lessons = {one.id: one.lesson for library in libraries if library is not None for one in library.experiences}
-    problems = {one.source or one.id: one.problem for one in (*sets.train, *sets.test)}
+    lessons = {f"lesson {one.id!r}": one.lesson for library in libraries if library for one in library.experiences}
+    problems = {f"task {one.source or one.id!r}": one.problem for one in (*sets.train, *sets.test)}
     tokens.refuse_unreadable("\n".join(words), problems, lessons)
-
-
-def _tokens_in_files(settings: TrainSettings) -> PromptTokens | None:
-    """Return what the model's files say about prompts; None where they do not say enough."""
-    with suppress(AgentlearnError):  # a fault of the model is told elsewhere
-        source = ModelSource.find(settings.model, ask_hub=False)
-        contexts = (context_of(settings.model), settings.vllm_max_context)
-        context = min((one for one in contexts if one is not None), default=None)
-        config = read_config(Path(source.base)) if Path(source.base).is_dir() else {}
-        return PromptTokens.of_files(settings.model, Path(source.tokenizer), config, context)
-    return None
 
 
 def refuse_own_judge(domain: Domain, settings: TrainSettings) -> None:
@@ -234,7 +222,8 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     stop before it samples are `refusals`.
     """
     domain = domain_of(settings, imports_reward=False)
-    sets, tokens = local_sets(settings, domain), _tokens_in_files(settings)
+    sets = local_sets(settings, domain)
+    tokens = PromptTokens.of_files(settings.model, settings.vllm_max_context)
     counts = TaskCounts.of(settings, domain) if sets is None else TaskCounts.of_sets(sets)
     updates = math.ceil(counts.train / settings.batch_size) * settings.epochs
     learning = counts.train * settings.epochs * settings.group_size
@@ -242,8 +231,9 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     measurements = 2 + during if settings.evaluate and counts.test else 0
     measuring = counts.test * settings.eval_rollouts * measurements
     size, basis, seconds = _expected(settings, counts.size, learning, measuring)
-    readable = None if sets is None or tokens is None else partial(refuse_unreadable, settings, domain, sets, tokens)
-    library, refusals = _refusals(settings, domain, updates, counts.test, readable, lessons_exist=lessons_exist)
+    library, refusals = _refusals(settings, domain, updates, counts.test, lessons_exist=lessons_exist)
+    if sets is not None and tokens is not None:
+        refusals += _raised(lambda: refuse_unreadable(settings, domain, sets, tokens, library))
     folder: Path | None = model_path(settings.model)
     if settings.model.startswith(LAB):
         try:
@@ -318,53 +308,44 @@ def _expected(
 
 
 def _refusals(
-    settings: TrainSettings,
-    domain: Domain,
-    updates: int,
-    held_out: int,
-    readable: Callable[..., None] | None,
-    *,
-    lessons_exist: bool,
+    settings: TrainSettings, domain: Domain, updates: int, held_out: int, *, lessons_exist: bool
 ) -> tuple[Library, tuple[str, ...]]:
-    """Return the lessons in every prompt, and every reason why the run would stop before it samples anything.
-
-    readable: refuses prompts that the model cannot read; None where that is not known.
-    """
-    library, distilled, found = EMPTY_LIBRARY, EMPTY_LIBRARY, list[str]()
+    """Return the lessons in every prompt, and every reason why the run would stop before it samples anything."""
+    library = EMPTY_LIBRARY
 
     def load() -> None:
         nonlocal library
         library = LibraryStore(settings.store / "libraries").load(settings.library)
-
-    def load_distilled() -> None:
-        nonlocal distilled
-        if lessons_exist:
-            distilled = library_to_distil(settings, LibraryStore(settings.store / "libraries")) or EMPTY_LIBRARY
 
     def further_rewards() -> None:
         # Not imported: a plan runs no code of a recipe.
         for reference in settings.gradient.rewards:
             check_reference(reference, what="reward")
 
-    checks: tuple[Callable[[], object], ...] = (
+    found = _raised(
         lambda: need_extra("training weights", "peft", "accelerate"),
         lambda: require_vllm(settings.model) if settings.sampler == "vllm" else None,
         lambda: refuse_unpriced((settings.endpoint,), settings.max_cost_usd),
         load,
-        load_distilled,
+        lambda: library_to_distil(settings, LibraryStore(settings.store / "libraries")) if lessons_exist else None,
         lambda: _check_planned_model(settings),
         further_rewards,
         lambda: refuse_own_judge(domain, settings),
         lambda: refuse_long_warmup(settings, updates),
         lambda: refuse_unmeasured_margin(settings, held_out),
-        lambda: None if readable is None else readable(library, distilled),
     )
+    return library, found
+
+
+def _raised(*checks: Callable[[], object]) -> tuple[str, ...]:
+    """Return what these checks refuse."""
+    found = list[str]()
     for check in checks:
         try:
             check()
         except AgentlearnError as error:
             found.append(str(error))
-    return library, tuple(found)
+    return tuple(found)
 
 
 def _assignments(settings: dict[str, Any]) -> str:

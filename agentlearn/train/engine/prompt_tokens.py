@@ -5,45 +5,44 @@ Known from the files of a model, without torch, and again when it is loaded.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
 from agentlearn.errors import ConfigError
-from agentlearn.train.weights.loading import LoadedModel
+from agentlearn.models.call_settings import context_of
+from agentlearn.train.weights.loading import LoadedModel, ModelSource, read_config
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTokens:
-    """A tokenizer, and the model that is to read its tokens."""
+    """A tokenizer, and what the model that is to read its tokens cannot read."""
 
     name: str
-    """The model as the user wrote it."""
     encode: Callable[[str], Sequence[int]]
-    vocabulary: Mapping[str, int]
-    """The tokens of the tokenizer."""
-    known: int
-    """Number of tokens that the model knows."""
+    lacking: Mapping[int, str]
+    """The tokens of the tokenizer that the model does not know."""
     context: int | None
     """Number of tokens of a prompt and its answer; None when it is not known."""
 
     @classmethod
-    def of_files(cls, name: str, tokenizer: Path, config: Mapping[str, Any], context: int | None) -> Self | None:
-        """Read a folder's tokenizer.json. config: the model's config.json. None where the files do not say enough."""
-        texts: Any = config.get("text_config") or config
-        known, file = texts.get("vocab_size"), tokenizer / "tokenizer.json"
+    def of_files(cls, model: str, most: int | None = None) -> Self | None:
+        """Read the files of a model. most: a limit on its context. None where they do not say enough."""
         try:
             from tokenizers import Tokenizer
 
-            read = Tokenizer.from_file(str(file))
-        except Exception:  # noqa: BLE001  not there, damaged, or another format: seen when the model is loaded
+            source = ModelSource.find(model, ask_hub=False)
+            config, read = read_config(Path(source.base)), Tokenizer.from_file(f"{source.tokenizer}/tokenizer.json")
+        except Exception:  # noqa: BLE001  not there, damaged, or another format: told when the model is loaded
             return None
-        scaled = texts.get("rope_parameters") or texts.get("rope_scaling") or {}
+        texts: Any = config.get("text_config") or config
+        scaled, original = texts.get("rope_parameters") or texts.get("rope_scaling") or {}, None
         if scaled.get("rope_type", scaled.get("type")) in {"longrope", "su"}:  # exact up to its original context only
-            shorter = scaled.get("original_max_position_embeddings", texts.get("original_max_position_embeddings"))
-            context = min(filter(None, (shorter, context)), default=None)
-        if not isinstance(known, int):
-            return None
-        return cls(name, lambda text: read.encode(text, add_special_tokens=False).ids, read.get_vocab(), known, context)
+            name = "original_max_position_embeddings"
+            original = scaled.get(name, texts.get(name))
+        context = min(filter(None, (original, context_of(model), most)), default=None)
+        known, encode = texts.get("vocab_size"), partial(read.encode, add_special_tokens=False)
+        return cls(model, lambda text: encode(text).ids, _lacking(read.get_vocab(), known), context)
 
     @classmethod
     def of_loaded(cls, loaded: LoadedModel, most: int | None = None) -> Self:
@@ -51,43 +50,29 @@ class PromptTokens:
         from agentlearn.train.engine.torch_engine import context_limit  # here: it imports torch
 
         network, tokenizer = cast("Any", loaded.model), cast("Any", loaded.tokenizer)
-        known = int(network.get_input_embeddings().weight.shape[0])
         own = network.config.get_text_config().max_position_embeddings
         context = min(filter(None, (context_limit(network), own, most)))
-
-        def encode(text: str) -> Sequence[int]:
-            return tokenizer.encode(text, add_special_tokens=False)
-
-        return cls(loaded.name, encode, tokenizer.get_vocab(), known, context)
+        lacking = _lacking(tokenizer.get_vocab(), int(network.get_input_embeddings().weight.shape[0]))
+        return cls(loaded.name, partial(tokenizer.encode, add_special_tokens=False), lacking, context)
 
     @property
     def note(self) -> str:
         """A note on tokens that the tokenizer has and the model has not; empty when there are none."""
-        lacking = sorted((at, token) for token, at in self.vocabulary.items() if at >= self.known)
-        if not lacking:
+        if not self.lacking:
             return ""
-        many = "a token" if len(lacking) == 1 else f"{len(lacking):,} tokens"
-        return (
-            f"the tokenizer of {self.name!r} has {many} that the model does not know (first: {lacking[0][1]!r}); a"
-            " prompt with one is refused"
-        )
+        what = f"{len(self.lacking):,} tokens that the model does not know (first: {min(self.lacking.items())[1]!r})"
+        return f"the tokenizer of {self.name!r} has {what}; a prompt with one is refused"
 
     def refuse_unreadable(self, instructions: str, problems: Mapping[str, str], lessons: Mapping[str, str]) -> None:
         """Raise ConfigError for a text with a token that the model lacks, and when its context holds no prompt.
 
-        instructions: what stands in every prompt. problems, lessons: texts by the name of the task or lesson.
+        instructions: what stands in every prompt. problems, lessons: texts by their names in a sentence.
         """
-        named = (
-            ("the instructions", instructions),
-            *((f"task {name!r}", text) for name, text in problems.items()),
-            *((f"lesson {name!r}", text) for name, text in lessons.items()),
-        )
-        for what, text in named if self.note else ():
-            if foreign := [one for one in self.encode(text) if one >= self.known]:
-                token = next((token for token, at in self.vocabulary.items() if at == foreign[0]), str(foreign[0]))
+        for what, text in {"the text of the instructions": instructions, **problems, **lessons}.items():
+            if self.lacking and (foreign := self.lacking.keys() & self.encode(text)):
                 raise ConfigError(
-                    f"{what} has the token {token!r}, which the tokenizer of {self.name!r} knows and the model does"
-                    " not; leave it out, or give the model embeddings for it",
+                    f"{what} has the token {self.lacking[min(foreign)]!r}, which the tokenizer of {self.name!r} knows"
+                    " and the model does not; leave it out, or give the model embeddings for it",
                     code="unknown_token",
                 )
         shortest = min(problems.values(), key=len, default="")
@@ -100,3 +85,7 @@ class PromptTokens:
                 " --instructions sends only your own)",
                 code="context_too_long",
             )
+
+
+def _lacking(vocabulary: Mapping[str, int], known: int | None) -> dict[int, str]:
+    return {at: token for token, at in vocabulary.items() if known is not None and at >= known}

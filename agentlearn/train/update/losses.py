@@ -101,36 +101,25 @@ class TokenScores:
     """As the sampler reported them; constant."""
     reference_N: Tensor | None
     """Under the reference; constant. None without a divergence."""
+    before_N: Tensor
+    """Under the old weights without dropout, as the sampler computes; constant."""
     row_N: Tensor
     """Index of each token's row, 0 to B - 1."""
+    rollout_N: Tensor
+    """Index of each token's rollout, 0 to B - 1. All rows of a rollout are here, or no loss needs that."""
     advantages_B: Tensor
     weights_B: Tensor
     """Weight of each row's tokens in the loss, from `row_weights`."""
     comparable_B: Tensor | None = None
     """1 for rows whose sampler's log-probabilities must be the old ones, 0 for others; None: 1 for all."""
-    rollout_B: Tensor | None = None
-    """Index of each row's rollout, 0 to B - 1. All rows of a rollout are here, or no loss needs that. None: each row is
-    a rollout of its own."""
     numbers_B: Tensor | None = None
     """Number of each row in its batch, for metrics; None: there are none."""
-    exact_N: Tensor | None = None
-    """Under the old weights without dropout, which the sampler's are compared with; constant. None: `old_N`."""
     chosen_N: Tensor | None = None
     """Whether each token's entropy is high enough for a policy loss; None: all tokens have one."""
     teacher: TeacherScores | None = None
     """What a teacher that reads lessons gives; None without distillation."""
     student_N_K: Tensor | None = None
     """The current weights' log-probabilities of the teacher's tokens; with gradient. None without distillation."""
-
-    @property
-    def rollout_N(self) -> Tensor:
-        """Index of each token's rollout."""
-        return self.row_N if self.rollout_B is None else self.rollout_B[self.row_N]
-
-    @property
-    def before_N(self) -> Tensor:
-        """Under the old weights, as the sampler computes."""
-        return self.old_N if self.exact_N is None else self.exact_N
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -63,6 +63,8 @@ class Meter:
         self._parts: dict[Reduction, dict[str, list[Tensor]]] = {"sum": {}, "min": {}, "max": {}}
         self._differences: list[Tensor] = []
         """Difference and number of each row that can be compared: shape (2, B)."""
+        self.farthest = -1
+        """After `figures`: number of the row with the largest difference; -1 when no row can be compared."""
 
     @torch.no_grad()
     def add(self, losses: TokenLosses, scored: TokenScores, entropy_N: Tensor, loss: Tensor) -> None:
@@ -77,7 +79,7 @@ class Meter:
         if scored.comparable_B is not None and scored.numbers_B is not None:
             apart_B = means_by(scored.row_N, apart_N, rows)
             tokens_B = torch.bincount(scored.row_N, minlength=rows).clamp(min=1)
-            known_2_B = torch.stack([apart_B / (1 + _FEW_TOKENS / tokens_B.sqrt()), scored.numbers_B]).double()
+            known_2_B = torch.stack([apart_B / (1 + _FEW_TOKENS / tokens_B.sqrt()), scored.numbers_B])
             self._differences.append(known_2_B[:, scored.comparable_B > 0])
         sums = {
             "tokens": one_N,
@@ -117,16 +119,6 @@ class Meter:
         for name, values in highest.items():
             self._parts["max"].setdefault(name, []).append(values.max())
 
-    def farthest(self, processes: Processes, device: torch.device) -> tuple[float, int] | None:
-        """Return the largest `UNEXPLAINED_ROW` over all processes and the number of its row; None without such rows."""
-        own, number = -math.inf, -1.0
-        if self._differences and (known_2_B := torch.cat(self._differences, dim=1)).numel():
-            own, number = known_2_B[:, known_2_B[0].nan_to_num(nan=math.inf).argmax()].tolist()
-        worst = float(processes.all_reduce(torch.tensor([own], dtype=torch.float64, device=device), "max"))
-        mine = number if not own < worst else -1.0  # a difference that is no number is the largest
-        found = int(processes.all_reduce(torch.tensor([mine], dtype=torch.float64, device=device), "max"))
-        return None if found < 0 else (worst, found)
-
     def figures(self, processes: Processes, device: torch.device, *, cispo: bool, steps: int) -> dict[str, float]:
         """Return the metrics of `StepMetrics.figures`, over all processes. steps: number of optimiser steps added."""
         names = ("tokens", "entropy", "low", "high", "difference", "mismatch", "raw", "raw^2", "importance", "loss")
@@ -147,6 +139,10 @@ class Meter:
         tokens = sums["tokens"]
         if not tokens:
             return {}
+        found_2_B = torch.cat([torch.tensor([[-math.inf], [-1.0]], device=device), *self._differences], dim=1)
+        apart, number = found_2_B[:, found_2_B[0].nan_to_num(nan=math.inf).argmax()]
+        worst = processes.all_reduce(apart, "max")
+        self.farthest = int(processes.all_reduce(torch.where(apart < worst, -1.0, number), "max"))
         mean = {name: total / tokens for name, total in sums.items()}
         clipping = (
             {"cispo_clip_ratio": mean["high"]}
@@ -173,6 +169,7 @@ class Meter:
             "sampling/sampling_logp_difference/mean": mean["difference"],
             "sampling/sampling_logp_difference/max": high["difference"],
             **({UNEXPLAINED: sums["unexplained"] / sums["comparable"]} if sums["comparable"] else {}),
+            **({UNEXPLAINED_ROW: float(worst)} if self.farthest >= 0 else {}),
             "sampling/importance_sampling_ratio/min": low["importance"],
             "sampling/importance_sampling_ratio/mean": mean["importance"],
             "sampling/importance_sampling_ratio/max": high["importance"],

@@ -31,13 +31,7 @@ from agentlearn.train.update.memory_plan import (
     memory_at_hand,
     said_when_out_of_memory,
 )
-from agentlearn.train.update.metrics import (
-    UNEXPLAINED_ROW,
-    Meter,
-    StepMetrics,
-    highest_entropies,
-    peak_memory_mib,
-)
+from agentlearn.train.update.metrics import Meter, StepMetrics, highest_entropies, peak_memory_mib
 from agentlearn.train.update.microbatch import (
     MicroBatch,
     canonical_order,
@@ -85,18 +79,19 @@ class _ScoredBatch:
     def scored(self, logprobs: Tensor) -> TokenScores:
         """logprobs: of the sampled tokens, shape (N,); with a teacher, also of its tokens, shape (N, 1 + K)."""
         logprobs_N = logprobs if self.teacher is None else logprobs[:, 0]
+        old_N = logprobs_N.detach() if self.old_N is None else self.old_N
         return TokenScores(
             logprobs_N=logprobs_N,
-            old_N=logprobs_N.detach() if self.old_N is None else self.old_N,
+            old_N=old_N,
             sampler_N=self.batch.sampler_N,
             reference_N=self.reference_N,
             row_N=self.batch.row_N,
             advantages_B=self.batch.advantages_B,
             weights_B=self.weights_B,
             comparable_B=self.batch.comparable_B,
-            rollout_B=self.batch.rollout_B,
+            rollout_N=self.batch.rollout_B[self.batch.row_N],
+            before_N=old_N if self.exact_N is None else self.exact_N,
             numbers_B=self.batch.numbers_B,
-            exact_N=self.exact_N,
             chosen_N=self.chosen_N,
             teacher=self.teacher,
             student_N_K=None if self.teacher is None else logprobs[:, 1:],
@@ -234,11 +229,9 @@ class Updater:
         figures = meter.figures(
             self._processes, device_of(self.model), cispo=self.arguments.loss == "cispo", steps=made
         )
-        farthest = meter.farthest(self._processes, device_of(self.model))
         finite = [norm for norm in norms if math.isfinite(norm)]
         rollouts = {row.rollout: row for row in kept}.values()
         figures |= {
-            **({} if farthest is None else {UNEXPLAINED_ROW: farthest[0]}),
             "learning_rate": rate,
             "masked_token_share": 1 - tokens / max(1, sum(row.length for row in kept)),
             "tokens_per_s": tokens * self.arguments.iterations / seconds,
@@ -258,7 +251,7 @@ class Updater:
             tokens=tokens * self.arguments.iterations,
             seconds=seconds,
             figures=figures,
-            farthest=None if farthest is None else kept[farthest[1]].rollout,
+            farthest=kept[meter.farthest].rollout if meter.farthest >= 0 else None,
         )
 
     def release(self) -> None:

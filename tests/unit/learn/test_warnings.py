@@ -61,21 +61,21 @@ def test_a_warning_names_its_cause_and_a_remedy(subtests: pytest.Subtests) -> No
             "9 of 10 groups were undecided and teach nothing: agentlearn trace lists them by task",
         ),
         (
-            _RunSnapshot(groups={"all_wrong": 7, "all_right": 2, "mixed": 1}, rewards=frozenset({0.0, 0.4, 0.9})),
+            _RunSnapshot(groups={"all_wrong": 7, "all_right": 2, "mixed": 1}, graded=(0.0, 0.4, 0.9)),
             (
-                "9 of 10 groups had equal rewards and teach nothing: all rewards lie between 0.00 and 0.90; use tasks on"
-                " which attempts differ more, or a finer reward"
+                "9 of 10 groups had equal rewards and teach nothing: all rewards lie between 0.00 and 0.90; use tasks"
+                " on which attempts differ more"
             ),
         ),
         (
-            _RunSnapshot(groups={"all_right": 10}, rewards=frozenset({5.0})),
+            _RunSnapshot(groups={"all_right": 10}, graded=(5.0,)),
             (
                 "10 of 10 groups had equal rewards and teach nothing: every rollout got 5.00; does the reward read the"
                 " answer?"
             ),
         ),
         (
-            _RunSnapshot(groups={"all_wrong": 10}, rewards=frozenset({0.0})),
+            _RunSnapshot(groups={"all_wrong": 10}),
             "10 of 10 groups were all wrong and teach nothing: use easier tasks or a stronger model",
         ),
         (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentlearn.train.arguments import GradientArguments, gradient_arguments
-from agentlearn.train.teaching import ENTROPY, HIGHEST, LOWEST, PARTIAL, WINDOW, collapsed, early_end, nothing_left
+from agentlearn.train.signs import ENTROPY, HIGHEST, LOWEST, PARTIAL, WINDOW, collapsed, early_end, nothing_left
 
 
 def told(**fields: Any) -> GradientArguments:
@@ -60,7 +60,8 @@ def test_updates_without_different_rewards_leave_hardly_anything_to_learn() -> N
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "words"), [(0.5, 0.5, "all got 0.5"), (0.2, 0.8, "rewards lie between 0.2 and 0.8")]
+    ("low", "high", "words"),
+    [(0.5, 0.5, "rewards lie between 0.5 and 0.5"), (0.2, 0.8, "rewards lie between 0.2 and 0.8")],
 )
 def test_graded_rewards_are_described_by_their_spread(low: float, high: float, words: str) -> None:
     graded = groups(0, 1, 9) | {LOWEST: low, HIGHEST: high, PARTIAL: 40.0}
