@@ -21,7 +21,6 @@
         NeverAnswered        the model service has answered no call of the run
       SharingError           a shared library, vote or proof is not what it claims to be
       WeightsDiffer          a served model has other weights than the trained ones
-      NothingLearned         training changed no weight, or the model has collapsed
       AllFailed              the first rollouts of a run all failed for one reason
       Interrupted            the user stopped the run
       ProcessLost            one of the processes that train together has ended
@@ -237,12 +236,6 @@ class WeightsDiffer(AgentlearnError):
     """Raised when log-probabilities show that a served model has other weights than the trained ones."""
 
     code = "weights_differ"
-
-
-class NothingLearned(AgentlearnError):
-    """Raised when a training run has ended and changed no weight, or left a model that has collapsed."""
-
-    code = "nothing_learned"
 
 
 class AllFailed(AgentlearnError):

@@ -63,9 +63,8 @@ class RunLoop(ABC, Generic[S]):
 
     def __post_init__(self) -> None:
         endpoints = (self.rollouts.endpoint, *((self.reflector,) if self.reflector is not None else ()))
-        states = {id(one.endpoint_state): one.endpoint_state for one in endpoints}
-        known, threshold = tuple(states.values()), self.rollouts.domain.threshold
-        self.monitor = RunMonitor(self.settings, self.call_context, self.callbacks, known, threshold)
+        own = tuple({id(one.endpoint_state): one.endpoint_state for one in endpoints}.values())
+        self.monitor = RunMonitor(self.settings, self.call_context, self.callbacks, own, self.rollouts.domain.threshold)
         self.stats.lost_workers = self.call_context.lost_workers
         self.stats.notes.extend(filter(None, dict.fromkeys(one.function_note for one in endpoints)))
         self.finished = FinishedRollouts.before(self.store, self.call_context.run, resumed=self.resumed)

@@ -214,18 +214,13 @@ class TaskCounts(Value):
     """Mean size of a task; zeros when it is not known."""
 
     @classmethod
-    def of_sets(cls, sets: TaskSets) -> "TaskCounts":
-        """Return how many tasks these are."""
-        return cls(train=len(sets.train), test=len(sets.test), counted=True, size=TaskSize.of(sets.train))
-
-    @classmethod
-    def of(cls, settings: RunSettings, domain: Domain) -> "TaskCounts":
-        """Return how many tasks a run has. Local tasks are read; online tasks are not downloaded.
+    def of(cls, settings: RunSettings, domain: Domain, sets: TaskSets | None) -> "TaskCounts":
+        """Return how many tasks a run has. sets: its tasks from `local_sets`; None: online ones, not downloaded.
 
         Raises DataError or ConfigError, as the run would.
         """
-        if (sets := local_sets(settings, domain)) is not None:
-            return cls.of_sets(sets)
+        if sets is not None:
+            return cls(train=len(sets.train), test=len(sets.test), counted=True, size=TaskSize.of(sets.train))
 
         def size_of(source: str | None) -> int:
             if source is None:

@@ -31,7 +31,7 @@ from agentlearn.learning.costs import (
     refuse_unpriced,
     tokens_words,
 )
-from agentlearn.learning.open_run import TaskCounts, TaskSets
+from agentlearn.learning.open_run import TaskCounts, TaskSets, local_sets
 from agentlearn.models.endpoint import is_simulated
 from agentlearn.models.outage import duration_words
 from agentlearn.store import StageTotals
@@ -193,7 +193,7 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
     Raises DataError or ConfigError, as the run would.
     """
     refuse_unpriced(settings.endpoints, settings.max_cost_usd)
-    counts = TaskCounts.of(settings, domain)
+    counts = TaskCounts.of(settings, domain, local_sets(settings, domain))
     train, test = counts.train, counts.test
     if settings.pilot is not None:
         settings, train, test = settings.as_pilot(), min(settings.pilot, train), 0

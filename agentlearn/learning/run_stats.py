@@ -317,7 +317,7 @@ class _RunSnapshot:
         kinds = dict(_KINDS)
         if self.graded:  # equal rewards are neither right nor wrong then
             useless["equal"] = useless.pop("all_right") + useless.pop("all_wrong")
-            low, high = number_text(self.graded[0]), number_text(self.graded[-1])
+            low, high = map(number_text, (self.graded[0], self.graded[-1]))
             spread = f"all rewards lie between {low} and {high}; use tasks on which attempts differ more"
             same = f"every rollout got {low}; does the reward read the answer?"
             kinds["equal"] = ("had equal rewards", same if len(self.graded) == 1 else spread)

@@ -300,6 +300,12 @@ class GradientArguments(OptionGroup):
         return self.distillation.coef > 0
 
     @property
+    def couples_rows(self) -> bool:
+        """Whether the loss of a token depends on all rows of its rollout, which must be computed together."""
+        own, by_sequence = self.loss_settings, self.importance_sampling.startswith("sequence")
+        return isinstance(own, SequenceClipping | Vespo) or own.off_policy_mask_threshold is not None or by_sequence
+
+    @property
     def passes(self) -> int:
         """Number of optimiser steps per batch."""
         return self.iterations * self.minibatches

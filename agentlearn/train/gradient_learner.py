@@ -23,7 +23,7 @@ from agentlearn.train.update.sequences import TrainingRow, training_rows
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.types.experience import Library
-from agentlearn.types.group import Group, GroupKind
+from agentlearn.types.group import Group
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory, Treatment
 
@@ -74,10 +74,6 @@ class _WeightVersions:
 FP32_DIFFERENCE, LARGEST_DIFFERENCE = 0.002, 0.1
 """Defaults of `largest_difference` in nats: where sampler and trainer compute in fp32 (measured: 1e-6 to 1e-4), and
 with 16-bit formats or a server (measured: up to 0.02)."""
-
-
-_COUNTED: tuple[GroupKind, ...] = ("mixed", "all_right", "all_wrong")
-"""Kinds of groups that the metrics count."""
 
 
 @dataclass(slots=True)
@@ -257,8 +253,8 @@ class GradientLearner:
         local = settings.sampler == "local"
         if difference is None or (not local and (given.top_p < 1 or given.top_k > 0 or given.min_p > 0)):
             return  # a server reports the probabilities among the tokens that are left
-        exact = local and given.dtype == "fp32"
-        limit = given.largest_difference or (FP32_DIFFERENCE if exact else LARGEST_DIFFERENCE)
+        rounding = FP32_DIFFERENCE if local and given.dtype == "fp32" else LARGEST_DIFFERENCE
+        limit = given.largest_difference or rounding
         in_row = difference <= limit and of_row is not None
         apart, of = (of_row, f"tokens of rollout {metrics.farthest!r}") if in_row else (difference, "sampled tokens")
         if not apart <= limit:
@@ -287,8 +283,8 @@ class GradientLearner:
         elif not any("reward/min" in one for one in self._figures):
             why = "no rollout has a reward; `agentlearn trace` says why"
         else:
-            other = "use tasks on which attempts differ, or check the reward"
-            why = f"all groups had equal rewards; {one_reward(self._figures, self.threshold) or other}"
+            other = one_reward(self._figures, self.threshold) or "use tasks whose attempts differ, or check the reward"
+            why = f"all groups had equal rewards; {other}"
         return f"no update was made, because {why}"
 
     def _batch_figures(self, groups: Sequence[Group]) -> dict[str, float]:
@@ -297,7 +293,7 @@ class GradientLearner:
         rewards = [reward for group in groups for reward in group.rewards_G]
         figures = {
             "groups": float(len(groups)),
-            **{f"groups/{kind}": float(kinds[kind]) for kind in _COUNTED},
+            **{f"groups/{kind}": float(kinds[kind]) for kind in ("mixed", "all_right", "all_wrong")},
             "optimiser_steps": float(self.updater.steps),
             **self.rewards.figures(),
             **reward_spread(rewards, self.threshold),

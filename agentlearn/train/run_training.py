@@ -76,6 +76,8 @@ class TrainingRun(RunLoop[TrainSettings]):
     learner: GradientLearner
     write_metrics: MetricsWriter | None = None
     """Also called with the metrics of each update."""
+    failed: str = ""
+    """At the end: why nothing was learned; empty when something was."""
 
     @property
     def kind(self) -> RunKind:
@@ -125,10 +127,10 @@ class TrainingRun(RunLoop[TrainSettings]):
         await self.learn_from(sets.train, sets.test, learner)
         after = await self.evaluate({"after": start}, sets.test)
         result = self.result(sets, before.get("before"), after.get("after"), time.perf_counter() - started)
-        failed = await asyncio.to_thread(lambda: learner.nothing_changed) or learner.collapse
-        withheld = [] if failed else self._why_withheld(result)
-        path = await asyncio.to_thread(learner.save if withheld or failed else learner.publish)
-        return self._report(result, start, path, withheld, failed)
+        self.failed = await asyncio.to_thread(lambda: learner.nothing_changed) or learner.collapse
+        withheld = [] if self.failed else self._why_withheld(result)
+        path = await asyncio.to_thread(learner.save if withheld or self.failed else learner.publish)
+        return self._report(result, start, path, withheld)
 
     def _why_withheld(self, result: RunResult) -> list[str]:
         """Return why weights that have learned are not published; empty when they are."""
@@ -225,10 +227,7 @@ class TrainingRun(RunLoop[TrainSettings]):
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
         """Do nothing: reports of training count updates, not epochs."""
 
-    def _report(
-        self, result: RunResult, start: Library, path: Path, withheld: Sequence[str], failed: str
-    ) -> TrainReport:
-        """failed: why nothing was learned; empty when something was."""
+    def _report(self, result: RunResult, start: Library, path: Path, withheld: Sequence[str]) -> TrainReport:
         settings, stats, learner, held_out = self.settings, self.stats, self.learner, result.held_out
         kept, totals = self.store.metrics(result.run), Counter[str]()
         for values in kept.values():
@@ -236,13 +235,13 @@ class TrainingRun(RunLoop[TrainSettings]):
                 {name: value for name, value in values.items() if name in _COUNTED or name.startswith("seconds/")}
             )
         notes = [
-            *([f"no weights were published: {failed}"] if failed and not learner.collapse else []),
+            *([f"no weights were published: {self.failed}"] if self.failed and not learner.collapse else []),
             *(
                 f"{why}, so the weights were not published; {_MEASURE if settings.distils else _WORSE}"
                 for why in withheld
             ),
             *verdict_notes(
-                held_out.delta if held_out and not withheld and not failed else None,
+                held_out.delta if held_out and not withheld and not self.failed else None,
                 worse=_WORSE,
                 unclear="more updates, or more held-out tasks, would make it clearer",
             ),
@@ -275,9 +274,9 @@ class TrainingRun(RunLoop[TrainSettings]):
                 sha256_after=learner.weights_sha256(),
                 path=str(path),
                 adapter=hasattr(learner.updater.model, "peft_config"),
-                published=not (withheld or failed),
-                withheld=failed or "; ".join(withheld),
-                failed=bool(failed),
+                published=not (withheld or self.failed),
+                withheld=self.failed or "; ".join(withheld),
+                failed=bool(self.failed),
             ),
             groups={kind: stats.groups[kind] for kind in GROUP_KINDS},
             rollouts={outcome: stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},

@@ -65,14 +65,13 @@ def hints(figures: Figures, threshold: float) -> dict[str, str]:
     """Return notes on what hinders learning, by kind. threshold: reward from which an answer counts as right."""
     if words := collapsed(figures):
         return {"collapse": words}
-    if words := one_reward(figures, threshold):
-        return {"reward": words}
-    words = nothing_left(figures, _UPDATES)
-    return {"reward": f"{words}; use other tasks, or end such runs early with stop_after_equal"} if words else {}
+    left = nothing_left(figures, _UPDATES)
+    left = left and f"{left}; use other tasks, or end such runs early with stop_after_equal"
+    return {"reward": words} if (words := one_reward(figures, threshold) or left) else {}
 
 
 def collapsed(figures: Figures) -> str:
-    """Return in words that the model says the same for everything; empty when not, or when it earns more than at first."""
+    """Return in words that the model says the same for everything; empty when not, or where it earns more than then."""
     known = [one for one in figures if ENTROPY in one and "reward" in one]
     if not known or known[-1].get("groups/all_right", 0.0) == known[-1].get("groups"):
         return ""

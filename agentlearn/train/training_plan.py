@@ -224,7 +224,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     domain = domain_of(settings, imports_reward=False)
     sets = local_sets(settings, domain)
     tokens = PromptTokens.of_files(settings.model, settings.vllm_max_context)
-    counts = TaskCounts.of(settings, domain) if sets is None else TaskCounts.of_sets(sets)
+    counts = TaskCounts.of(settings, domain, sets)
     updates = math.ceil(counts.train / settings.batch_size) * settings.epochs
     learning = counts.train * settings.epochs * settings.group_size
     during = (updates - 1) // settings.eval_every if settings.eval_every else 0  # after the last it is `after`

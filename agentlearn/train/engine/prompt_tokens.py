@@ -11,7 +11,10 @@ from typing import Any, Self, cast
 
 from agentlearn.errors import ConfigError
 from agentlearn.models.call_settings import context_of
+from agentlearn.train.engine.attention import original_contexts
 from agentlearn.train.weights.loading import LoadedModel, ModelSource, read_config
+
+_ENDLESS = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +39,13 @@ class PromptTokens:
         except Exception:  # noqa: BLE001  not there, damaged, or another format: told when the model is loaded
             return None
         texts: Any = config.get("text_config") or config
-        scaled, original = texts.get("rope_parameters") or texts.get("rope_scaling") or {}, None
-        if scaled.get("rope_type", scaled.get("type")) in {"longrope", "su"}:  # exact up to its original context only
-            name = "original_max_position_embeddings"
-            original = scaled.get(name, texts.get(name))
-        context = min(filter(None, (original, context_of(model), most)), default=None)
-        known, encode = texts.get("vocab_size"), partial(read.encode, add_special_tokens=False)
-        return cls(model, lambda text: encode(text).ids, _lacking(read.get_vocab(), known), context)
+        scaled = texts.get("rope_parameters") or texts.get("rope_scaling") or {}
+        longrope = scaled.get("rope_type", scaled.get("type")) in {"longrope", "su"}  # exact up to the original only
+        contexts = (context_of(model), most, *(original_contexts(texts) if longrope else ()))
+        context = min(filter(None, contexts), default=None)
+        known = texts.get("vocab_size") or _ENDLESS
+        lacking = {at: token for token, at in read.get_vocab().items() if at >= known}
+        return cls(model, lambda text: read.encode(text, add_special_tokens=False).ids, lacking, context)
 
     @classmethod
     def of_loaded(cls, loaded: LoadedModel, most: int | None = None) -> Self:
@@ -52,7 +55,8 @@ class PromptTokens:
         network, tokenizer = cast("Any", loaded.model), cast("Any", loaded.tokenizer)
         own = network.config.get_text_config().max_position_embeddings
         context = min(filter(None, (context_limit(network), own, most)))
-        lacking = _lacking(tokenizer.get_vocab(), int(network.get_input_embeddings().weight.shape[0]))
+        known = int(network.get_input_embeddings().weight.shape[0])
+        lacking = {at: token for token, at in tokenizer.get_vocab().items() if at >= known}
         return cls(loaded.name, partial(tokenizer.encode, add_special_tokens=False), lacking, context)
 
     @property
@@ -76,16 +80,12 @@ class PromptTokens:
                     code="unknown_token",
                 )
         shortest = min(problems.values(), key=len, default="")
-        if self.context is None or len(f"{instructions}{shortest}".encode()) < self.context:  # a token has a byte
+        if len(f"{instructions}{shortest}".encode()) < (most := self.context or _ENDLESS):  # a token has a byte
             return
-        if (needed := len(self.encode(instructions)) + len(self.encode(shortest))) >= self.context:
+        if (needed := len(self.encode(instructions)) + len(self.encode(shortest))) >= most:
             raise ConfigError(
-                f"the context of {self.name!r} is {self.context:,} tokens, and the prompt of the shortest task has"
+                f"the context of {self.name!r} is {most:,} tokens, and the prompt of the shortest task has"
                 f" more than {needed:,}; use another model, or shorter instructions (--only-instructions with"
                 " --instructions sends only your own)",
                 code="context_too_long",
             )
-
-
-def _lacking(vocabulary: Mapping[str, int], known: int | None) -> dict[int, str]:
-    return {at: token for token, at in vocabulary.items() if known is not None and at >= known}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.serving.chat_service import ChatService, serve_in_thread
+from agentlearn.train.engine.prompt_tokens import PromptTokens
 from agentlearn.train.weights.loading import (
     LoadedModel,
     ModelSource,
@@ -46,8 +47,6 @@ class _LocalService:
     """What the model's chat template can hold."""
     context: int
     """Largest number of tokens of a prompt and its answer."""
-    lacking: str = ""
-    """A note on tokens of the tokenizer that the network does not know."""
     simulated: bool = False
 
     def check_chat(self, *, tools: bool) -> tuple[str, ...]:
@@ -57,7 +56,8 @@ class _LocalService:
             f"{self.model!r} is used with a context of {self.context:,} tokens instead of {own:,}: beyond that, a long"
             " row changes the position frequencies of all rows of its batch"
         )
-        notes = (limited if self.context < own else "", self.lacking)
+        lacking = PromptTokens.of_loaded(LoadedModel(self.network, self.tokenizer, self.model)).note
+        notes = (limited if self.context < own else "", lacking)
         return (*self.abilities.check(self.model, tools=tools), *filter(None, notes))
 
     def weights_sha256(self) -> str:
@@ -129,7 +129,6 @@ async def serve_model(
     """
     from agentlearn.train.engine.attention import AttentionLayout
     from agentlearn.train.engine.chat_template import TemplateFormat
-    from agentlearn.train.engine.prompt_tokens import PromptTokens
     from agentlearn.train.engine.torch_engine import TorchEngine
 
     network: Any = loaded.model
@@ -147,11 +146,8 @@ async def serve_model(
         await own.check(layout)
         with shared(own) as engine:
             service = ChatService(engine, chat, model=loaded.name, seed=seed, served_by="agentlearn-local", known=rows)
-            lacking, context = PromptTokens.of_loaded(loaded).note, own.context
             async with serve_in_thread(service.serve) as url:
-                yield _LocalService(
-                    url, loaded.name, engine, network, loaded.tokenizer, chat.abilities, context, lacking
-                )
+                yield _LocalService(url, loaded.name, engine, network, loaded.tokenizer, chat.abilities, own.context)
 
 
 def _model_folder(directory: str) -> Path:

@@ -216,13 +216,12 @@ class LogprobModel(nn.Module):
         head = core.get_output_embeddings()
         if type(head) is not nn.Linear:
             raise _unsupported_head(core, f"its head is a {type(head).__name__}, not a plain linear layer")
-        self._noisy = [one for one in model.modules() if any("jitter" in name for name in vars(one))]
 
     def train(self, mode: bool = True) -> "LogprobModel":
         """Set the mode of all modules. Experts that are chosen with noise in training are chosen as in sampling."""
         super().train(mode)
-        for one in self._noisy:
-            one.eval()
+        for one in self.modules():
+            one.training = one.training and not any("jitter" in name for name in vars(one))
         return self
 
     @property

@@ -154,10 +154,10 @@ def token_losses(scored: TokenScores, arguments: GradientArguments) -> TokenLoss
     advantage_N = scored.advantages_B[scored.row_N]
     rows = len(scored.advantages_B)
     own = arguments.loss_settings
-    if isinstance(own, SequenceClipping):
-        ratio_N = _sequence_ratio(scored.logprobs_N, scored.old_N, scored.rollout_N, rows)
-    else:
-        ratio_N = _token_ratio(scored.logprobs_N, scored.old_N)
+    log_ratio_N = scored.logprobs_N - scored.old_N
+    if isinstance(own, SequenceClipping):  # the mean over the token's rollout. GSPO, arXiv:2507.18071
+        log_ratio_N = means_by(scored.rollout_N, log_ratio_N, rows)[scored.rollout_N]
+    ratio_N = torch.exp(log_ratio_N)
     importance_N = importance(
         arguments.importance_sampling,
         scored.before_N,
@@ -226,16 +226,6 @@ def loss_share(losses: TokenLosses, scored: TokenScores) -> Tensor:
     return share + scored.teacher.weight * losses.teacher_N.sum()
 
 
-def _token_ratio(logprobs_N: Tensor, old_N: Tensor) -> Tensor:
-    """exp(logp - old) of each token. GRPO, arXiv:2402.03300."""
-    return torch.exp(logprobs_N - old_N)
-
-
-def _sequence_ratio(logprobs_N: Tensor, old_N: Tensor, rollout_N: Tensor, rollouts: int) -> Tensor:
-    """exp of the mean of logp - old over the token's rollout, at each of its tokens. GSPO, arXiv:2507.18071."""
-    return torch.exp(means_by(rollout_N, logprobs_N - old_N, rollouts))[rollout_N]
-
-
 def _clipped_loss(ratio_N: Tensor, advantage_N: Tensor, *, low: float, high: float, delta: float | None) -> Tensor:
     """-min(min(r, delta) A, clip(r, low, high) A).
 
@@ -253,11 +243,8 @@ def _cispo_loss(ratio_N: Tensor, advantage_N: Tensor, logprobs_N: Tensor, *, cap
 
 def _sapo_loss(ratio_N: Tensor, advantage_N: Tensor, own: Sapo) -> Tensor:
     """-4 / t x sigmoid(t (r - 1)) A, where the sign of A chooses t. SAPO, arXiv:2511.20347."""
-    temperature_N = torch.where(
-        advantage_N > 0,
-        torch.full_like(advantage_N, own.temperature_pos),
-        torch.full_like(advantage_N, own.temperature_neg),
-    )
+    good_N = (advantage_N > 0).to(ratio_N.dtype)
+    temperature_N = good_N * own.temperature_pos + (1 - good_N) * own.temperature_neg
     return -4 / temperature_N * torch.sigmoid(temperature_N * (ratio_N - 1)) * advantage_N
 
 
@@ -271,14 +258,9 @@ def _vespo_weight(scored: TokenScores, importance_N: Tensor, own: Vespo) -> Tens
     corrected_N = log_ratio_N + importance_N.log().clamp(_SMALLEST, _FARTHEST)
     sums_B = _sums_by(scored.rollout_N, corrected_N, len(scored.advantages_B))
     log_w_N = sums_B.clamp(_SMALLEST, _FARTHEST)[scored.rollout_N]
-    good_N = scored.advantages_B[scored.row_N] >= 0
-    k_N, lambda_N = (
-        torch.where(good_N, torch.full_like(log_w_N, pos), torch.full_like(log_w_N, neg))
-        for pos, neg in (
-            (own.k_pos, own.k_neg),
-            (own.lambda_pos, own.lambda_neg),
-        )
-    )
+    good_N = (scored.advantages_B[scored.row_N] >= 0).to(log_w_N.dtype)
+    k_N = good_N * own.k_pos + (1 - good_N) * own.k_neg
+    lambda_N = good_N * own.lambda_pos + (1 - good_N) * own.lambda_neg
     return (lambda_N + k_N * log_w_N - lambda_N * log_w_N.exp()).exp().nan_to_num(nan=0.0, posinf=0.0)
 
 
@@ -350,13 +332,6 @@ def means_by(index_N: Tensor, values_N: Tensor, count: int) -> Tensor:
     return _sums_by(index_N, values_N, count) / tokens_B.clamp(min=1)
 
 
-def couples_rows(arguments: GradientArguments) -> bool:
-    """Whether the loss of a token depends on all rows of its rollout, so that they must be computed together."""
-    own = arguments.loss_settings
-    by_rollout = isinstance(own, SequenceClipping | Vespo) or own.off_policy_mask_threshold is not None
-    return by_rollout or arguments.importance_sampling.startswith("sequence")
-
-
 def row_weights(
     loss: LossName,
     tokens_B: Sequence[int],
@@ -385,8 +360,7 @@ def row_weights(
     if not count:
         return [0.0] * len(tokens_B)
     if loss in ("grpo", "gspo", "sapo"):
-        pairs = zip(names_B, tokens_B, strict=True)
-        return [1 / (total[name] * count) if tokens else 0.0 for name, tokens in pairs]
+        return [1 / (total[name] * count) if tokens else 0.0 for name, tokens in zip(names_B, tokens_B, strict=True)]
     if loss == "luspo":
         divisor = float(count)
     elif loss == "dr_grpo":

@@ -77,10 +77,9 @@ class Meter:
         weight_N = losses.vespo_weight_N
         weight_B = None if weight_N is None else means_by(scored.rollout_N, weight_N, rows)
         if scored.comparable_B is not None and scored.numbers_B is not None:
-            apart_B = means_by(scored.row_N, apart_N, rows)
             tokens_B = torch.bincount(scored.row_N, minlength=rows).clamp(min=1)
-            known_2_B = torch.stack([apart_B / (1 + _FEW_TOKENS / tokens_B.sqrt()), scored.numbers_B])
-            self._differences.append(known_2_B[:, scored.comparable_B > 0])
+            apart_B = means_by(scored.row_N, apart_N, rows) / (1 + _FEW_TOKENS / tokens_B.sqrt())
+            self._differences.append(torch.stack([apart_B, scored.numbers_B])[:, scored.comparable_B > 0])
         sums = {
             "tokens": one_N,
             "entropy": entropy_N,

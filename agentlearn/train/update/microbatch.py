@@ -187,17 +187,13 @@ def plan_microbatches(
     for b in sorted((b for b, length in enumerate(lengths_B) if length), key=lambda b: (-lengths_B[b], b)):
         units.setdefault(b if together_B is None else together_B[b], []).append(b)
     parts: list[list[int]] = []
-    held = 0
     for unit in units.values():
-        size = sum(lengths_B[b] for b in unit)
-        rows = len(parts[-1]) + len(unit) if parts else 0
-        needed = held + size if packed or not parts else lengths_B[parts[-1][0]] * rows
-        if parts and needed <= budget:
-            parts[-1] += unit
-            held = needed
+        joined = [*parts[-1], *unit] if parts else unit
+        lengths = [lengths_B[b] for b in joined]
+        if parts and (sum(lengths) if packed else lengths[0] * len(lengths)) <= budget:
+            parts[-1] = joined
         else:
             parts.append(unit)
-            held = size
     return parts
 
 

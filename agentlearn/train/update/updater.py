@@ -15,14 +15,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.distributed.sharding import Processes, Reduction, gather_optimizer, is_sharded, shard_optimizer
 from agentlearn.train.update.logprob_model import LogprobModel, device_of
-from agentlearn.train.update.losses import (
-    TeacherScores,
-    TokenScores,
-    couples_rows,
-    loss_share,
-    row_weights,
-    token_losses,
-)
+from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, row_weights, token_losses
 from agentlearn.train.update.memory_plan import (
     MemoryPlan,
     RowMemory,
@@ -138,8 +131,8 @@ class Updater:
         self.batches = 0
         """Number of calls of `step` so far."""
         self._total = total_steps
-        self._average: AverageWeights | None = None
-        self._following: AverageWeights | None = None
+        self._averages: dict[str, AverageWeights] = {}
+        """Weights that follow those in training: of a teacher, and of a reference."""
         self._processes = Processes(accelerator)
         scorer = LogprobModel(model, temperature=arguments.temperature, logits_mib=arguments.logits_mib)
         self._vocabulary = scorer.vocabulary
@@ -155,10 +148,11 @@ class Updater:
         self._scorer, self.optimizer = self._processes.prepare(scorer, _optimizer(model, arguments))
         if self._processes.count > 1:
             self._packed, memory = self._agreed(memory)
-        if arguments.distils and (told := arguments.distillation).teacher == "ema":
-            self._average = AverageWeights(self._processes.unwrap(self._scorer), told.teacher_update_rate)
+        told, unwrapped = arguments.distillation, self._processes.unwrap(self._scorer)
+        if arguments.distils and told.teacher == "ema":
+            self._averages["teacher"] = AverageWeights(unwrapped, told.teacher_update_rate)
         if arguments.reference == "follow":
-            self._following = AverageWeights(self._processes.unwrap(self._scorer), arguments.reference_rate)
+            self._averages["reference"] = AverageWeights(unwrapped, arguments.reference_rate)
         self._reference = None
         if reference is not None:
             self._reference = LogprobModel(
@@ -270,8 +264,7 @@ class Updater:
             "skipped": self.skipped,
             "batches": self.batches,
             "tokens_per_microbatch": self.memory.tokens,
-            **({} if self._average is None else {"teacher": self._average.state_dict()}),
-            **({} if self._following is None else {"reference": self._following.state_dict()}),
+            **{name: one.state_dict() for name, one in self._averages.items()},
         }
         if is_sharded(self.model):
             return {"optimizer": gather_optimizer(self.model, self.optimizer), **counts}
@@ -284,10 +277,8 @@ class Updater:
         else:
             self.optimizer.load_state_dict(dict(state["optimizer"]))
         self.steps, self.skipped, self.batches = state["steps"], state["skipped"], state["batches"]
-        if self._average is not None:
-            self._average.load_state_dict(state["teacher"])
-        if self._following is not None:
-            self._following.load_state_dict(state["reference"])
+        for name, one in self._averages.items():
+            one.load_state_dict(state[name])
         if self.arguments.tokens_per_microbatch is None:
             self.memory = replace(self.memory, tokens=state["tokens_per_microbatch"], chosen_by="start")
 
@@ -311,7 +302,7 @@ class Updater:
             for row in window
         ]
         rollouts = [row.rollout for row in window]
-        together = rollouts if couples_rows(self.arguments) and len(set(rollouts)) < len(window) else None
+        together = rollouts if self.arguments.couples_rows and len(set(rollouts)) < len(window) else None
         shared = self._shared and together is None  # the rows of a rollout have other prompts
         parts = (
             plan_shared(window, lengths, self.memory.tokens)
@@ -329,9 +320,8 @@ class Updater:
             part = parts[0 if idle else number]
             batch = self._collated([window[b] for b in part], shared=shared)
             weights_B = torch.tensor([0.0 if idle else weights[b] for b in part], device=batch.ids_BT.device)
-            wanted = repeated or chooses or drops
-            exact_N, entropy_N = self._scored(self._scorer, batch) if wanted else (None, None)
-            old_N = self._scored(self._scorer, batch, dropout=True)[0] if repeated and drops else exact_N
+            exact_N, entropy_N = self._scored(self._scorer, batch) if repeated or chooses or drops else (None, None)
+            old_N = self._scored(self._scorer, batch, drops=True)[0] if repeated and drops else exact_N
             entropies.append(entropy_N)
             reference_N = None
             if self.arguments.kl != "none":
@@ -398,8 +388,8 @@ class Updater:
         """The teacher's weights inside the block: those of the start, the present ones, or their average."""
         if self.arguments.distillation.teacher == "live":
             yield self._scorer
-        elif self._average is not None:
-            with self._average.in_use():
+        elif "teacher" in self._averages:
+            with self._averages["teacher"].in_use():
                 yield self._scorer
         else:
             with self._as_reference() as scorer:
@@ -411,34 +401,27 @@ class Updater:
         if self._reference is not None:
             yield self._reference
             return
-        if self._following is not None:
-            with self._following.in_use():
-                yield self._scorer
-            return
-        with cast("Any", self.model).disable_adapter():
+        follows = self._averages.get("reference")
+        with cast("Any", self.model).disable_adapter() if follows is None else follows.in_use():
             yield self._scorer
 
-    def _scored(
-        self, scorer: nn.Module, batch: MicroBatch, *, top: int | None = None, dropout: bool = False
-    ) -> tuple[Tensor, Tensor]:
+    def _scored(self, scorer: nn.Module, batch: MicroBatch, *, top: int = 0, drops: bool = False) -> tuple[Tensor, ...]:
         """Log-probabilities and entropies of the tokens, without gradient.
 
-        top: as in `LogprobModel`. dropout: with the dropout that the passes over this micro-batch have.
+        top: as in `LogprobModel`; 0: none. drops: with the dropout that the passes over this micro-batch have.
         """
-        scorer.train(dropout)
+        scorer.train(drops)
         with torch.no_grad(), self._precision(), self._dropout(batch):
-            return scorer(*batch.forward_inputs) if top is None else scorer(*batch.forward_inputs, top=top)
+            return scorer(*batch.forward_inputs, top=top or None)
 
     @contextmanager
     def _dropout(self, batch: MicroBatch) -> Generator[None]:
         """Inside the block, an adapter's dropout is the same in each pass over this micro-batch, so that ratios are
         those of the weights."""
-        if not self.arguments.lora_dropout:
-            yield
-            return
-        device = device_of(self.model)
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(derive_seed("dropout", self.arguments.seed, self.batches, int(batch.numbers_B[0])))
+        device, drops = device_of(self.model), self.arguments.lora_dropout > 0
+        with torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=drops):
+            if drops:
+                torch.manual_seed(derive_seed("dropout", self.arguments.seed, self.batches, int(batch.numbers_B[0])))
             yield
 
     def _optimise(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
@@ -451,11 +434,10 @@ class Updater:
             for group in self.optimizer.param_groups:
                 group["lr"] = self.learning_rate
             self.optimizer.step()
-            if self._average is not None:
-                self._average.update()
             self.steps += 1
-            if self._following is not None and self.steps % self.arguments.reference_steps == 0:
-                self._following.update()
+            for name, one in self._averages.items():
+                if name == "teacher" or self.steps % self.arguments.reference_steps == 0:
+                    one.update()
         else:
             self.skipped += 1
         self.optimizer.zero_grad(set_to_none=True)

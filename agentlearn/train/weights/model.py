@@ -213,8 +213,7 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
         reference = load_reference_model(name, arguments, device=device)
     if arguments.gradient_checkpointing:
         checkpoint_layers(base)
-    bf16 = arguments.dtype == "bf16"
-    return LoadedModel(model=model, tokenizer=tokenizer, name=Path(name).name, reference=reference, bf16=bf16)
+    return LoadedModel(model, tokenizer, Path(name).name, reference, bf16=arguments.dtype == "bf16")
 
 
 def load_reference_model(name: str, arguments: GradientArguments, *, device: str = "cpu") -> nn.Module:

@@ -263,7 +263,7 @@ def test_why_no_weight_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
         " does the reward read the answer?"
     )
     update(equal, group("u", 1.0, 1.0))
-    assert equal.nothing_changed.endswith("equal rewards; use tasks on which attempts differ, or check the reward")
+    assert equal.nothing_changed.endswith("equal rewards; use tasks whose attempts differ, or check the reward")
     assert "because no rollout has a reward" in none.nothing_changed
     lost.updater.skipped = 3
     assert "the gradient of all 3 steps was not finite" in lost.nothing_changed
