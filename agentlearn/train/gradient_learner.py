@@ -249,14 +249,15 @@ class GradientLearner:
         """Raise WeightsDiffer when the sampler's log-probabilities are not the trainer's, apart from rounding: those of
         all tokens together, or those of one row, which a wrong prompt or cache changes alone."""
         settings, given = self.settings, self.settings.gradient
-        difference, of_row = (metrics.figures.get(name) for name in (UNEXPLAINED, UNEXPLAINED_ROW))
+        difference = metrics.figures.get(UNEXPLAINED)
         local = settings.sampler == "local"
         if difference is None or (not local and (given.top_p < 1 or given.top_k > 0 or given.min_p > 0)):
             return  # a server reports the probabilities among the tokens that are left
         rounding = FP32_DIFFERENCE if local and given.dtype == "fp32" else LARGEST_DIFFERENCE
         limit = given.largest_difference or rounding
-        in_row = difference <= limit and of_row is not None
-        apart, of = (of_row, f"tokens of rollout {metrics.farthest!r}") if in_row else (difference, "sampled tokens")
+        of_row = metrics.figures.get(UNEXPLAINED_ROW, 0.0)
+        every, single = (difference, "sampled tokens"), (of_row, f"tokens of rollout {metrics.farthest!r}")
+        apart, of = single if difference <= limit else every
         if not apart <= limit:
             raise WeightsDiffer(
                 f"{step}: the sampler {settings.sampler!r} and the trainer give the {of} log-probabilities that differ"
