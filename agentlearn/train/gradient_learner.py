@@ -253,8 +253,7 @@ class GradientLearner:
         local = settings.sampler == "local"
         if difference is None or (not local and (given.top_p < 1 or given.top_k > 0 or given.min_p > 0)):
             return  # a server reports the probabilities among the tokens that are left
-        rounding = FP32_DIFFERENCE if local and given.dtype == "fp32" else LARGEST_DIFFERENCE
-        limit = given.largest_difference or rounding
+        limit = given.largest_difference or (FP32_DIFFERENCE if local and given.dtype == "fp32" else LARGEST_DIFFERENCE)
         of_row = metrics.figures.get(UNEXPLAINED_ROW, 0.0)
         every, single = (difference, "sampled tokens"), (of_row, f"tokens of rollout {metrics.farthest!r}")
         apart, of = single if difference <= limit else every
