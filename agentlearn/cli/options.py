@@ -14,7 +14,7 @@ from cyclopts import Group, Parameter
 from agentlearn.config import LOGIN, GivenSettings
 from agentlearn.config.endpoint_address import one_model
 from agentlearn.config.environment import PREFIX, GivenText, variable_of
-from agentlearn.config.options import OrNone, help_text
+from agentlearn.config.options import help_text
 from agentlearn.config.recipes import read_login
 from agentlearn.errors import ConfigError
 from agentlearn.text import nearest_name
@@ -242,9 +242,6 @@ def _option(kind: type[Value], name: str, option_names: tuple[str, ...], annotat
     )
     repeated = list[str] if name in _ENDPOINTS and "served_at" in fields else None
     taken = annotation or _OTHER_TYPES.get(name) or repeated or _plain(setting.annotation)
-    if not annotation and any(isinstance(one, OrNone) for one in setting.metadata):
-        types_of = [_plain(one) for one in get_args(setting.annotation) if one is not type(None)]
-        taken = Union[*types_of, Literal["none"]]  # the word comes before None: else it would be read as "not given"
     kept = Annotated[Union[taken, None], option]  # noqa: UP007  a type made at run time
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kept)
 

@@ -12,7 +12,7 @@ from agentlearn.cli.output import console, plan_lines, print_json, print_result,
 from agentlearn.cli.stop_signals import END_S, SIGNALS
 from agentlearn.config import DEFAULT_STORE, LAB, GivenSettings, default_model, is_source, packaged_recipe, read_recipe
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import ConfigError
+from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.pages.figure import count_words
 from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.settings import TrainSettings, gradient_fields, train_settings
@@ -65,6 +65,8 @@ def train(
     report = train_shown(settings, console(to_stderr=json), resume=run)
     if json:
         print_json(report)
+    if report.weights.failed:
+        raise AgentlearnError(f"no weights were published: {report.weights.withheld}", code="nothing_learned")
 
 
 def train_shown(settings: TrainSettings, out: "Console", *, resume: RunId | None = None) -> "TrainReport":

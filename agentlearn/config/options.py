@@ -11,11 +11,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -23,13 +23,10 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    GetCoreSchemaHandler,
     SecretStr,
     ValidationError,
     model_validator,
 )
-from pydantic_core import CoreSchema
-from pydantic_core.core_schema import no_info_before_validator_function
 
 from agentlearn.config.endpoint_address import endpoint_name, has_login, one_model
 from agentlearn.config.environment import default_store
@@ -61,21 +58,9 @@ ModelName = Annotated[str, AfterValidator(endpoint_name)]
 """Name of a model or an endpoint. Credentials in an address are taken out and kept in memory only."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrNone:
-    """Mark of a setting that also takes the word `none`, which means that nothing is sent to the model service."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Read the word as None."""
-        return no_info_before_validator_function(
-            lambda given: None if isinstance(given, str) and given.strip().lower() == "none" else given,
-            handler(source),
-        )
-
-
-Temperature = Annotated[Annotated[float, Field(ge=0, le=2)] | None, OrNone()]
+Temperature = Annotated[float, Field(ge=0, le=2)] | None
 """A sampling temperature; None: no temperature is sent, so the service uses its own."""
-_TopP = Annotated[Annotated[float, Field(gt=0, le=1)] | None, OrNone()]
+_TopP = Annotated[float, Field(gt=0, le=1)] | None
 """A share of probability to sample from; None: none is sent."""
 
 
@@ -92,6 +77,12 @@ else:
     FolderPath = Path
 
 
+def _may_be_none(annotation: object) -> bool:
+    """Whether a type has None and no text, of which `none` could be one."""
+    kinds = {get_args(one)[0] if get_origin(one) is Annotated else one for one in get_args(annotation)}
+    return NoneType in kinds and not {str, Path, SecretStr} & kinds
+
+
 class OptionGroup(Value):
     """Base of all option groups: the docstring of a field is its help text."""
 
@@ -99,6 +90,16 @@ class OptionGroup(Value):
     """Heading under which `--help` lists the options of this class."""
     common: ClassVar[tuple[str, ...]] = ()
     """Settings whose options `--help` lists; `--help-all` lists the others too."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none_in_words(cls, fields: Any) -> Any:
+        """Read the word `none` as None for settings that may be None and are not a text."""
+        if not isinstance(fields, Mapping):
+            return fields
+        words = {name for name, value in fields.items() if str(value).strip().lower() in {"none", "null"}}
+        without = {name for name in words & cls.model_fields.keys() if _may_be_none(cls.model_fields[name].annotation)}
+        return {**fields, **dict.fromkeys(without)}
 
 
 def help_text(kind: type[BaseModel], name: str) -> str:

@@ -79,10 +79,9 @@ class RunSettings(
     @classmethod
     def _no_temperature_anywhere(cls, fields: Any) -> Any:
         """Without a temperature in training, send none on held-out tasks either, unless one is given for them."""
-        if isinstance(fields, Mapping) and "temperature" in fields and "eval_temperature" not in fields:
-            given = fields["temperature"]
-            if given is None or (isinstance(given, str) and given.strip().lower() == "none"):
-                return {**fields, "eval_temperature": None}
+        given = fields if isinstance(fields, Mapping) else {}
+        if "eval_temperature" not in given and str(given.get("temperature", "")).strip().lower() in {"none", "null"}:
+            return {**given, "eval_temperature": None}
         return fields
 
     @property

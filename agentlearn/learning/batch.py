@@ -37,6 +37,8 @@ class Allocation:
     """A settled task is visited in one of this many epochs; 1: in every epoch."""
     end_when_settled: float = 1.0
     """Share of settled tasks above which no further epoch starts; 1: never."""
+    revisit_chance: float = 1.0
+    """Chance that an epoch visits a task whose rewards were equal when it was last visited; 1: it does."""
 
     @classmethod
     def of(cls, settings: LearnSettings) -> "Allocation":
@@ -67,9 +69,9 @@ class Allocation:
         )
 
     @classmethod
-    def of_all(cls, group_size: int) -> "Allocation":
+    def of_all(cls, group_size: int, revisit_chance: float = 1.0) -> "Allocation":
         """Return rules by which every rollout is made, and every difference between rewards counts."""
-        return cls(group_size=group_size, stop_after=group_size)
+        return cls(group_size=group_size, stop_after=group_size, revisit_chance=revisit_chance)
 
     @property
     def first_wave(self) -> int:
@@ -90,8 +92,11 @@ class Allocation:
         """Whether no further epoch starts. settled: number of settled tasks. tasks: number of all."""
         return settled > self.end_when_settled * tasks
 
-    def visits(self, task: TaskId, *, epoch: int, settled: bool, seed: int) -> bool:
-        """Whether an epoch visits the task. settled: it was all right when it was last visited."""
+    def visits(self, task: TaskId, *, epoch: int, settled: bool, equal: bool = False, seed: int) -> bool:
+        """Whether an epoch visits the task. settled: it was all right when it was last visited. equal: its rewards were
+        equal then."""
+        if equal and Random(derive_seed("curriculum", seed, epoch, task)).random() >= self.revisit_chance:
+            return False
         if not settled or self.revisit_every <= 1:
             return True
         return (epoch + derive_seed("revisit", seed, task)) % self.revisit_every == 0
@@ -208,6 +213,8 @@ class Schedule:
     seed: int
     settled: Mapping[TaskId, bool] = field(default_factory=dict[TaskId, bool])
     """Whether a task was all right when it was last visited. The run writes it."""
+    equal: Mapping[TaskId, bool] = field(default_factory=dict[TaskId, bool])
+    """Whether the rewards of a task were equal when it was last visited. The run writes it."""
     _epoch: int = 0
     """The epoch that was planned last."""
     _left: list[Batch] = field(default_factory=list[Batch])
@@ -236,8 +243,8 @@ class Schedule:
         return self.tasks if self._epoch < self.epochs else ()
 
     def _visits(self, task: Task, epoch: int) -> bool:
-        settled = self.settled.get(task.id, False)
-        return self.allocation.visits(task.id, epoch=epoch, settled=settled, seed=self.seed)
+        settled, equal = (known.get(task.id, False) for known in (self.settled, self.equal))
+        return self.allocation.visits(task.id, epoch=epoch, settled=settled, equal=equal, seed=self.seed)
 
 
 def batches_of(tasks: Sequence[Task], *, epochs: int, size: int, seed: int) -> list[Batch]:

@@ -27,7 +27,7 @@ from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Rollouts
 from agentlearn.store import Store
 from agentlearn.types.experience import Library
-from agentlearn.types.group import Group
+from agentlearn.types.group import Group, differ
 from agentlearn.types.ids import LibraryVersion, TaskId
 from agentlearn.types.run_event import RunInputs, RunKind
 from agentlearn.types.task import Task
@@ -58,11 +58,13 @@ class RunLoop(ABC, Generic[S]):
     batches: BatchRunner = field(init=False)
     _settled: dict[TaskId, bool] = field(init=False, default_factory=dict[TaskId, bool])
     """Whether a task was all right when it was last visited."""
+    _equal: dict[TaskId, bool] = field(init=False, default_factory=dict[TaskId, bool])
+    """Whether the rewards of a task were equal when it was last visited."""
 
     def __post_init__(self) -> None:
         endpoints = (self.rollouts.endpoint, *((self.reflector,) if self.reflector is not None else ()))
-        states = {id(one.endpoint_state): one.endpoint_state for one in endpoints}
-        self.monitor = RunMonitor(self.settings, self.call_context, self.callbacks, tuple(states.values()))
+        own = tuple({id(one.endpoint_state): one.endpoint_state for one in endpoints}.values())
+        self.monitor = RunMonitor(self.settings, self.call_context, self.callbacks, own, self.rollouts.domain.threshold)
         self.stats.lost_workers = self.call_context.lost_workers
         self.stats.notes.extend(filter(None, dict.fromkeys(one.function_note for one in endpoints)))
         self.finished = FinishedRollouts.before(self.store, self.call_context.run, resumed=self.resumed)
@@ -140,6 +142,7 @@ class RunLoop(ABC, Generic[S]):
     def group_done(self, group: Group) -> None:
         """Called with each complete group of rollouts to learn from, before it is learned from."""
         self._settled[group.task.id] = group.settled(self.rollouts.domain.threshold, self.allocation.margin)
+        self._equal[group.task.id] = bool(group.decided) and not differ(group.rewards_G, self.allocation.margin)
 
     @abstractmethod
     async def keep_update(self, batch: Batch, update: Update) -> None:
@@ -211,11 +214,13 @@ class RunLoop(ABC, Generic[S]):
             size=settings.batch_size,
             seed=settings.seed,
             settled=self._settled,
+            equal=self._equal,
         )
-        included = [one for _ in range(learner.done) if (one := schedule.following()) is not None]
-        self._recount(included, held_out)
-        if included:
-            self.callbacks.continued(len(included))
+        for number in range(1, learner.done + 1):
+            if (batch := schedule.following()) is not None:
+                self._recount(number, batch, held_out)
+        if learner.done:
+            self.callbacks.continued(learner.done)
         if self.batches_ahead:
             await self._learn_ahead(schedule, held_out, learner)
         else:
@@ -293,24 +298,24 @@ class RunLoop(ABC, Generic[S]):
             self.stats.epoch(epoch).skipped = empty.skipped
             self.epoch_done(empty, update, 0.0)
 
-    def _recount(self, batches: Sequence[Batch], held_out: Sequence[Task]) -> None:
-        """Count the rollouts of batches that the learner's state already includes."""
+    def _recount(self, number: int, batch: Batch, held_out: Sequence[Task]) -> None:
+        """Count the rollouts of a batch that the learner's state already includes. number: of the batch in the run."""
         every, k = self.settings.eval_every, self.settings.eval_rollouts
-        for number, batch in enumerate(batches, start=1):
-            by_task: dict[str, list[Trajectory]] = {}
-            for trajectory in self.finished.of(batch.phase, batch.number).values():
+        by_task: dict[str, list[Trajectory]] = {}
+        for trajectory in self.finished.of(batch.phase, batch.number).values():
+            self.stats.add_rollout(trajectory)
+            by_task.setdefault(trajectory.task, []).append(trajectory)
+        for task in batch.tasks:
+            group = Group(task=task, trajectories=tuple(by_task.get(task.id, ())))
+            self.stats.groups[group.kind(self.rollouts.domain.threshold, self.allocation.margin)] += 1
+            self.group_done(group)
+        if not every or number % every or not held_out:
+            return
+        found = list(self.finished.of(f"during:{number}", 0).values())
+        if len(found) >= len(held_out) * k:
+            for trajectory in found:
                 self.stats.add_rollout(trajectory)
-                by_task.setdefault(trajectory.task, []).append(trajectory)
-            for task in batch.tasks:
-                group = Group(task=task, trajectories=tuple(by_task.get(task.id, ())))
-                self.stats.groups[group.kind(self.rollouts.domain.threshold, self.allocation.margin)] += 1
-            if not every or number % every or not held_out:
-                continue
-            found = list(self.finished.of(f"during:{number}", 0).values())
-            if len(found) >= len(held_out) * k:
-                for trajectory in found:
-                    self.stats.add_rollout(trajectory)
-                self.measured[number] = score_of(held_out, Scores.of(found, held_out, k))
+            self.measured[number] = score_of(held_out, Scores.of(found, held_out, k))
 
     def _state(self, tasks: Sequence[Task], learner: Learner) -> LearnerState:
         """Return the learner's present library, and the treatments it assigns to these tasks."""

@@ -110,6 +110,12 @@ class TaskSets:
         return tuple(task for task in self.test if task.family not in families)
 
 
+def local_sets(settings: RunSettings, domain: Domain) -> TaskSets | None:
+    """Return the tasks of a run whose sources are on this machine; None where they would be downloaded."""
+    sources = [one for one in (settings.data, *settings.test_data) if one is not None]
+    return None if any(source.startswith(ONLINE) for source in sources) else task_sets(settings, domain)
+
+
 def task_sets(
     settings: RunSettings,
     domain: Domain,
@@ -208,14 +214,12 @@ class TaskCounts(Value):
     """Mean size of a task; zeros when it is not known."""
 
     @classmethod
-    def of(cls, settings: RunSettings, domain: Domain) -> "TaskCounts":
-        """Return how many tasks a run has. Local tasks are read; online tasks are not downloaded.
+    def of(cls, settings: RunSettings, domain: Domain, sets: TaskSets | None) -> "TaskCounts":
+        """Return how many tasks a run has. sets: its tasks from `local_sets`; None: online ones, not downloaded.
 
         Raises DataError or ConfigError, as the run would.
         """
-        sources = [one for one in (settings.data, *settings.test_data) if one is not None]
-        if not any(source.startswith(ONLINE) for source in sources):
-            sets = task_sets(settings, domain)
+        if sets is not None:
             return cls(train=len(sets.train), test=len(sets.test), counted=True, size=TaskSize.of(sets.train))
 
         def size_of(source: str | None) -> int:

@@ -35,7 +35,7 @@ from agentlearn.learning.costs import (
     tokens_words,
 )
 from agentlearn.learning.lessons.stage_agent import StagePrompts
-from agentlearn.learning.open_run import TaskCounts, TaskSets
+from agentlearn.learning.open_run import TaskCounts, TaskSets, local_sets
 from agentlearn.models.endpoint import is_simulated
 from agentlearn.models.outage import duration_words
 from agentlearn.store import StageTotals
@@ -204,7 +204,7 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
     for name in settings.rule:
         check_function(name, "rule")  # not imported: a plan runs no code of a recipe
     prompts = (f"prompt of {stage}: {one.words}" for stage, one in settings.prompt.items())
-    counts = TaskCounts.of(settings, domain)
+    counts = TaskCounts.of(settings, domain, local_sets(settings, domain))
     train, test = counts.train, counts.test
     if settings.pilot is not None:
         settings, train, test = settings.as_pilot(), min(settings.pilot, train), 0

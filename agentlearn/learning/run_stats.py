@@ -113,6 +113,8 @@ class RunStats:
     """Groups by kind, counted when their last rollout is judged."""
     taught_wrong: int = 0
     """Groups among them that are all wrong and teach all the same."""
+    rewards: Counter[float] = field(default_factory=Counter[float])
+    """Rollouts to learn from by reward."""
     stopped: int = 0
     """Groups that stopped early: their first rollouts differed, or were all right."""
     saved: int = 0
@@ -150,6 +152,7 @@ class RunStats:
             epoch.drawn += 1
             if trajectory.reward is not None:
                 epoch.rewards.append(trajectory.reward)
+                self.rewards[trajectory.reward] += 1
                 epoch.by_task.setdefault(trajectory.task, []).append(trajectory.reward)
 
     def allocated(self, planned: int) -> Allocated:
@@ -282,6 +285,8 @@ class _RunSnapshot:
     """Groups among them that are all wrong and teach, because something says what was wanted."""
     all_wrong: Literal["teach", "skip"] | None = None
     """Whether groups that are all wrong are to teach; None in a run that learns no lessons."""
+    graded: tuple[float, ...] = ()
+    """The rewards of the rollouts to learn from, in order; empty where each is 0 or that of a right answer."""
     rollouts: int = 0
     undecided: int = 0
     """Rollouts that the verifier could not judge."""
@@ -309,14 +314,21 @@ class _RunSnapshot:
         total, teach = sum(self.groups.values()), self.groups.get("mixed", 0) + self.taught_wrong
         useless = {kind: self.groups.get(kind, 0) for kind in _KINDS}
         useless["all_wrong"] -= self.taught_wrong
-        kind = max(_KINDS, key=lambda one: useless[one])
+        kinds = dict(_KINDS)
+        if self.graded:  # equal rewards are neither right nor wrong then
+            useless["equal"] = useless.pop("all_right") + useless.pop("all_wrong")
+            low, high = map(number_text, (self.graded[0], self.graded[-1]))
+            spread = f"all rewards lie between {low} and {high}; use tasks on which attempts differ more"
+            same = f"every rollout got {low}; does the reward read the answer?"
+            kinds["equal"] = ("had equal rewards", same if len(self.graded) == 1 else spread)
+        kind = max(useless, key=lambda one: useless[one])
         count = useless[kind]
         one_sided = total >= _MIN_GROUPS and count >= _ONE_KIND * total
         if total and (one_sided or (ended and not teach)):
-            were, remedy = _KINDS[kind]
+            were, remedy = kinds[kind]
             if kind == "all_wrong" and self.all_wrong is not None:
                 remedy = _SAY_WHY[self.all_wrong]
-            if kind == "all_wrong" and self.no_answers > _NO_ANSWERS * self.rollouts:
+            if kind in {"all_wrong", "equal"} and self.no_answers > _NO_ANSWERS * self.rollouts:
                 remedy = "most replies have no answer that can be read, see the note about them"
             words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy.format(trace=self.trace)}"
             found.append(RunWarning(code="groups", subject=kind, words=words))
@@ -391,6 +403,10 @@ class RunMonitor:
     callbacks: Callbacks
     endpoint_states: tuple[EndpointState, ...]
     """State of every endpoint in use, each once."""
+    threshold: float = 1.0
+    """Reward from which an answer counts as right."""
+    groups_explained: bool = False
+    """Whether the run knows why the rewards of its groups are equal, so that no warning guesses."""
     stats: RunStats = field(default_factory=RunStats)
     _reported: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Code and subject of the warnings that were reported."""
@@ -468,9 +484,10 @@ class RunMonitor:
         stats, settings, states = self.stats, self.settings, self.endpoint_states
         agents = {code: n for code, n in stats.failures.items() if code not in stats.undecided or code in _REMEDIES}
         snapshot = _RunSnapshot(
-            groups=stats.groups if settings.group_size > 1 else {},
+            groups=stats.groups if settings.group_size > 1 and not self.groups_explained else {},
             taught_wrong=stats.taught_wrong,
             all_wrong=settings.all_wrong if isinstance(settings, GroupOptions) else None,
+            graded=() if stats.rewards.keys() <= {0, self.threshold} else tuple(sorted(stats.rewards)),
             rollouts=stats.outcomes.total(),
             undecided=stats.outcomes["undecided"],
             failures=agents,

@@ -55,6 +55,8 @@ class TrainPage:
 
     def _result(self) -> Statement:
         delta = self.report.delta
+        if self.report.weights.failed:
+            return Statement(text=f"Nothing was learned: {self.report.weights.withheld}.", tone=TONES["worse"])
         if self.report.before is None or self.report.after is None or delta is None or delta.mean is None:
             return Statement(text="The weights were trained, but not measured on held-out tasks.")
         before, after = score_words(self.report.before.mean), score_words(self.report.after.mean)

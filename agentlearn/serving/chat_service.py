@@ -255,11 +255,13 @@ class ChatService(LoopbackService):
         seed: int = 0,
         served_by: str = "local",
         beyond: App | None = None,
+        known: int | None = None,
     ) -> None:
         """model: name of the model in requests. seed: for requests without a seed, together with their order.
 
         served_by: system fingerprint of its answers. beyond: app that answers requests with a JSON schema or a forced
-        tool, unless they want token ids, because constrained tokens are not the model's own choice.
+        tool, unless they want token ids, because constrained tokens are not the model's own choice. known: number of
+        tokens that the model knows; None: all of the tokenizer.
         """
         self._engine = engine
         self._chat = chat
@@ -267,6 +269,7 @@ class ChatService(LoopbackService):
         self._seed = seed
         self._served_by = served_by
         self._beyond = beyond
+        self._known = known
         self._unseeded = 0
         self._token_cache = _TokenCache([chat.decode([one]) for one in sorted(chat.stop_ids)], chat.encode)
         self._replies = _WrittenReplies()
@@ -310,6 +313,9 @@ class ChatService(LoopbackService):
         messages = self._replies.restored(request.messages)
         prompt = storable(self._chat.render(messages, request.tools if request.choice != "none" else ()))
         ids = tuple(self._token_cache.ids(prompt, [call.id for message in messages for call in message.calls]))
+        if self._known is not None and (largest := max(ids, default=0)) >= self._known:
+            message = f"The prompt has the token {self._chat.decode([largest])!r}, which the model does not know."
+            raise RequestRefused(400, message, code="unknown_token")
         room = self._engine.context - len(ids)
         if room < 1:
             message = (

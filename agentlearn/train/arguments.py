@@ -18,7 +18,7 @@ Divergence = Literal["none", "k1", "k2", "k3"]
 Importance = Literal["none", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
 Scaling = Literal["group", "batch", "none", "leave_one_out", "max_rl"]
 Combination = Literal["sum_then_normalise", "normalise_then_sum"]
-ReferenceModel = Literal["none", "adapter_off", "copy"]
+ReferenceModel = Literal["none", "adapter_off", "copy", "follow"]
 TeacherWeights = Literal["base", "live", "ema"]
 
 
@@ -219,15 +219,23 @@ class GradientArguments(OptionGroup):
     """Weight of the divergence in the loss."""
     reference: ReferenceModel = "none"
     """Model that the divergence is measured against. adapter_off: the model without its adapter. copy: a copy of the
-    loaded model."""
+    loaded model. follow: such a copy that moves towards the weights in training (TR-DPO, arXiv:2404.09656)."""
+    reference_steps: int = Field(default=512, ge=1)
+    """With reference=follow: number of optimiser steps between two moves."""
+    reference_rate: float = Field(default=0.6, gt=0, le=1)
+    """With reference=follow: share of the present weights in the reference after a move."""
 
     stop_after_equal: int | None = Field(default=None, ge=1, le=1000)
     """The run ends when in this many updates in a row at most a tenth of the groups had different rewards: there is
     hardly anything left to learn. None: never; a note says so after 5 such updates."""
+    stop_at_entropy: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The run ends when the sampled tokens of an update have a mean entropy below this, in nats: the model says nearly
+    the same each time. None: never; weights with a tenth of the first entropy and no higher rewards are not published.
+    """
     largest_difference: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """The run ends, without publishing, when sampler and trainer give the tokens of an update log-probabilities that
-    differ by more than this on average, in nats. None: 0.002 where both compute in fp32; 0.1 with dtype=bf16, a vLLM
-    server or lora_dropout."""
+    differ by more than this on average, in nats, or those of one row of N tokens by more than 1 + 8 / sqrt(N) times as
+    much. None: 0.002 where both compute in fp32; 0.1 with dtype=bf16 or a vLLM server."""
 
     importance_sampling: Importance = "token_truncate"
     """Correction for differences between the sampler's and the trainer's probabilities: the ratio of each token or of
@@ -310,6 +318,12 @@ class GradientArguments(OptionGroup):
         return (*rewards, *loss, *(scaled if self.advantages not in get_args(Scaling) else ()))
 
     @property
+    def couples_rows(self) -> bool:
+        """Whether the loss of a token depends on all rows of its rollout, which must be computed together."""
+        own, by_sequence = self.loss_settings, self.importance_sampling.startswith("sequence")
+        return isinstance(own, SequenceClipping | Vespo) or own.off_policy_mask_threshold is not None or by_sequence
+
+    @property
     def passes(self) -> int:
         """Number of optimiser steps per batch."""
         return self.iterations * self.minibatches
@@ -367,6 +381,9 @@ class GradientArguments(OptionGroup):
                 f"kl is {self.kl!r}, kl_beta is {self.kl_beta:g} and reference is {self.reference!r}, but a divergence"
                 " needs all three; set each, such as kl=k3, kl_beta=0.01 and reference=copy, or leave all out"
             )
+        moves = {name: getattr(self, name) for name in ("reference_steps", "reference_rate")}
+        if self.reference != "follow" and any(type(self).model_fields[name].default != moves[name] for name in moves):
+            yield f"reference is {self.reference!r}, but {moves} move one that follows; set reference=follow"
         fits = self.dtype == "bf16" and self.lora_rank == 0 and self.optimizer == "adamw"
         if not self.master_weights and not fits:
             yield (
@@ -405,7 +422,7 @@ class GradientArguments(OptionGroup):
                 f"loss is {self.loss!r} and distillation has {changed}, but no lessons are distilled; give a library"
                 " with --distill, or leave both out"
             )
-        if self.distils and told.teacher == "base" and self.reference == "none":
+        if self.distils and told.teacher == "base" and self.reference in {"none", "follow"}:
             yield (
                 "teacher is 'base', but no weights of the start are kept; set reference=adapter_off for a new adapter,"
                 " or reference=copy"

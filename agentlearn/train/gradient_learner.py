@@ -14,15 +14,16 @@ from agentlearn.errors import ConfigError, WeightsDiffer
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.train.distributed.torchrun import all_processes, whole_hash
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.teaching import ANSWER_TOKENS, HINT_AFTER, Teaching, early_end, nothing_left
+from agentlearn.train.signs import ANSWER_TOKENS, ENTROPY, collapsed, early_end, hints, one_reward, reward_spread
+from agentlearn.train.teaching import Teaching
 from agentlearn.train.trainable import Sampler
 from agentlearn.train.update.advantages import BatchAdvantages, FurtherRewards, batch_advantages, length_penalised
-from agentlearn.train.update.metrics import UNEXPLAINED, StepMetrics
+from agentlearn.train.update.metrics import UNEXPLAINED, UNEXPLAINED_ROW, StepMetrics
 from agentlearn.train.update.sequences import TrainingRow, training_rows
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.types.experience import Library
-from agentlearn.types.group import Group, GroupKind
+from agentlearn.types.group import Group
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory, Treatment
 
@@ -72,13 +73,7 @@ class _WeightVersions:
 
 FP32_DIFFERENCE, LARGEST_DIFFERENCE = 0.002, 0.1
 """Defaults of `largest_difference` in nats: where sampler and trainer compute in fp32 (measured: 1e-6 to 1e-4), and
-with 16-bit formats, a server or dropout (measured: up to 0.02)."""
-
-
-_ROWS_FOR_HINT = 16
-"""Smallest number of rows without a reward above 0 that is worth a note."""
-_COUNTED: tuple[GroupKind, ...] = ("mixed", "all_right", "all_wrong")
-"""Kinds of groups that the metrics count."""
+with 16-bit formats or a server (measured: up to 0.02)."""
 
 
 @dataclass(slots=True)
@@ -119,7 +114,8 @@ class GradientLearner:
     """Number of batches in the newest checkpoint."""
     _updating: bool = field(init=False, default=False)
     """Whether weights have changed that no update counts yet."""
-    _hinted: bool = field(init=False, default=False)
+    _hinted: set[str] = field(init=False, default_factory=set[str])
+    """What was said about the whole run, each once."""
     _figures: list[Mapping[str, float]] = field(init=False, default_factory=list[Mapping[str, float]])
     """Metrics of all updates so far."""
     _save_due: bool = field(init=False, default=False)
@@ -204,7 +200,7 @@ class GradientLearner:
         sampled, before, self._updating = time.perf_counter(), self.updater.steps, True
         async with self.sampler.paused():
             metrics = await asyncio.to_thread(train)
-        self._refuse_other_probabilities(metrics.figures.get(UNEXPLAINED), step)
+        self._refuse_other_probabilities(metrics, step)
         updated = time.perf_counter()
         if metrics.steps:
             await self.sampler.synchronise(self.updater.model)
@@ -225,12 +221,10 @@ class GradientLearner:
         self.ended = early_end(self._figures, self.settings.gradient)
         self._updating = False
         notes = [f"{step}: {note}" for note in (metrics.skip_note, self.rewards.note) if note]
-        if not self._hinted and self.settings.gradient.loss != "distill":  # said once
-            hint = self.no_reward
-            if not hint and (words := nothing_left(self._figures, HINT_AFTER)):
-                hint = f"{words}; use other tasks, or end such runs early with stop_after_equal"
-            self._hinted = bool(hint)
-            notes += [hint] if hint else []
+        if self.settings.gradient.loss != "distill":
+            known = hints(self._figures, self.threshold)
+            notes += [hint for kind, hint in known.items() if kind not in self._hinted]
+            self._hinted |= known.keys()
         outcome: Outcome = Held(reason="no row had an advantage, or no gradient was finite")
         if self.updater.steps != before:
             outcome = Advanced(version=f"step-{self.updater.steps}", parent=f"step-{before}")
@@ -251,51 +245,64 @@ class GradientLearner:
             self._save_due = False
         return made
 
-    def _refuse_other_probabilities(self, difference: float | None, step: str) -> None:
-        """Raise WeightsDiffer when the sampler's log-probabilities are not the trainer's, apart from rounding."""
+    def _refuse_other_probabilities(self, metrics: StepMetrics, step: str) -> None:
+        """Raise WeightsDiffer when the sampler's log-probabilities are not the trainer's, apart from rounding: those of
+        all tokens together, or those of one row, which a wrong prompt or cache changes alone."""
         settings, given = self.settings, self.settings.gradient
+        difference = metrics.figures.get(UNEXPLAINED)
         local = settings.sampler == "local"
         if difference is None or (not local and (given.top_p < 1 or given.top_k > 0 or given.min_p > 0)):
             return  # a server reports the probabilities among the tokens that are left
-        exact = local and given.dtype == "fp32" and given.lora_dropout == 0
-        limit = given.largest_difference or (FP32_DIFFERENCE if exact else LARGEST_DIFFERENCE)
-        if not difference <= limit:
+        limit = given.largest_difference or (FP32_DIFFERENCE if local and given.dtype == "fp32" else LARGEST_DIFFERENCE)
+        of_row = metrics.figures.get(UNEXPLAINED_ROW, 0.0)
+        every, single = (difference, "sampled tokens"), (of_row, f"tokens of rollout {metrics.farthest!r}")
+        apart, of = single if difference <= limit else every
+        if not apart <= limit:
             raise WeightsDiffer(
-                f"{step}: the sampler {settings.sampler!r} and the trainer give the sampled tokens log-probabilities"
-                f" that differ by {difference:.3g} nats on average, and rounding explains at most {limit:g}; so the run"
+                f"{step}: the sampler {settings.sampler!r} and the trainer give the {of} log-probabilities that differ"
+                f" by {apart:.3g} nats on average, and rounding explains at most {limit:g}; so the run"
                 " would train on wrong numbers, and it ends without publishing weights; use another sampler or model,"
                 " or raise largest_difference if you know the cause",
                 code="sampler_differs",
             )
 
     @property
-    def no_reward(self) -> str:
-        """A note when no rollout has got a reward above 0; empty when one has, and while too few are known."""
-        figures = [one for one in self._figures if "reward" in one]
-        rows = sum(one.get("rows", 0.0) for one in figures)
-        if rows < _ROWS_FOR_HINT or any(one["reward"] for one in figures):
+    def collapse(self) -> str:
+        """In words, that the model says the same for everything without a gain; empty when it does not."""
+        return collapsed(self._figures) if self.settings.gradient.loss != "distill" else ""
+
+    @property
+    def nothing_changed(self) -> str:
+        """Why no weight differs from the start, in words with a next step; empty when one does."""
+        if self.weights_sha256() != self.first_sha256:
             return ""
-        return (
-            "every reward so far is 0, so nothing is learned. Usually the reward gives 0 to right answers (call it"
-            " yourself on one), or the model cannot follow our long instructions (--only-instructions"
-            " with --instructions sends only your own)"
-        )
+        if self.updater.steps:
+            return f"{self.updater.steps} optimiser steps changed no weight; use a higher learning_rate"
+        if skipped := self.updater.skipped:
+            why = f"the loss or the gradient of all {skipped} steps was not finite; use a lower learning_rate"
+        elif not any("reward/min" in one for one in self._figures):
+            why = "no rollout has a reward; `agentlearn trace` says why"
+        else:
+            other = one_reward(self._figures, self.threshold) or "use tasks whose attempts differ, or check the reward"
+            why = f"all groups had equal rewards; {other}"
+        return f"no update was made, because {why}"
 
     def _batch_figures(self, groups: Sequence[Group]) -> dict[str, float]:
         """Metrics of the groups that were just sampled."""
         kinds = Counter(group.kind(self.threshold) for group in groups)
+        rewards = [reward for group in groups for reward in group.rewards_G]
         figures = {
             "groups": float(len(groups)),
-            **{f"groups/{kind}": float(kinds[kind]) for kind in _COUNTED},
+            **{f"groups/{kind}": float(kinds[kind]) for kind in ("mixed", "all_right", "all_wrong")},
             "optimiser_steps": float(self.updater.steps),
             **self.rewards.figures(),
+            **reward_spread(rewards, self.threshold),
         }
         if self.teaching is not None:  # how long answers without lessons are
             alone = [one for group in groups for one in group.trajectories if not self.teaching.guided(one)]
             lengths = [sum(map(len, _answers(one))) for one in alone if one.outcome == "ok"]
             figures |= {ANSWER_TOKENS: sum(lengths) / len(lengths)} if lengths else {}
         if self.settings.gradient.dynamic_sampling_limit is not None:
-            rewards = [reward for group in groups for reward in group.rewards_G]
             figures |= {"reward": sum(rewards) / len(rewards)} if rewards else {}
             figures["groups/waiting"] = float(len(self.waiting))
         return figures
@@ -353,6 +360,7 @@ class GradientLearner:
                 " instructions, or train another model"
             )
         fresh = tuple(row for row in rows if row.staleness <= self.settings.max_staleness)
+        logprobs = [one for row in rows if not row.guided for one in row.logprobs_T[row.mask_T].tolist()]
         ages = Counter(row.staleness for row in rows)
         figures = {
             **{f"staleness/{age}": float(count) for age, count in sorted(ages.items())},
@@ -360,6 +368,7 @@ class GradientLearner:
             "turns/clean": float(sum(one.clean for one in made)),
             "turns/forked": float(sum(one.forked for one in made)),
             **({} if teaching is None else {"rows/untaught": float(untaught)}),
+            **({ENTROPY: -sum(logprobs) / len(logprobs)} if logprobs else {}),
         }
         return fresh, figures, found.zero_std_share
 

@@ -68,6 +68,8 @@ class TrainedWeights(Value):
     """Whether they are the result. If not, the path is that of a checkpoint."""
     withheld: str = ""
     """Why they are not published, in words; empty when they are."""
+    failed: bool = False
+    """Whether training failed: no weight has changed, or the model has collapsed."""
 
 
 class TrainReport(Value):

@@ -42,6 +42,7 @@ from agentlearn.train.distributed.torchrun import (
     whole_hash,
 )
 from agentlearn.train.engine.chat_template import TemplateFormat
+from agentlearn.train.engine.prompt_tokens import PromptTokens
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.report import TrainCallbacks, TrainedWeights, TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
@@ -52,6 +53,7 @@ from agentlearn.train.training_plan import (
     refuse_long_warmup,
     refuse_own_judge,
     refuse_unmeasured_margin,
+    refuse_unreadable,
 )
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
@@ -74,6 +76,8 @@ class TrainingRun(RunLoop[TrainSettings]):
     learner: GradientLearner
     write_metrics: MetricsWriter | None = None
     """Also called with the metrics of each update."""
+    failed: str = ""
+    """At the end: why nothing was learned; empty when something was."""
 
     @property
     def kind(self) -> RunKind:
@@ -123,12 +127,13 @@ class TrainingRun(RunLoop[TrainSettings]):
         await self.learn_from(sets.train, sets.test, learner)
         after = await self.evaluate({"after": start}, sets.test)
         result = self.result(sets, before.get("before"), after.get("after"), time.perf_counter() - started)
-        withheld = self._why_withheld(result)
-        path = await asyncio.to_thread(learner.save if withheld else learner.publish)
+        self.failed = await asyncio.to_thread(lambda: learner.nothing_changed) or learner.collapse
+        withheld = [] if self.failed else self._why_withheld(result)
+        path = await asyncio.to_thread(learner.save if withheld or self.failed else learner.publish)
         return self._report(result, start, path, withheld)
 
     def _why_withheld(self, result: RunResult) -> list[str]:
-        """Return why the weights are not published; empty when they are."""
+        """Return why weights that have learned are not published; empty when they are."""
         found, teaching = list[str](), self.learner.teaching
         sets = [one for one in (result.held_out, *result.test_sets) if one is not None]
         if teaching is not None:
@@ -168,7 +173,7 @@ class TrainingRun(RunLoop[TrainSettings]):
 
     @property
     def allocation(self) -> Allocation:
-        return Allocation.of_all(self.settings.group_size)
+        return Allocation.of_all(self.settings.group_size, self.settings.revisit_chance)
 
     @property
     def other_libraries(self) -> Mapping[LibraryVersion, Library]:
@@ -213,6 +218,7 @@ class TrainingRun(RunLoop[TrainSettings]):
 
     async def keep_update(self, batch: Batch | None, update: Update) -> None:
         values = update.evidence.metrics
+        self.monitor.groups_explained = bool(self.learner.collapse)
         await self.store.save_metrics(self.call_context.run, self.learner.done, values)
         self.learner.unkept = None
         if self.write_metrics is not None:
@@ -229,13 +235,13 @@ class TrainingRun(RunLoop[TrainSettings]):
                 {name: value for name, value in values.items() if name in _COUNTED or name.startswith("seconds/")}
             )
         notes = [
-            *([learner.no_reward] if learner.no_reward else []),
+            *([f"no weights were published: {self.failed}"] if self.failed and not learner.collapse else []),
             *(
                 f"{why}, so the weights were not published; {_MEASURE if settings.distils else _WORSE}"
                 for why in withheld
             ),
             *verdict_notes(
-                held_out.delta if held_out and not withheld else None,
+                held_out.delta if held_out and not withheld and not self.failed else None,
                 worse=_WORSE,
                 unclear="more updates, or more held-out tasks, would make it clearer",
             ),
@@ -268,8 +274,9 @@ class TrainingRun(RunLoop[TrainSettings]):
                 sha256_after=learner.weights_sha256(),
                 path=str(path),
                 adapter=hasattr(learner.updater.model, "peft_config"),
-                published=not withheld,
-                withheld="; ".join(withheld),
+                published=not (withheld or self.failed),
+                withheld=self.failed or "; ".join(withheld),
+                failed=bool(self.failed),
             ),
             groups={kind: stats.groups[kind] for kind in GROUP_KINDS},
             rollouts={outcome: stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},
@@ -409,6 +416,8 @@ async def _open(
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
         loop = asyncio.get_running_loop()
         loaded, endpoint, sampler = await stack.enter_async_context(open_trainable(settings))
+        tokens = PromptTokens.of_loaded(loaded, most=settings.vllm_max_context)
+        await asyncio.to_thread(refuse_unreadable, settings, domain_of(settings), sets, tokens, start, distilled)
         teaching = None
         if distilled is not None:
             teaching = Teaching(distilled, settings, TemplateFormat(loaded.tokenizer))

@@ -128,6 +128,9 @@ class TrainSettings(VllmOptions, RunSettings):
     """Tasks per update."""
     group_size: int = Field(default=8, ge=2, le=256)
     """Rollouts per task (G)."""
+    revisit_chance: float = Field(default=1.0, gt=0, le=1)
+    """A curriculum by difficulty: chance, drawn by the seed, that an epoch visits a task whose rollouts had equal
+    rewards when it was last visited. Tasks with different rewards are always visited. 1: every task in every epoch."""
     eval_temperature: float = Field(default=1.0, ge=0, le=2)  # pyright: ignore[reportIncompatibleVariableOverride]
     """Sampling temperature on held-out tasks."""
     max_output_tokens: int = Field(default=1024, ge=1)
@@ -211,6 +214,12 @@ class TrainSettings(VllmOptions, RunSettings):
             yield (
                 f"library is {self.library!r}, but a model that lessons are distilled into reads none; leave --library"
                 " out"
+            )
+        planned = self.max_staleness or self.gradient.schedule != "constant" or self.gradient.dynamic_sampling_limit
+        if self.revisit_chance < 1 and planned:
+            yield (
+                f"revisit_chance is {self.revisit_chance:g}, so the number of updates follows from the rewards; set"
+                " schedule=constant, and leave out max_staleness and dynamic_sampling_limit, which need it before"
             )
         if self.vllm_sleep and self.max_staleness:
             yield (

@@ -23,11 +23,13 @@ from agentlearn.learning.costs import (
     usual_shape,
     with_replies,
 )
-from agentlearn.learning.open_run import TaskCounts, TaskSize, domain_of
+from agentlearn.learning.open_run import TaskCounts, TaskSets, TaskSize, domain_of, local_sets
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_settings import context_of
+from agentlearn.prompts import load_prompt
 from agentlearn.store import read_store
 from agentlearn.train.engine.attention import AttentionLayout
+from agentlearn.train.engine.prompt_tokens import PromptTokens
 from agentlearn.train.memory import size_words, stored_size
 from agentlearn.train.serving.local import need_extra
 from agentlearn.train.serving.vllm import require_vllm
@@ -68,6 +70,20 @@ def _check_planned_model(settings: TrainSettings) -> None:
         source.check_adapter_settings(settings.gradient)
     if (place := Path(source.tokenizer)).is_dir():
         check_tokenizer_files(place)
+
+
+def refuse_unreadable(
+    settings: TrainSettings, domain: Domain, sets: TaskSets, tokens: PromptTokens, *libraries: Library | None
+) -> None:
+    """Raise ConfigError for prompts that the model cannot read. libraries: with lessons that it or a teacher reads."""
+    words = [settings.instructions or ""]
+    for ref in domain.prompts():
+        package, _, name = ref.name.partition(":")
+        with suppress(ConfigError, ModuleNotFoundError, ValueError):  # what a person wrote is no file
+            words.append(load_prompt(name, ref.version, package=package).text)
+    lessons = {f"lesson {one.id!r}": one.lesson for library in libraries if library for one in library.experiences}
+    problems = {f"task {one.source or one.id!r}": one.problem for one in (*sets.train, *sets.test)}
+    tokens.refuse_unreadable("\n".join(words), problems, lessons)
 
 
 def refuse_own_judge(domain: Domain, settings: TrainSettings) -> None:
@@ -206,7 +222,9 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     stop before it samples are `refusals`.
     """
     domain = domain_of(settings, imports_reward=False)
-    counts = TaskCounts.of(settings, domain)
+    sets = local_sets(settings, domain)
+    tokens = PromptTokens.of_files(settings.model, settings.vllm_max_context)
+    counts = TaskCounts.of(settings, domain, sets)
     updates = math.ceil(counts.train / settings.batch_size) * settings.epochs
     learning = counts.train * settings.epochs * settings.group_size
     during = (updates - 1) // settings.eval_every if settings.eval_every else 0  # after the last it is `after`
@@ -214,6 +232,8 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     measuring = counts.test * settings.eval_rollouts * measurements
     size, basis, seconds = _expected(settings, counts.size, learning, measuring)
     library, refusals = _refusals(settings, domain, updates, counts.test, lessons_exist=lessons_exist)
+    if sets is not None and tokens is not None:
+        refusals += _raised(lambda: refuse_unreadable(settings, domain, sets, tokens, library))
     folder: Path | None = model_path(settings.model)
     if settings.model.startswith(LAB):
         try:
@@ -256,7 +276,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         memory=memory,
         settings=json.loads(settings.resolved()),
         refusals=refusals,
-        notes=tuple(filter(None, (context_note(settings),))),
+        notes=tuple(filter(None, (context_note(settings), "" if tokens is None else tokens.note))),
     )
 
 
@@ -291,7 +311,7 @@ def _refusals(
     settings: TrainSettings, domain: Domain, updates: int, held_out: int, *, lessons_exist: bool
 ) -> tuple[Library, tuple[str, ...]]:
     """Return the lessons in every prompt, and every reason why the run would stop before it samples anything."""
-    library, found = EMPTY_LIBRARY, list[str]()
+    library = EMPTY_LIBRARY
 
     def load() -> None:
         nonlocal library
@@ -302,7 +322,7 @@ def _refusals(
         for name, what in settings.gradient.own_functions:
             check_function(name, what)
 
-    checks: tuple[Callable[[], object], ...] = (
+    found = _raised(
         lambda: need_extra("training weights", "peft", "accelerate"),
         lambda: require_vllm(settings.model) if settings.sampler == "vllm" else None,
         lambda: refuse_unpriced((settings.endpoint,), settings.max_cost_usd),
@@ -314,12 +334,18 @@ def _refusals(
         lambda: refuse_long_warmup(settings, updates),
         lambda: refuse_unmeasured_margin(settings, held_out),
     )
+    return library, found
+
+
+def _raised(*checks: Callable[[], object]) -> tuple[str, ...]:
+    """Return what these checks refuse."""
+    found = list[str]()
     for check in checks:
         try:
             check()
         except AgentlearnError as error:
             found.append(str(error))
-    return library, tuple(found)
+    return tuple(found)
 
 
 def _assignments(settings: dict[str, Any]) -> str:

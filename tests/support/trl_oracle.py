@@ -214,6 +214,8 @@ def flat(
         sampler_N=case.sampler_BT[keep],
         reference_N=case.reference_BT[keep],
         row_N=keep.nonzero()[:, 0],
+        rollout_N=keep.nonzero()[:, 0],
+        before_N=case.old_BT[keep],
         advantages_B=case.advantages_B,
         weights_B=torch.tensor(weights, dtype=logprobs_BT.dtype),
         chosen_N=highest_entropies(case.entropy_BT[keep], arguments.top_entropy_quantile) if chosen else None,

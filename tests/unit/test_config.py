@@ -7,6 +7,7 @@ import pytest
 from agentlearn import LearnSettings
 from agentlearn.config import SolveSettings, learn_settings, read_recipe
 from agentlearn.errors import ConfigError
+from agentlearn.train.settings import train_settings
 
 
 def test_numbers_out_of_range(subtests: pytest.Subtests) -> None:
@@ -74,3 +75,16 @@ def test_the_store_variable_is_the_default_of_settings_made_in_python(monkeypatc
     assert LearnSettings(domain="math", store=Path("own")).store == Path("own")
     monkeypatch.setenv("AGENTLEARN_STORE", "")
     assert LearnSettings(domain="math").store == Path(".agentlearn")
+
+
+@pytest.mark.parametrize("word", ["none", "None", " null "])
+def test_none_in_words_is_none_where_a_setting_may_be_none_and_is_no_text(word: str) -> None:
+    gradient = {"max_grad_norm": word, "loss_settings.delta": word, "distillation.stop_at_kl": word, "packing": word}
+    train = train_settings({"domain": "math", "margin": word, "max_minutes": word, "gradient": gradient})
+    assert train.gradient.max_grad_norm is train.margin is train.max_minutes is train.gradient.packing is None
+    assert getattr(train.gradient.loss_settings, "delta", 0) is train.gradient.distillation.stop_at_kl is None
+    learn = learn_settings({"domain": "math", "temperature": word, "top_p": word, "library": word, "name": word})
+    assert learn.temperature is learn.top_p is None
+    assert learn.library == learn.name == word
+    with pytest.raises(ConfigError):
+        train_settings({"domain": "math", "batch_size": word})

@@ -6,7 +6,7 @@ so a mask is all that a window or a chunk needs. Everything else is refused. Imp
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agentlearn.errors import ConfigError
 
@@ -100,3 +100,14 @@ def _unusual(kinds: set[str], *, alibi: bool) -> str:
 def class_name(model: Any) -> str:
     """Return the name of the model's class, without peft's wrapper."""
     return type(model.get_base_model() if hasattr(model, "get_base_model") else model).__name__
+
+
+def original_contexts(config: Mapping[str, Any]) -> set[int]:
+    """The lengths before an extension of the context that a config names, also those of single kinds of layers."""
+    found: set[int] = set()
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            found |= original_contexts(cast("Mapping[str, Any]", value))
+        elif name == "original_max_position_embeddings" and isinstance(value, int | float):
+            found.add(int(value))
+    return found

@@ -12,7 +12,7 @@ length where that begins.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Literal, cast
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from agentlearn.errors import EndpointError
 from agentlearn.serving.chat_service import Sampled, Sampling
 from agentlearn.train.engine.active_batch import ActiveBatch, SamplingRequest, products_in
-from agentlearn.train.engine.attention import AttentionLayout, class_name, unsupported
+from agentlearn.train.engine.attention import AttentionLayout, class_name, original_contexts, unsupported
 
 
 class RoundBarrier:
@@ -403,7 +403,7 @@ def _exact_context(model: Any) -> int:
     """
     config = model.config.get_text_config()
     own = int(config.max_position_embeddings)
-    known = {one for one in _originals(config.to_dict()) if 0 < one < own}
+    known = {one for one in original_contexts(config.to_dict()) if 0 < one < own}
     for context in (own, *sorted(known, reverse=True)):
         if not _rows_change_each_other(model, context):
             return context
@@ -413,21 +413,10 @@ def _exact_context(model: Any) -> int:
 def context_limit(model: Any) -> int | None:
     """Return the context that a server of this model must not exceed, as in `_exact_context`; None: its own."""
     config = model.config.get_text_config()
-    if not _originals(config.to_dict()):
+    if not original_contexts(config.to_dict()):
         return None
     found = _exact_context(model)
     return found if found < config.max_position_embeddings else None
-
-
-def _originals(config: Mapping[str, Any]) -> set[int]:
-    """The lengths before an extension of the context that a config names, also those of single kinds of layers."""
-    found: set[int] = set()
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            found |= _originals(cast("Mapping[str, Any]", value))
-        elif name == "original_max_position_embeddings" and isinstance(value, int | float):
-            found.add(int(value))
-    return found
 
 
 def _rows_change_each_other(model: Any, context: int) -> bool:

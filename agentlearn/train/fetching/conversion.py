@@ -125,7 +125,10 @@ class _GgufFile:
         return model
 
     def write(self, model: Any, tokenizer: Any, folder: Path) -> Any:
-        """Write the model and its tokenizer, and return the logits of a short text with the rounded weights."""
+        """Write the model and its tokenizer, and return the logits of a short text with the rounded weights.
+
+        The model gets the rounded weights, and keeps the buffers of a model in fp32, as whoever loads the folder has.
+        """
         import torch
         from transformers import AutoModelForCausalLM, GenerationConfig
 
@@ -144,8 +147,9 @@ class _GgufFile:
         tokenizer.model_max_length = int(config.get_text_config().max_position_embeddings)
         tokenizer.save_pretrained(folder)
         ids = torch.tensor([tokenizer.encode(_PROBE, add_special_tokens=False)])
+        model.load_state_dict(plain.state_dict())
         with torch.no_grad():
-            return plain.float().eval()(ids).logits
+            return model.eval()(ids).logits
 
     def fault(self, logits: Any, folder: Path) -> str:
         """What differs between the file and the folder: tokens, logits or ends of answers; empty when nothing does."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.serving.chat_service import ChatService, serve_in_thread
+from agentlearn.train.engine.prompt_tokens import PromptTokens
 from agentlearn.train.weights.loading import (
     LoadedModel,
     ModelSource,
@@ -55,7 +56,9 @@ class _LocalService:
             f"{self.model!r} is used with a context of {self.context:,} tokens instead of {own:,}: beyond that, a long"
             " row changes the position frequencies of all rows of its batch"
         )
-        return (*self.abilities.check(self.model, tools=tools), *([limited] if self.context < own else []))
+        lacking = PromptTokens.of_loaded(LoadedModel(self.network, self.tokenizer, self.model)).note
+        notes = (limited if self.context < own else "", lacking)
+        return (*self.abilities.check(self.model, tools=tools), *filter(None, notes))
 
     def weights_sha256(self) -> str:
         """Hash of the current weights. Blocks."""
@@ -142,7 +145,7 @@ async def serve_model(
     with own.running():
         await own.check(layout)
         with shared(own) as engine:
-            service = ChatService(engine, chat, model=loaded.name, seed=seed, served_by="agentlearn-local")
+            service = ChatService(engine, chat, model=loaded.name, seed=seed, served_by="agentlearn-local", known=rows)
             async with serve_in_thread(service.serve) as url:
                 yield _LocalService(url, loaded.name, engine, network, loaded.tokenizer, chat.abilities, own.context)
 

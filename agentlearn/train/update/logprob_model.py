@@ -217,6 +217,13 @@ class LogprobModel(nn.Module):
         if type(head) is not nn.Linear:
             raise _unsupported_head(core, f"its head is a {type(head).__name__}, not a plain linear layer")
 
+    def train(self, mode: bool = True) -> "LogprobModel":
+        """Set the mode of all modules. Experts that are chosen with noise in training are chosen as in sampling."""
+        super().train(mode)
+        for one in self.modules():
+            one.training = one.training and not any("jitter" in name for name in vars(one))
+        return self
+
     @property
     def vocabulary(self) -> int:
         """Size of the model's vocabulary."""

@@ -1,7 +1,8 @@
 """The losses of gradient GRPO as pure functions on flat tensors, without a model, a batch layout or a mask.
 
 Axes: N trained tokens, B rows. `row_N` gives the row of each token. Padding, prompts and tool results are not included,
-so no mask can be forgotten.
+so no mask can be forgotten. A rollout is one row, or several where its turns do not continue each other's tokens. Where
+a paper means the sequence that a reward was given for, its rollout is meant here, whatever the number of its rows.
 
 One optimiser step has one denominator (`row_weights`), over all its rows in all micro-batches and processes. The loss
 is the sum over tokens of the token's loss times its row's weight. So neither the split into micro-batches nor the
@@ -12,7 +13,8 @@ after a prompt with the lessons. Its log-probabilities have no gradient.
 """
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -95,18 +97,24 @@ class TokenScores:
     logprobs_N: Tensor
     """Under the current weights; with gradient."""
     old_N: Tensor
-    """Under the old weights, the denominator of the ratio; constant."""
+    """Under the old weights, the denominator of the ratio; constant. With dropout, under the same dropout."""
     sampler_N: Tensor
     """As the sampler reported them; constant."""
     reference_N: Tensor | None
     """Under the reference; constant. None without a divergence."""
+    before_N: Tensor
+    """Under the old weights without dropout, as the sampler computes; constant."""
     row_N: Tensor
     """Index of each token's row, 0 to B - 1."""
+    rollout_N: Tensor
+    """Index of each token's rollout, 0 to B - 1. All rows of a rollout are here, or no loss needs that."""
     advantages_B: Tensor
     weights_B: Tensor
     """Weight of each row's tokens in the loss, from `row_weights`."""
     comparable_B: Tensor | None = None
     """1 for rows whose sampler's log-probabilities must be the old ones, 0 for others; None: 1 for all."""
+    numbers_B: Tensor | None = None
+    """Number of each row in its batch, for metrics; None: there are none."""
     chosen_N: Tensor | None = None
     """Whether each token's entropy is high enough for a policy loss; None: all tokens have one."""
     teacher: TeacherScores | None = None
@@ -122,7 +130,7 @@ class TokenLosses:
     loss_N: Tensor
     """Loss before multiplication with the row's weight."""
     ratio_N: Tensor
-    """Ratio of current to old probability; for gspo and luspo that of the whole sequence, repeated for each token."""
+    """Ratio of current to old probability; for gspo and luspo that of the whole rollout, repeated for each token."""
     clipped_low_N: Tensor
     """Whether clipping from below removed the token's gradient."""
     clipped_high_N: Tensor
@@ -132,9 +140,9 @@ class TokenLosses:
     kl_N: Tensor | None
     """Estimated divergence from the reference; None without one."""
     on_policy_N: Tensor | None = None
-    """Whether the token's row kept its policy loss, as `off_policy_mask_threshold` decides; None without it."""
+    """Whether the token's rollout kept its policy loss, as `off_policy_mask_threshold` decides; None without it."""
     vespo_weight_N: Tensor | None = None
-    """Weight of the token's row in vespo; None for other losses."""
+    """Weight of the token's rollout in vespo; None for other losses."""
     teacher_N: Tensor | None = None
     """Divergence from the teacher, with gradient; 0 for tokens it has not read. None without distillation."""
 
@@ -173,15 +181,15 @@ def token_losses(scored: TokenScores, arguments: GradientArguments, users_loss: 
     advantage_N = scored.advantages_B[scored.row_N]
     rows = len(scored.advantages_B)
     own = arguments.loss_settings
-    if isinstance(own, SequenceClipping):
-        ratio_N = _sequence_ratio(scored.logprobs_N, scored.old_N, scored.row_N, rows)
-    else:
-        ratio_N = _token_ratio(scored.logprobs_N, scored.old_N)
+    log_ratio_N = scored.logprobs_N - scored.old_N
+    if isinstance(own, SequenceClipping):  # the mean over the token's rollout. GSPO, arXiv:2507.18071
+        log_ratio_N = means_by(scored.rollout_N, log_ratio_N, rows)[scored.rollout_N]
+    ratio_N = torch.exp(log_ratio_N)
     importance_N = importance(
         arguments.importance_sampling,
-        scored.old_N,
+        scored.before_N,
         scored.sampler_N,
-        scored.row_N,
+        scored.rollout_N,
         rows,
         cap=arguments.importance_cap,
         floor=arguments.importance_floor,
@@ -247,16 +255,6 @@ def loss_share(losses: TokenLosses, scored: TokenScores) -> Tensor:
     return share + scored.teacher.weight * losses.teacher_N.sum()
 
 
-def _token_ratio(logprobs_N: Tensor, old_N: Tensor) -> Tensor:
-    """exp(logp - old) of each token. GRPO, arXiv:2402.03300."""
-    return torch.exp(logprobs_N - old_N)
-
-
-def _sequence_ratio(logprobs_N: Tensor, old_N: Tensor, row_N: Tensor, rows: int) -> Tensor:
-    """exp of the mean of logp - old over the token's row, at each of its tokens. GSPO, arXiv:2507.18071."""
-    return torch.exp(row_means(logprobs_N - old_N, row_N, rows))[row_N]
-
-
 def _clipped_loss(ratio_N: Tensor, advantage_N: Tensor, *, low: float, high: float, delta: float | None) -> Tensor:
     """-min(min(r, delta) A, clip(r, low, high) A).
 
@@ -274,46 +272,37 @@ def _cispo_loss(ratio_N: Tensor, advantage_N: Tensor, logprobs_N: Tensor, *, cap
 
 def _sapo_loss(ratio_N: Tensor, advantage_N: Tensor, own: Sapo) -> Tensor:
     """-4 / t x sigmoid(t (r - 1)) A, where the sign of A chooses t. SAPO, arXiv:2511.20347."""
-    temperature_N = torch.where(
-        advantage_N > 0,
-        torch.full_like(advantage_N, own.temperature_pos),
-        torch.full_like(advantage_N, own.temperature_neg),
-    )
+    good_N = (advantage_N > 0).to(ratio_N.dtype)
+    temperature_N = good_N * own.temperature_pos + (1 - good_N) * own.temperature_neg
     return -4 / temperature_N * torch.sigmoid(temperature_N * (ratio_N - 1)) * advantage_N
 
 
 def _vespo_weight(scored: TokenScores, importance_N: Tensor, own: Vespo) -> Tensor:
-    """Return e^l w^k e^(-l w) of the row of each token; constant. VESPO, arXiv:2602.10693.
+    """Return e^l w^k e^(-l w) of the rollout of each token; constant. VESPO, arXiv:2602.10693.
 
-    w is the product of the row's ratios and of its tokens' importance weights; the sign of the advantage chooses k and
-    l. The weight is 1 at w = 1 and falls on both sides. As in TRL, log-ratios are limited before and after adding them.
+    w is the product of the rollout's ratios and of its tokens' importance weights; the sign of the advantage chooses k
+    and l. The weight is 1 at w = 1 and falls on both sides. As in TRL, log-ratios are limited before and after adding.
     """
-    rows = len(scored.advantages_B)
     log_ratio_N = (scored.logprobs_N - scored.old_N).detach().clamp(-_FARTHEST, _FARTHEST)
     corrected_N = log_ratio_N + importance_N.log().clamp(_SMALLEST, _FARTHEST)
-    log_w_B = _row_sums(corrected_N, scored.row_N, rows).clamp(_SMALLEST, _FARTHEST)
-    good_B = scored.advantages_B >= 0
-    k_B, lambda_B = (
-        torch.where(good_B, torch.full_like(log_w_B, pos), torch.full_like(log_w_B, neg))
-        for pos, neg in (
-            (own.k_pos, own.k_neg),
-            (own.lambda_pos, own.lambda_neg),
-        )
-    )
-    log_weight_B = lambda_B + k_B * log_w_B - lambda_B * log_w_B.exp()
-    return log_weight_B.exp().nan_to_num(nan=0.0, posinf=0.0)[scored.row_N]
+    sums_B = _sums_by(scored.rollout_N, corrected_N, len(scored.advantages_B))
+    log_w_N = sums_B.clamp(_SMALLEST, _FARTHEST)[scored.rollout_N]
+    good_N = (scored.advantages_B[scored.row_N] >= 0).to(log_w_N.dtype)
+    k_N = good_N * own.k_pos + (1 - good_N) * own.k_neg
+    lambda_N = good_N * own.lambda_pos + (1 - good_N) * own.lambda_neg
+    return (lambda_N + k_N * log_w_N - lambda_N * log_w_N.exp()).exp().nan_to_num(nan=0.0, posinf=0.0)
 
 
 def _on_policy(scored: TokenScores, *, threshold: float) -> Tensor:
-    """Return whether each token's row keeps its policy loss: 1 or 0; constant.
+    """Return whether each token's rollout keeps its policy loss: 1 or 0; constant.
 
-    A row keeps it when its advantage is at least 0, or when the mean of sampler - logp over its tokens is at most the
-    threshold. Source: DeepSeek-V3.2, arXiv:2512.02556.
+    A rollout keeps it when its advantage is at least 0, or when the mean of sampler - logp over its tokens is at most
+    the threshold. Source: DeepSeek-V3.2, arXiv:2512.02556.
     """
     drift_N = scored.sampler_N - scored.logprobs_N.detach()
-    drift_B = row_means(drift_N, scored.row_N, len(scored.advantages_B))
-    keeps_B = (scored.advantages_B >= 0) | (drift_B <= threshold)
-    return keeps_B[scored.row_N].to(drift_N.dtype)
+    drift_B = means_by(scored.rollout_N, drift_N, len(scored.advantages_B))
+    keeps_N = (scored.advantages_B[scored.row_N] >= 0) | (drift_B[scored.rollout_N] <= threshold)
+    return keeps_N.to(drift_N.dtype)
 
 
 def divergence(kind: Divergence, logprobs_N: Tensor, reference_N: Tensor) -> Tensor:
@@ -338,22 +327,22 @@ def importance(
     kind: Importance,
     old_N: Tensor,
     sampler_N: Tensor,
-    row_N: Tensor,
-    rows: int,
+    rollout_N: Tensor,
+    rollouts: int,
     *,
     cap: float,
     floor: float | None = None,
 ) -> Tensor:
     """Return the weight of each token that corrects for the sampler's probabilities; constant.
 
-    It is the token's ratio exp(old - sampler), or the product of the ratios of its row. Above the cap and below the
+    It is the token's ratio exp(old - sampler), or the product of the ratios of its rollout. Above the cap and below the
     floor it is set to the cap or the floor (truncate), or to 0 (mask).
     """
     difference_N = (old_N - sampler_N).detach()
     if kind == "none":
         return torch.ones_like(difference_N)
     if kind.startswith("sequence"):
-        difference_N = _row_sums(difference_N, row_N, rows)[row_N]
+        difference_N = _sums_by(rollout_N, difference_N, rollouts)[rollout_N]
     weight_N = torch.exp(difference_N)
     if kind.endswith("truncate"):
         return weight_N.clamp(min=floor, max=cap)
@@ -361,41 +350,53 @@ def importance(
     return torch.where(outside_N, torch.zeros_like(weight_N), weight_N)
 
 
-def _row_sums(values_N: Tensor, row_N: Tensor, rows: int) -> Tensor:
-    """Sum over the tokens of each row: shape (B,), 0 for a row without tokens."""
-    return values_N.new_zeros(rows).index_add(0, row_N, values_N)
+def _sums_by(index_N: Tensor, values_N: Tensor, count: int) -> Tensor:
+    """Sum over the tokens of each row or rollout: shape (count,), 0 for one without tokens."""
+    return values_N.new_zeros(count).index_add(0, index_N, values_N)
 
 
-def row_means(values_N: Tensor, row_N: Tensor, rows: int) -> Tensor:
-    """Mean over the tokens of each row: shape (B,), 0 for a row without tokens."""
-    tokens_B = _row_sums(torch.ones_like(values_N), row_N, rows)
-    return _row_sums(values_N, row_N, rows) / tokens_B.clamp(min=1)
+def means_by(index_N: Tensor, values_N: Tensor, count: int) -> Tensor:
+    """Mean over the tokens of each row or rollout: shape (count,), 0 for one without tokens."""
+    tokens_B = _sums_by(index_N, torch.ones_like(values_N), count)
+    return _sums_by(index_N, values_N, count) / tokens_B.clamp(min=1)
 
 
 def row_weights(
-    loss: str, tokens_B: Sequence[int], *, batch_tokens: float | None = None, completion_length: int | None = None
+    loss: str,
+    tokens_B: Sequence[int],
+    rollouts_B: Sequence[Hashable] | None = None,
+    *,
+    batch_tokens: float | None = None,
+    completion_length: int | None = None,
 ) -> list[float]:
     """Return the weight of each row's tokens in the loss of one optimiser step.
 
-    tokens_B: number of trained tokens of each row of the step, over all processes. Rows without any get 0 and are not
-    counted. grpo, gspo, sapo: mean over rows of each row's mean. luspo: mean over rows of each row's sum. dr_grpo:
-    sum / (rows x completion_length). bnpo: mean over the step's tokens. dapo, cispo, vespo and a user's own: sum /
-    `batch_tokens`, the trained tokens of the batch per optimiser step of a pass, so that a token has the same weight in
-    every step; without it as bnpo. distill: as bnpo; its own loss is 0, and a divergence from the reference is
-    weighted so.
+    tokens_B: number of trained tokens of each row of the step, over all processes. Rows without any get 0, and rollouts
+    without any are not counted. rollouts_B: the rollout of each row; None: each row is one. Means over what the papers
+    call outputs or sequences are means over rollouts:
+
+    grpo (arXiv:2402.03300), gspo (2507.18071), sapo (2511.20347): mean over rollouts of each rollout's mean over its
+    tokens. luspo (2602.05261): mean over rollouts of each one's sum. dr_grpo (2503.20783): sum / (rollouts x
+    completion_length). Means over tokens do not depend on rollouts: bnpo, the step's tokens; dapo (2503.14476), cispo
+    (2506.13585), vespo (2602.10693) and a user's own, sum / `batch_tokens`, the trained tokens of the batch per optimiser
+    step of a pass, so that a token has the same weight in every step; without it as bnpo. distill: as bnpo; its own loss is 0,
+    and a divergence from the reference is weighted so.
     """
-    counted = [tokens for tokens in tokens_B if tokens]
-    if not counted:
+    names_B, total = range(len(tokens_B)) if rollouts_B is None else rollouts_B, Counter[Hashable]()
+    for name, tokens in zip(names_B, tokens_B, strict=True):
+        total[name] += tokens
+    count = sum(tokens > 0 for tokens in total.values())
+    if not count:
         return [0.0] * len(tokens_B)
     if loss in ("grpo", "gspo", "sapo"):
-        return [1 / (tokens * len(counted)) if tokens else 0.0 for tokens in tokens_B]
+        return [1 / (total[name] * count) if tokens else 0.0 for name, tokens in zip(names_B, tokens_B, strict=True)]
     if loss == "luspo":
-        divisor = float(len(counted))
+        divisor = float(count)
     elif loss == "dr_grpo":
         assert completion_length is not None, "dr_grpo divides by a constant length"
-        divisor = float(len(counted) * completion_length)
+        divisor = float(count * completion_length)
     elif loss in ("bnpo", "distill") or batch_tokens is None:
-        divisor = float(sum(counted))
+        divisor = float(sum(tokens_B))
     else:
         divisor = float(batch_tokens)
     return [1 / divisor if tokens else 0.0 for tokens in tokens_B]

@@ -13,11 +13,16 @@ import torch
 from torch import Tensor
 
 from agentlearn.train.distributed.sharding import Processes, Reduction
-from agentlearn.train.update.losses import TokenLosses, TokenScores, row_means
+from agentlearn.train.update.losses import TokenLosses, TokenScores, means_by
+from agentlearn.types.ids import RolloutId
 
 UNEXPLAINED = "sampling/unexplained_difference"
 """Metric: mean difference in nats between log-probabilities of sampler and trainer, over tokens that were sampled with
 the weights before the update and with the prompt that is trained. It should be rounding."""
+UNEXPLAINED_ROW = "sampling/unexplained_difference/row"
+"""Metric: the largest such mean of a single row of N tokens, divided by 1 + 8 / sqrt(N): rounding of few tokens does
+not average out."""
+_FEW_TOKENS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,8 @@ class StepMetrics:
     seconds: float
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
     """Metrics by name. Means, minima and maxima are over tokens and passes; a metric without data is absent."""
+    farthest: RolloutId | None = None
+    """The rollout of the row with the largest unexplained difference; None when no row can be compared."""
 
     @property
     def skip_note(self) -> str | None:
@@ -54,17 +61,25 @@ class Meter:
 
     def __init__(self) -> None:
         self._parts: dict[Reduction, dict[str, list[Tensor]]] = {"sum": {}, "min": {}, "max": {}}
+        self._differences: list[Tensor] = []
+        """Difference and number of each row that can be compared: shape (2, B)."""
+        self.farthest = -1
+        """After `figures`: number of the row with the largest difference; -1 when no row can be compared."""
 
     @torch.no_grad()
     def add(self, losses: TokenLosses, scored: TokenScores, entropy_N: Tensor, loss: Tensor) -> None:
         """Add one micro-batch."""
-        raw_N = scored.old_N - scored.sampler_N
+        raw_N = scored.before_N - scored.sampler_N
         ratio_N, apart_N, one_N = raw_N.exp(), raw_N.abs(), torch.ones_like(raw_N)
         rows = len(scored.advantages_B)
         low_N, high_N = losses.clipped_low_N.float(), losses.clipped_high_N.float()
         comparable_N = None if scored.comparable_B is None else scored.comparable_B[scored.row_N].double()
         weight_N = losses.vespo_weight_N
-        weight_B = None if weight_N is None else row_means(weight_N, scored.row_N, rows)
+        weight_B = None if weight_N is None else means_by(scored.rollout_N, weight_N, rows)
+        if scored.comparable_B is not None and scored.numbers_B is not None:
+            tokens_B = torch.bincount(scored.row_N, minlength=rows).clamp(min=1)
+            apart_B = means_by(scored.row_N, apart_N, rows) / (1 + _FEW_TOKENS / tokens_B.sqrt())
+            self._differences.append(torch.stack([apart_B, scored.numbers_B])[:, scored.comparable_B > 0])
         sums = {
             "tokens": one_N,
             "entropy": entropy_N,
@@ -85,18 +100,18 @@ class Meter:
             "teacher": losses.teacher_N,
             "taught": None if scored.teacher is None else scored.teacher.taught_N,
             "vespo": weight_B,
-            "rows": None if weight_B is None else torch.ones_like(weight_B),
+            "rollouts": None if weight_B is None else torch.ones_like(scored.rollout_N.unique()),
         }
         for name, values in sums.items():
             if values is not None:
                 self._parts["sum"].setdefault(name, []).append(values.double().sum())
-        lowest = {"raw": ratio_N, "importance": losses.importance_N, "low": row_means(low_N, scored.row_N, rows)}
+        lowest = {"raw": ratio_N, "importance": losses.importance_N, "low": means_by(scored.row_N, low_N, rows)}
         for name, values in lowest.items():
             self._parts["min"].setdefault(name, []).append(values.min())
         highest = {
             "raw": ratio_N,
             "importance": losses.importance_N,
-            "high": row_means(high_N, scored.row_N, rows),
+            "high": means_by(scored.row_N, high_N, rows),
             "difference": apart_N,
             "policy ratio": losses.ratio_N,
         }
@@ -106,7 +121,7 @@ class Meter:
     def figures(self, processes: Processes, device: torch.device, *, cispo: bool, steps: int) -> dict[str, float]:
         """Return the metrics of `StepMetrics.figures`, over all processes. steps: number of optimiser steps added."""
         names = ("tokens", "entropy", "low", "high", "difference", "mismatch", "raw", "raw^2", "importance", "loss")
-        optional = ("kl", "off policy", "chosen", "vespo", "rows", "teacher", "taught", "comparable", "unexplained")
+        optional = ("kl", "off policy", "chosen", "vespo", "rollouts", "teacher", "taught", "comparable", "unexplained")
         known = self._parts["sum"]
 
         def reduced(reduction: Reduction, *names: str) -> dict[str, float]:
@@ -123,6 +138,10 @@ class Meter:
         tokens = sums["tokens"]
         if not tokens:
             return {}
+        found_2_B = torch.cat([torch.tensor([[-math.inf], [-1.0]], device=device), *self._differences], dim=1)
+        apart, number = found_2_B[:, found_2_B[0].nan_to_num(nan=math.inf).argmax()]
+        worst = processes.all_reduce(apart, "max")
+        self.farthest = int(processes.all_reduce(torch.where(apart < worst, -1.0, number), "max"))
         mean = {name: total / tokens for name, total in sums.items()}
         clipping = (
             {"cispo_clip_ratio": mean["high"]}
@@ -142,13 +161,14 @@ class Meter:
             **({"off_policy_masked_share": mean["off policy"]} if "off policy" in known else {}),
             **({"high_entropy_share": mean["chosen"]} if "chosen" in known else {}),
             **({"distill/divergence": sums["teacher"] / max(1.0, sums["taught"])} if "teacher" in known else {}),
-            **({"vespo/phi_seq_mean": sums["vespo"] / sums["rows"]} if "vespo" in known else {}),
+            **({"vespo/phi_seq_mean": sums["vespo"] / sums["rollouts"]} if "vespo" in known else {}),
             **clipping,
             "ratio/mean": mean["policy ratio"],
             "ratio/max": high["policy ratio"],
             "sampling/sampling_logp_difference/mean": mean["difference"],
             "sampling/sampling_logp_difference/max": high["difference"],
             **({UNEXPLAINED: sums["unexplained"] / sums["comparable"]} if sums["comparable"] else {}),
+            **({UNEXPLAINED_ROW: float(worst)} if self.farthest >= 0 else {}),
             "sampling/importance_sampling_ratio/min": low["importance"],
             "sampling/importance_sampling_ratio/mean": mean["importance"],
             "sampling/importance_sampling_ratio/max": high["importance"],

@@ -9,9 +9,9 @@ architecture supports this, so a short forward pass checks each model.
 
 import math
 import random
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, cast
 
@@ -75,6 +75,10 @@ class MicroBatch:
     advantages_B: Tensor
     comparable_B: Tensor
     """1 for rows whose sampler's log-probabilities must be those of the present weights, 0 for others."""
+    rollout_B: Tensor
+    """Index of each row's rollout in the micro-batch."""
+    numbers_B: Tensor
+    """Number of each row in its batch."""
     positions_BT: Tensor | None = None
     """Position of each token in its own row, for packed rows and shared prompts; None for padded rows."""
     seen_BTT: Tensor | None = None
@@ -135,6 +139,7 @@ class MicroBatch:
         **layout: Tensor | None,
     ) -> "MicroBatch":
         """places: index of the position that predicts each trained token, by row."""
+        rollouts = {name: at for at, name in enumerate(dict.fromkeys(row.rollout for row in rows))}
         return cls(
             ids_BT=torch.from_numpy(ids_BT.astype(np.int64)),
             places_N=torch.from_numpy(np.concatenate(places)),
@@ -143,6 +148,8 @@ class MicroBatch:
             sampler_N=torch.from_numpy(np.concatenate([row.logprobs_T[row.mask_T] for row in rows]).astype(np.float32)),
             advantages_B=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
             comparable_B=torch.tensor([float(row.is_comparable) for row in rows]),
+            rollout_B=torch.tensor([rollouts[row.rollout] for row in rows]),
+            numbers_B=torch.tensor([row.number for row in rows]),
             **layout,
         )
 
@@ -165,25 +172,28 @@ def canonical_order(rows: Sequence[TrainingRow]) -> list[TrainingRow]:
         arrays = (row.ids_T.tobytes(), row.mask_T.tobytes(), row.logprobs_T.tobytes())
         return (row.length, *arrays, row.advantage, row.staleness)
 
-    return sorted(rows, key=content)
+    return [replace(row, number=number) for number, row in enumerate(sorted(rows, key=content))]
 
 
-def plan_microbatches(lengths_B: Sequence[int], budget: int, *, packed: bool = False) -> list[list[int]]:
+def plan_microbatches(
+    lengths_B: Sequence[int], budget: int, *, packed: bool = False, together_B: Sequence[Hashable] | None = None
+) -> list[list[int]]:
     """Return row indexes by micro-batch, longest rows first, with at most `budget` tokens each, padding included.
 
-    A row longer than the budget is alone. Rows of length 0 are left out. packed: there is no padding.
+    A row longer than the budget is alone. Rows of length 0 are left out. packed: there is no padding. together_B: rows
+    with the same value are in one micro-batch, even if they need more than the budget; None: each row is for itself.
     """
+    units: dict[Hashable, list[int]] = {}
+    for b in sorted((b for b, length in enumerate(lengths_B) if length), key=lambda b: (-lengths_B[b], b)):
+        units.setdefault(b if together_B is None else together_B[b], []).append(b)
     parts: list[list[int]] = []
-    held = 0
-    by_length = sorted((b for b, length in enumerate(lengths_B) if length), key=lambda b: (-lengths_B[b], b))
-    for b in by_length:
-        needed = held + lengths_B[b] if packed or not parts else lengths_B[parts[-1][0]] * (len(parts[-1]) + 1)
-        if parts and needed <= budget:
-            parts[-1].append(b)
-            held = needed
+    for unit in units.values():
+        joined = [*parts[-1], *unit] if parts else unit
+        lengths = [lengths_B[b] for b in joined]
+        if parts and (sum(lengths) if packed else lengths[0] * len(lengths)) <= budget:
+            parts[-1] = joined
         else:
-            parts.append([b])
-            held = lengths_B[b]
+            parts.append(unit)
     return parts
 
 
@@ -192,6 +202,7 @@ def check_rows(rows: Sequence[TrainingRow], vocabulary: int) -> None:
     reporting = "sample from an endpoint that reports them"
     for row in rows:
         ids_T, mask_T, logprobs_T = row.ids_T, row.mask_T, row.logprobs_T
+        read_T = ids_T if row.teacher_ids_T is None else np.concatenate([ids_T, row.teacher_ids_T])
         if len(logprobs_T) == 0 and row.trained:
             code = "missing_logprobs"
             why = f"has {row.trained} sampled tokens and no log-probabilities; {reporting}"
@@ -207,11 +218,11 @@ def check_rows(rows: Sequence[TrainingRow], vocabulary: int) -> None:
         elif len(mask_T) and bool(mask_T[0]):
             code = "bad_row"
             why = "marks its first token as sampled, but has no prompt before it; include the prompt"
-        elif len(ids_T) and not 0 <= int(ids_T.min()) <= int(ids_T.max()) < vocabulary:
+        elif len(read_T) and not 0 <= int(read_T.min()) <= int(read_T.max()) < vocabulary:
             code = "foreign_tokens"
             why = (
-                f"has token ids from {int(ids_T.min())} to {int(ids_T.max())}, but the model has 0 to {vocabulary - 1};"
-                " train the model that sampled them"
+                f"has token ids from {int(read_T.min())} to {int(read_T.max())}, but the model has 0 to"
+                f" {vocabulary - 1}; train the model that sampled them"
             )
         elif not math.isfinite(row.advantage):
             code, why = "bad_row", f"has the advantage {row.advantage!r}; an advantage is a finite number"
@@ -221,14 +232,18 @@ def check_rows(rows: Sequence[TrainingRow], vocabulary: int) -> None:
 
 
 def divide_rows(rows: Sequence[TrainingRow], minibatches: int, seed: object) -> list[list[TrainingRow]]:
-    """Return the rows of each optimiser step: shuffled by the seed, of similar number; fewer steps for few rows."""
-    if not rows:
-        return []
-    shuffled = list(rows)
+    """Return the rows of each optimiser step: of rollouts shuffled by the seed, a similar number; fewer steps for few.
+
+    All rows of a rollout are in one step.
+    """
+    rollouts: dict[RolloutId, list[TrainingRow]] = {}
+    for row in rows:
+        rollouts.setdefault(row.rollout, []).append(row)
+    shuffled = list(rollouts.values())
     if minibatches > 1:
         random.Random(repr(seed)).shuffle(shuffled)
     cuts = [round(k * len(shuffled) / minibatches) for k in range(minibatches + 1)]
-    return [shuffled[low:high] for low, high in pairwise(cuts) if high > low]
+    return [[row for one in shuffled[low:high] for row in one] for low, high in pairwise(cuts) if high > low]
 
 
 _FIRST, _SECOND = 7, 5

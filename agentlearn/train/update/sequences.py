@@ -40,6 +40,8 @@ class TrainingRow:
     """Whether it was sampled with lessons that it is trained without."""
     teacher_ids_T: NDArray[np.int64] | None = None
     """The row as a teacher reads it: another prompt, then the same tokens. None: no teacher reads it."""
+    number: int = 0
+    """Number of the row in its batch, which `canonical_order` gives."""
 
     @property
     def length(self) -> int:

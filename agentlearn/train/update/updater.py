@@ -38,6 +38,7 @@ from agentlearn.train.update.microbatch import (
 )
 from agentlearn.train.update.rounded_adamw import AverageWeights, RoundedAdamW
 from agentlearn.train.update.sequences import TrainingRow
+from agentlearn.types.ids import derive_seed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +48,9 @@ class _ScoredBatch:
     batch: MicroBatch
     weights_B: Tensor
     old_N: Tensor | None
+    """Under the old weights, as the ratio needs it; None: as the pass itself computes it."""
+    exact_N: Tensor | None
+    """Under the old weights without dropout; None: `old_N`, because there is no dropout."""
     reference_N: Tensor | None
     idle: bool
     """Whether it is computed only because other processes have one more; its weight is 0."""
@@ -68,15 +72,19 @@ class _ScoredBatch:
     def scored(self, logprobs: Tensor) -> TokenScores:
         """logprobs: of the sampled tokens, shape (N,); with a teacher, also of its tokens, shape (N, 1 + K)."""
         logprobs_N = logprobs if self.teacher is None else logprobs[:, 0]
+        old_N = logprobs_N.detach() if self.old_N is None else self.old_N
         return TokenScores(
             logprobs_N=logprobs_N,
-            old_N=logprobs_N.detach() if self.old_N is None else self.old_N,
+            old_N=old_N,
             sampler_N=self.batch.sampler_N,
             reference_N=self.reference_N,
             row_N=self.batch.row_N,
             advantages_B=self.batch.advantages_B,
             weights_B=self.weights_B,
             comparable_B=self.batch.comparable_B,
+            rollout_N=self.batch.rollout_B[self.batch.row_N],
+            before_N=old_N if self.exact_N is None else self.exact_N,
+            numbers_B=self.batch.numbers_B,
             chosen_N=self.chosen_N,
             teacher=self.teacher,
             student_N_K=None if self.teacher is None else logprobs[:, 1:],
@@ -124,7 +132,8 @@ class Updater:
         self.batches = 0
         """Number of calls of `step` so far."""
         self._total = total_steps
-        self._average: AverageWeights | None = None
+        self._averages: dict[str, AverageWeights] = {}
+        """Weights that follow those in training: of a teacher, and of a reference."""
         self._processes = Processes(accelerator)
         scorer = LogprobModel(model, temperature=arguments.temperature, logits_mib=arguments.logits_mib)
         self._vocabulary = scorer.vocabulary
@@ -140,8 +149,11 @@ class Updater:
         self._scorer, self.optimizer = self._processes.prepare(scorer, _optimizer(model, arguments))
         if self._processes.count > 1:
             self._packed, memory = self._agreed(memory)
-        if arguments.distils and (told := arguments.distillation).teacher == "ema":
-            self._average = AverageWeights(self._processes.unwrap(self._scorer), told.teacher_update_rate)
+        told, unwrapped = arguments.distillation, self._processes.unwrap(self._scorer)
+        if arguments.distils and told.teacher == "ema":
+            self._averages["teacher"] = AverageWeights(unwrapped, told.teacher_update_rate)
+        if arguments.reference == "follow":
+            self._averages["reference"] = AverageWeights(unwrapped, arguments.reference_rate)
         self._reference = None
         if reference is not None:
             self._reference = LogprobModel(
@@ -213,6 +225,7 @@ class Updater:
             self._processes, device_of(self.model), cispo=self.arguments.loss == "cispo", steps=made
         )
         finite = [norm for norm in norms if math.isfinite(norm)]
+        rollouts = {row.rollout: row for row in kept}.values()
         figures |= {
             "learning_rate": rate,
             "masked_token_share": 1 - tokens / max(1, sum(row.length for row in kept)),
@@ -220,8 +233,8 @@ class Updater:
             "peak_memory_mib": peak_memory_mib(device_of(self.model)),
             "tokens_per_microbatch": float(self.memory.tokens),
             **({"grad_norm": sum(finite) / len(finite)} if finite else {}),
-            **({"zero_advantage_share": sum(not row.advantage for row in kept) / len(kept)} if kept else {}),
-            **({"reward": sum(row.reward for row in kept) / len(kept)} if kept else {}),
+            **({"zero_advantage_share": sum(not one.advantage for one in rollouts) / len(rollouts)} if kept else {}),
+            **({"reward": sum(one.reward for one in rollouts) / len(rollouts)} if kept else {}),
             **({"forks": float(forks)} if forks is not None else {}),
             **({"frac_reward_zero_std": zero_std_share} if zero_std_share is not None else {}),
         }
@@ -233,6 +246,7 @@ class Updater:
             tokens=tokens * self.arguments.iterations,
             seconds=seconds,
             figures=figures,
+            farthest=kept[meter.farthest].rollout if meter.farthest >= 0 else None,
         )
 
     def release(self) -> None:
@@ -251,7 +265,7 @@ class Updater:
             "skipped": self.skipped,
             "batches": self.batches,
             "tokens_per_microbatch": self.memory.tokens,
-            **({} if self._average is None else {"teacher": self._average.state_dict()}),
+            **{name: one.state_dict() for name, one in self._averages.items()},
         }
         if is_sharded(self.model):
             return {"optimizer": gather_optimizer(self.model, self.optimizer), **counts}
@@ -264,8 +278,8 @@ class Updater:
         else:
             self.optimizer.load_state_dict(dict(state["optimizer"]))
         self.steps, self.skipped, self.batches = state["steps"], state["skipped"], state["batches"]
-        if self._average is not None:
-            self._average.load_state_dict(state["teacher"])
+        for name, one in self._averages.items():
+            one.load_state_dict(state[name])
         if self.arguments.tokens_per_microbatch is None:
             self.memory = replace(self.memory, tokens=state["tokens_per_microbatch"], chosen_by="start")
 
@@ -273,6 +287,7 @@ class Updater:
         weights = row_weights(
             self.arguments.loss,
             [row.trained for row in window],
+            [row.rollout for row in window],
             batch_tokens=batch_tokens,
             completion_length=getattr(self.arguments.loss_settings, "completion_length", None),
         )
@@ -287,11 +302,15 @@ class Updater:
             else 0
             for row in window
         ]
+        rollouts = [row.rollout for row in window]
+        together = rollouts if self.arguments.couples_rows and len(set(rollouts)) < len(window) else None
+        shared = self._shared and together is None  # the rows of a rollout have other prompts
         parts = (
             plan_shared(window, lengths, self.memory.tokens)
-            if self._shared
-            else plan_microbatches(lengths, self.memory.tokens, packed=self._packed)
+            if shared
+            else plan_microbatches(lengths, self.memory.tokens, packed=self._packed, together_B=together)
         )
+        drops = self.arguments.lora_dropout > 0
         count, rank = self._processes.count, self._processes.rank
         batches: list[_ScoredBatch] = []
         entropies: list[Tensor | None] = []
@@ -300,9 +319,10 @@ class Updater:
             number = turn * count + rank
             idle = number >= len(parts)
             part = parts[0 if idle else number]
-            batch = self._collated([window[b] for b in part])
+            batch = self._collated([window[b] for b in part], shared=shared)
             weights_B = torch.tensor([0.0 if idle else weights[b] for b in part], device=batch.ids_BT.device)
-            old_N, entropy_N = self._scored(self._scorer, batch) if repeated or chooses else (None, None)
+            exact_N, entropy_N = self._scored(self._scorer, batch) if repeated or chooses or drops else (None, None)
+            old_N = self._scored(self._scorer, batch, drops=True)[0] if repeated and drops else exact_N
             entropies.append(entropy_N)
             reference_N = None
             if self.arguments.kl != "none":
@@ -313,6 +333,7 @@ class Updater:
                     batch=batch,
                     weights_B=weights_B,
                     old_N=old_N if repeated else None,
+                    exact_N=exact_N if drops else None,
                     reference_N=reference_N,
                     idle=idle,
                     entropy_tokens=tokens,
@@ -348,17 +369,15 @@ class Updater:
             for one, place in zip(batches, places, strict=True)
         ]
 
-    def _collated(self, rows: Sequence[TrainingRow]) -> MicroBatch:
-        """The tensors of one forward pass."""
-        if self._shared:
-            made = MicroBatch.shared(rows, most=self.memory.tokens)
-        else:
-            made = MicroBatch.of(rows, packed=self._packed)
+    def _collated(self, rows: Sequence[TrainingRow], *, shared: bool) -> MicroBatch:
+        """The tensors of one forward pass. shared: whether rows share their prompts."""
+        most = self.memory.tokens
+        made = MicroBatch.shared(rows, most=most) if shared else MicroBatch.of(rows, packed=self._packed)
         return made.to(device_of(self.model))
 
     def _taught(self, rows: Sequence[TrainingRow], step_tokens: int) -> TeacherScores:
         """What the teacher gives the tokens of a micro-batch. step_tokens: taught tokens of the step; 0: no weight."""
-        batch = self._collated([row.for_teacher() for row in rows])
+        batch = self._collated([row.for_teacher() for row in rows], shared=self._shared)
         with self._as_teacher() as scorer:
             tokens_N_K, logprobs_N_K = self._scored(scorer, batch, top=self.arguments.distillation.top_k)
         taught_B = torch.tensor([float(row.taught > 0) for row in rows], device=batch.row_N.device)
@@ -370,8 +389,8 @@ class Updater:
         """The teacher's weights inside the block: those of the start, the present ones, or their average."""
         if self.arguments.distillation.teacher == "live":
             yield self._scorer
-        elif self._average is not None:
-            with self._average.in_use():
+        elif "teacher" in self._averages:
+            with self._averages["teacher"].in_use():
                 yield self._scorer
         else:
             with self._as_reference() as scorer:
@@ -379,18 +398,32 @@ class Updater:
 
     @contextmanager
     def _as_reference(self) -> Generator[nn.Module]:
-        """The reference's weights inside the block: a copy, or the model without its adapter."""
+        """The reference's weights inside the block: a copy, one that follows, or the model without its adapter."""
         if self._reference is not None:
             yield self._reference
             return
-        with cast("Any", self.model).disable_adapter():
+        follows = self._averages.get("reference")
+        with cast("Any", self.model).disable_adapter() if follows is None else follows.in_use():
             yield self._scorer
 
-    def _scored(self, scorer: nn.Module, batch: MicroBatch, *, top: int | None = None) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropies of the tokens, without gradient. top: as in `LogprobModel`."""
-        scorer.eval()
-        with torch.no_grad(), self._precision():
-            return scorer(*batch.forward_inputs) if top is None else scorer(*batch.forward_inputs, top=top)
+    def _scored(self, scorer: nn.Module, batch: MicroBatch, *, top: int = 0, drops: bool = False) -> tuple[Tensor, ...]:
+        """Log-probabilities and entropies of the tokens, without gradient.
+
+        top: as in `LogprobModel`; 0: none. drops: with the dropout that the passes over this micro-batch have.
+        """
+        scorer.train(drops)
+        with torch.no_grad(), self._precision(), self._dropout(batch):
+            return scorer(*batch.forward_inputs, top=top or None)
+
+    @contextmanager
+    def _dropout(self, batch: MicroBatch) -> Generator[None]:
+        """Inside the block, an adapter's dropout is the same in each pass over this micro-batch, so that ratios are
+        those of the weights."""
+        device, drops = device_of(self.model), self.arguments.lora_dropout > 0
+        with torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=drops):
+            if drops:
+                torch.manual_seed(derive_seed("dropout", self.arguments.seed, self.batches, int(batch.numbers_B[0])))
+            yield
 
     def _optimise(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
         """Make one optimiser step; returns the gradient's norm before clipping."""
@@ -402,9 +435,10 @@ class Updater:
             for group in self.optimizer.param_groups:
                 group["lr"] = self.learning_rate
             self.optimizer.step()
-            if self._average is not None:
-                self._average.update()
             self.steps += 1
+            for name, one in self._averages.items():
+                if name == "teacher" or self.steps % self.arguments.reference_steps == 0:
+                    one.update()
         else:
             self.skipped += 1
         self.optimizer.zero_grad(set_to_none=True)
@@ -416,7 +450,7 @@ class Updater:
         shares: list[Tensor] = []
         for number, scored_batch in enumerate(batches, start=1):
             with self._processes.accumulating(self._scorer, last=number == len(batches)):
-                with self._precision():
+                with self._precision(), self._dropout(scored_batch.batch):
                     logprobs, entropy_N = self._scorer(*scored_batch.forward_inputs)
                 scored = scored_batch.scored(logprobs)
                 losses = token_losses(scored, self.arguments, self._users_loss)

@@ -191,9 +191,7 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
         check_adapter(source)
     source.check_adapter_settings(arguments)
     tokenizer = source.load_tokenizer()
-    frozen = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
-    trained = torch.float32 if arguments.master_weights else torch.bfloat16
-    base = cast("PreTrainedModel", source.load(dtype=frozen if adapted else trained, device=device))
+    base = cast("PreTrainedModel", source.load(dtype=_number_format(source, arguments), device=device))
     if getattr(base, "is_quantized", False) or getattr(base.config, "quantization_config", None) is not None:
         raise quantised_weights(name)
     for module in base.modules():  # with its own dropout, the trainer's probabilities would not be the sampler's
@@ -215,18 +213,26 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
         reference = load_reference_model(name, arguments, device=device)
     if arguments.gradient_checkpointing:
         checkpoint_layers(base)
-    bf16 = arguments.dtype == "bf16"
-    return LoadedModel(model=model, tokenizer=tokenizer, name=Path(name).name, reference=reference, bf16=bf16)
+    return LoadedModel(model, tokenizer, Path(name).name, reference, bf16=arguments.dtype == "bf16")
 
 
 def load_reference_model(name: str, arguments: GradientArguments, *, device: str = "cpu") -> nn.Module:
-    """Load the model as saved, its adapter included, and freeze it."""
-    frozen = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
+    """Load the model as saved, its adapter included, and freeze it.
+
+    It has the number format of the model in training, whose divergence from it is 0 at first.
+    """
     source = ModelSource.find(name)
-    model = cast("nn.Module", source.load(dtype=frozen, device=device))
+    model = cast("nn.Module", source.load(dtype=_number_format(source, arguments), device=device))
     if source.adapter is not None:
         model = attach_adapter(cast("PreTrainedModel", model), source)
     return model.eval().requires_grad_(False)
+
+
+def _number_format(source: ModelSource, arguments: GradientArguments) -> torch.dtype:
+    """Return the number format of a model without its adapter: frozen weights may be bf16, trained ones are fp32."""
+    adapted = arguments.lora_rank > 0 or source.adapter is not None
+    half = arguments.dtype == "bf16" if adapted else not arguments.master_weights
+    return torch.bfloat16 if half else torch.float32
 
 
 def checkpoint_layers(model: PreTrainedModel) -> None:

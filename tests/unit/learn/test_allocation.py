@@ -128,3 +128,17 @@ def test_stored_rollouts_are_all_read() -> None:
     assert Allocation.of(settings) == Allocation(5, 3, 0.05, 4, 0.7)
     assert Allocation.of(settings.model_copy(update={"from_store": True})) == Allocation.of_all(5)
     assert Allocation.of_all(5).first_wave == 5
+
+
+def test_tasks_with_equal_rewards_are_visited_by_chance_and_others_always() -> None:
+    equal = {task.id: at % 2 == 0 for at, task in enumerate(TASKS)}
+    made: dict[float, list[tuple[TaskId, ...]]] = {}
+    for chance in (1.0, 0.3):
+        schedule = Schedule(TASKS, Allocation.of_all(4, chance), epochs=200, size=12, seed=1, equal=equal)
+        made[chance] = [tuple(one.id for one in batch.tasks) for batch in iter(schedule.following, None)]
+    assert all(len(one) == len(TASKS) for one in made[1.0])
+    for task in TASKS:
+        visits = sum(task.id in one for one in made[0.3])
+        assert visits == 200 if not equal[task.id] else 40 < visits < 80
+    again = Schedule(TASKS, Allocation.of_all(4, 0.3), epochs=200, size=12, seed=1, equal=equal)
+    assert [tuple(one.id for one in batch.tasks) for batch in iter(again.following, None)] == made[0.3]

@@ -61,6 +61,24 @@ def test_a_warning_names_its_cause_and_a_remedy(subtests: pytest.Subtests) -> No
             "9 of 10 groups were undecided and teach nothing: agentlearn trace lists them by task",
         ),
         (
+            _RunSnapshot(groups={"all_wrong": 7, "all_right": 2, "mixed": 1}, graded=(0.0, 0.4, 0.9)),
+            (
+                "9 of 10 groups had equal rewards and teach nothing: all rewards lie between 0.00 and 0.90; use tasks"
+                " on which attempts differ more"
+            ),
+        ),
+        (
+            _RunSnapshot(groups={"all_right": 10}, graded=(5.0,)),
+            (
+                "10 of 10 groups had equal rewards and teach nothing: every rollout got 5.00; does the reward read the"
+                " answer?"
+            ),
+        ),
+        (
+            _RunSnapshot(groups={"all_wrong": 10}),
+            "10 of 10 groups were all wrong and teach nothing: use easier tasks or a stronger model",
+        ),
+        (
             _RunSnapshot(rollouts=30, undecided=12),
             "12 of 30 rollouts are undecided and teach nothing: agentlearn trace lists them by task",
         ),

@@ -16,7 +16,7 @@ from agentlearn.train.serving.local import serve_model  # noqa: E402
 from agentlearn.train.update.logprob_model import LogprobModel, check_head  # noqa: E402
 from agentlearn.train.weights.loading import LoadedModel  # noqa: E402
 from tests.support.families import FAMILIES, REFUSED, family_model  # noqa: E402
-from tests.support.tiny_model import forward_logprobs, tiny_tokenizer  # noqa: E402
+from tests.support.tiny_model import forward_logprobs, spread, tiny_tokenizer  # noqa: E402
 
 LONG = [(7 * at) % 250 for at in range(61)]
 PROMPTS = [[5], [*LONG, 3], LONG[:40], [*LONG[:40], 9], [*LONG[:30], *LONG]]
@@ -118,3 +118,28 @@ def test_a_model_whose_rows_change_each_other_is_used_up_to_where_that_begins(fa
         assert answer.logprobs == pytest.approx(forward_logprobs(model, prompt, answer.ids), abs=1e-4)
     assert context_limit(model) == 64
     assert context_limit(family_model("llama")) is None
+
+
+@pytest.mark.parametrize("kind", ["Phimoe", "Mixtral"])
+def test_experts_chosen_with_noise_in_training_are_chosen_as_in_sampling(kind: str) -> None:
+    import transformers
+
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        num_local_experts=4,
+        router_jitter_noise=0.3,
+    )
+    network = getattr(transformers, f"{kind}ForCausalLM")(config)
+    spread(network, 0, width=0.5)
+    scorer, ids = LogprobModel(network), torch.arange(20)[None]
+    asked = ids, torch.arange(19), ids[0, 1:]
+    with torch.no_grad():
+        sampled, trained = scorer.eval()(*asked)[0], scorer.train()(*asked)[0]
+    assert torch.equal(sampled, trained)
+    assert network.training

@@ -108,3 +108,13 @@ def test_the_sampler_rounds_changed_weights_as_the_trainer_does(lora_rank: int, 
         found = [one["sampling/unexplained_difference"] for one in reader.metrics(report.run).values()]
     assert len(found) == 2
     assert max(found) < 0.008
+
+
+@pytest.mark.parametrize("fields", [{}, {"lora_rank": 4}, {"master_weights": False}], ids=str)
+def test_the_divergence_from_a_copy_is_0_at_first(saved: str, fields: dict[str, Any]) -> None:
+    """A copy in another number format than the model in training would be another model."""
+    kl = {"kl": "k3", "kl_beta": 0.1, "reference": "copy", "optimizer": "adamw", "master_weights": True}
+    arguments = told(**kl | fields)
+    loaded = load_for_training(saved, arguments)
+    figures = Updater(loaded.model, arguments, reference=loaded.reference).step(some_rows(4)).figures
+    assert figures["kl"] == 0

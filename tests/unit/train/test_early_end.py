@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentlearn.train.arguments import GradientArguments, gradient_arguments
-from agentlearn.train.teaching import WINDOW, early_end, nothing_left
+from agentlearn.train.signs import ENTROPY, HIGHEST, LOWEST, PARTIAL, WINDOW, collapsed, early_end, nothing_left
 
 
 def told(**fields: Any) -> GradientArguments:
@@ -57,3 +57,36 @@ def test_updates_without_different_rewards_leave_hardly_anything_to_learn() -> N
     assert nothing_left([{}, {}, {}], 3) == ""
     assert early_end(alike, gradient_arguments({})) == ""
     assert early_end(alike, gradient_arguments({"stop_after_equal": 3})).endswith("(stop_after_equal)")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [(0.5, 0.5, "rewards lie between 0.5 and 0.5"), (0.2, 0.8, "rewards lie between 0.2 and 0.8")],
+)
+def test_graded_rewards_are_described_by_their_spread(low: float, high: float, words: str) -> None:
+    graded = groups(0, 1, 9) | {LOWEST: low, HIGHEST: high, PARTIAL: 40.0}
+    assert f"different rewards ({words})," in nothing_left([graded] * 3, 3)
+
+
+def entropies(*pairs: tuple[float, float]) -> list[dict[str, float]]:
+    return [{ENTROPY: entropy, "reward": reward} for entropy, reward in pairs]
+
+
+def test_a_model_that_says_the_same_for_everything_and_earns_no_more_has_collapsed() -> None:
+    words = collapsed(entropies((4.3, 0.2), (2.0, 0.3), (0.08, 0.1)))
+    assert words.startswith("entropy fell from 4.3 to 0.08 nats per token, and the mean reward went from 0.2 to 0.1")
+    assert words.endswith("lower learning_rate")
+    assert collapsed([*entropies((4.3, 0.2)), {"loss": 0.0}, *entropies((0.08, 0.2)), {}]) != ""
+    assert collapsed(entropies((4.3, 0.2), (0.08, 0.9))) == ""  # it has learned
+    assert collapsed(entropies((4.3, 0.2), (0.5, 0.1))) == ""
+    right = entropies((0.3, 1.0), (0.01, 1.0))
+    assert collapsed([right[0], right[1] | groups(0, 9)]) == ""
+    assert collapsed([]) == ""
+
+
+def test_a_run_ends_below_the_entropy_that_is_set() -> None:
+    limit = gradient_arguments({"stop_at_entropy": 0.1})
+    assert early_end(entropies((0.05, 0.0), (0.1, 0.0)), limit) == ""
+    assert early_end(entropies((0.2, 0.0), (0.05, 0.9)), limit) == (
+        "the entropy of the sampled tokens is 0.05 nats, below stop_at_entropy 0.1"
+    )

@@ -23,6 +23,7 @@ from tests.support.tiny_gguf import (  # noqa: E402
     tiny_llama,
     write_gguf,
 )
+from tests.support.tiny_model import spread, tiny_tokenizer  # noqa: E402
 
 TEXTS = (
     "What is 100 + 1,000?  Then   7\n\n\t 8 00",
@@ -147,3 +148,33 @@ def test_a_conversion_with_other_results_is_refused(
     with monkeypatch.context() as patch:
         patch.setattr(conversion.ModelSource, "load", changed(conversion.ModelSource.load, other_end))
         assert "other tokens end an answer" in refused(tmp_path / "tiny.gguf").message
+
+
+def test_a_model_with_a_buffer_in_its_own_number_format_is_converted(file: Path, tmp_path: Path) -> None:
+    """Gemma 3 scales embeddings by a buffer, 25.25 in a model made in bf16 and 25.298 in one in fp32."""
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    tokenizer = reference_tokenizer()
+    tokenizer.chat_template = tiny_tokenizer().chat_template
+    config = Gemma3TextConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=44,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        max_position_embeddings=512,
+        eos_token_id=tokenizer.convert_tokens_to_ids(END),
+    )
+    network = Gemma3ForCausalLM(config).eval()
+    spread(network, 0, width=1.0)
+    scale = network.model.embed_tokens.embed_scale
+    assert scale != scale.bfloat16()
+    gguf = conversion.read_gguf(file)
+    logits = gguf.write(network, tokenizer, tmp_path)
+    assert gguf.fault(logits, tmp_path) == ""
+    loaded = load_for_serving(str(tmp_path)).model
+    ids = torch.tensor([tokenizer.encode("What is 23 + 18? It is 41.")])
+    with torch.no_grad():
+        assert torch.allclose(loaded(ids).logits, logits, atol=1e-4)

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from agentlearn.errors import WeightsDiffer
 from agentlearn.learning.callbacks import Advanced, Held, Update
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.settings import train_settings
+from agentlearn.train.signs import hints
 from agentlearn.train.teaching import _PromptPair
-from agentlearn.train.update.metrics import StepMetrics
+from agentlearn.train.update.metrics import UNEXPLAINED, UNEXPLAINED_ROW, StepMetrics
 from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.group import Group
@@ -43,8 +45,9 @@ class StubUpdater:
     """Notes the rows of each step."""
 
     def __init__(self) -> None:
-        self.steps = 0
+        self.steps = self.skipped = 0
         self.model = None
+        self.figures: dict[str, float] = {}
         self.batches: list[Sequence[TrainingRow]] = []
 
     def step(self, rows: Sequence[TrainingRow], **_: Any) -> StepMetrics:
@@ -53,7 +56,14 @@ class StubUpdater:
         self.steps += learned
         figures = {"reward": sum(row.reward for row in rows) / len(rows)} if rows else {}
         return StepMetrics(
-            steps=int(learned), skipped=0, rows=len(rows), masked=0, tokens=0, seconds=0.0, figures=figures
+            steps=int(learned),
+            skipped=0,
+            rows=len(rows),
+            masked=0,
+            tokens=0,
+            seconds=0.0,
+            figures=figures | self.figures,
+            farthest=rows[-1].rollout if rows else None,
         )
 
 
@@ -215,6 +225,49 @@ def test_rewards_that_are_all_0_are_explained_first() -> None:
     assert "gives 0 to right answers" in note
     assert "--only-instructions" in note
     assert update(one, group("v", *[0.0] * 8)).evidence.notes == ()
-    assert one.no_reward == note
     update(one, group("w", 0.0, 0.5))
-    assert one.no_reward == ""
+    assert not hints(one._figures, 1.0)
+
+
+def test_one_and_the_same_graded_reward_asks_what_the_reward_reads() -> None:
+    one = learner()
+    (note,) = update(one, group("t", *[0.5] * 8), group("u", *[0.5] * 8)).evidence.notes
+    assert note == "every rollout so far got 0.5, so nothing is learned: does the reward read the answer?"
+
+
+@pytest.mark.parametrize(
+    ("differences", "named"), [((0.01, 0.01), False), ((0.0001, 0.003), True), ((0.001, 0.002), None)]
+)
+def test_a_difference_from_the_sampler_ends_the_run_also_in_a_single_row(
+    differences: tuple[float, float], named: bool | None
+) -> None:
+    one = learner(lora_rank=4, lora_dropout=0.1)  # dropout is no reason for a difference
+    one.updater.figures = dict(zip((UNEXPLAINED, UNEXPLAINED_ROW), differences, strict=True))
+    if named is None:
+        update(one, group("t", 0.0, 1.0))
+        return
+    with pytest.raises(WeightsDiffer) as refused:
+        update(one, group("t", 0.0, 1.0))
+    of = "tokens of rollout 't-1'" if named else "sampled tokens"
+    found = differences[named]
+    assert f"give the {of} log-probabilities that differ by {found:.3g} nats" in refused.value.message
+
+
+def test_why_no_weight_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GradientLearner, "weights_sha256", lambda _: "")
+    equal, none, mixed, lost = (learner() for _ in range(4))
+    update(equal, group("t", 0.5, 0.5))
+    update(equal, *(group(one, *[0.5] * 8) for one in "uv"))
+    assert equal.nothing_changed == (
+        "no update was made, because all groups had equal rewards; every rollout so far got 0.5, so nothing is learned:"
+        " does the reward read the answer?"
+    )
+    update(equal, group("u", 1.0, 1.0))
+    assert equal.nothing_changed.endswith("equal rewards; use tasks whose attempts differ, or check the reward")
+    assert "because no rollout has a reward" in none.nothing_changed
+    lost.updater.skipped = 3
+    assert "the gradient of all 3 steps was not finite" in lost.nothing_changed
+    update(mixed, group("t", 0.0, 1.0))
+    assert mixed.nothing_changed == "1 optimiser steps changed no weight; use a higher learning_rate"
+    mixed.first_sha256 = "another"
+    assert mixed.nothing_changed == ""

@@ -41,7 +41,7 @@ def test_clipping_is_counted_as_trl_counts_it() -> None:
         _, _, ours = our_loss(losses, arguments, case)
         if arguments.loss in ("gspo", "luspo"):  # TRL counts sequences: all tokens of one are clipped, or none
             row_N = case.mask_BT.bool().nonzero()[:, 0]
-            low, high = (losses.row_means(one.double(), row_N, 5) for one in (ours.clipped_low_N, ours.clipped_high_N))
+            low, high = (losses.means_by(row_N, one.double(), 5) for one in (ours.clipped_low_N, ours.clipped_high_N))
             assert set(low.tolist()) | set(high.tolist()) <= {0.0, 1.0}
             assert float(low.mean()) == pytest.approx(theirs["clip_ratio/low_mean"][0], abs=1e-7)
             assert float(high.mean()) == pytest.approx(theirs["clip_ratio/high_mean"][0], abs=1e-7)

@@ -45,6 +45,8 @@ def step_gradient(loss: LossName, seed: int, drift: float, parts: list[list[int]
             sampler_N=sampler[keep],
             reference_N=None,
             row_N=torch.tensor([rows.index(int(row)) for row in row_N[keep]]),
+            rollout_N=torch.tensor([rows.index(int(row)) for row in row_N[keep]]),
+            before_N=old[keep],
             advantages_B=advantages_B[rows],
             weights_B=weights[rows],
             teacher=scores if loss == "distill" else None,

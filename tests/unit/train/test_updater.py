@@ -1,5 +1,6 @@
 """Updates: gradients independent of the batch layout, no step on a number that is not finite, correct metrics."""
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -177,3 +178,20 @@ def test_only_tokens_of_high_entropy_are_trained(minibatches: int) -> None:
     bonus = gradients(Updater(tiny_lm(), told(entropy_coef=0.4, **fields)), rows)
     assert worst_difference(bonus, written(tiny_lm(), rows, with_bonus)) < 1e-5
     assert fresh.step(without_advantage(rows)).steps == 0
+
+
+def test_a_reference_follows_the_weights_in_training() -> None:
+    """TR-DPO, arXiv:2404.09656: reference <- rate weights + (1 - rate) reference, every so many steps."""
+    fields = {"kl": "k3", "kl_beta": 0.1, "reference": "follow", "reference_steps": 2, "reference_rate": 0.25}
+    arguments = gradient_arguments({"learning_rate": 0.1, "optimizer": "sgd", **fields})
+    one, rows = Updater(tiny_lm(), arguments), some_rows(4)
+    name = "model.layers.0.mlp.up_proj.weight"
+    start = dict(tiny_lm().named_parameters())[name].detach()
+    assert one.step(rows).figures["kl"] == pytest.approx(0, abs=1e-9)
+    assert one.step(rows).figures["kl"] > 1e-9
+    moved = start + 0.25 * (dict(one.model.named_parameters())[name].detach() - start)
+    (found,) = [value for key, value in one.state_dict()["reference"].items() if key.endswith(name)]
+    assert torch.allclose(found, moved, atol=1e-6)
+    again = Updater(copy.deepcopy(one.model), arguments)
+    again.load_state_dict(one.state_dict())
+    assert again.step(rows).figures["kl"] == one.step(rows).figures["kl"] > 1e-9
