@@ -378,9 +378,9 @@ def row_weights(
     grpo (arXiv:2402.03300), gspo (2507.18071), sapo (2511.20347): mean over rollouts of each rollout's mean over its
     tokens. luspo (2602.05261): mean over rollouts of each one's sum. dr_grpo (2503.20783): sum / (rollouts x
     completion_length). Means over tokens do not depend on rollouts: bnpo, the step's tokens; dapo (2503.14476), cispo
-    (2506.13585), vespo (2602.10693) and a user's own, sum / `batch_tokens`, the trained tokens of the batch per optimiser
-    step of a pass, so that a token has the same weight in every step; without it as bnpo. distill: as bnpo; its own loss is 0,
-    and a divergence from the reference is weighted so.
+    (2506.13585), vespo (2602.10693) and a user's own, sum / `batch_tokens`, the trained tokens of the batch per
+    optimiser step of a pass, so that a token has the same weight in every step; without it as bnpo. distill: as bnpo;
+    its own loss is 0, and a divergence from the reference is weighted so.
     """
     names_B, total = range(len(tokens_B)) if rollouts_B is None else rollouts_B, Counter[Hashable]()
     for name, tokens in zip(names_B, tokens_B, strict=True):
