@@ -664,7 +664,7 @@ def write_form(
             parts = AgentSkill.parts_in(out)
             free = not out.exists() or not any(out.iterdir())
             same = (one for one in exports if parts <= set(one) and all(holds(part, one[part]) for part in one))
-            old = {} if free else next(same, {})
+            old = {} if free else max(same, key=len, default={})
             free = free or (bool(old) and not any(os.path.lexists(out / part) for part in texts.keys() - old.keys()))
         if not free:
             raise LibraryError(
