@@ -49,10 +49,13 @@ class TableCell(Value):
         """The cell as HTML. position: from 0; the first cell of a row is its name."""
         value = finite(self.value)
         text = element("bdi", self.text) if column.kind == "text" else self.text
-        linked = element("a", text, href=self.href) if self.href else text
         if self.whole:
-            linked = element("details", element("summary", linked), element("pre", self.whole, dir="auto"))
-        inside = (glyph(self.tone), linked, small(self.sub))
+            folded = element("details", element("summary", text), element("pre", self.whole, tabindex=0))
+            address = element("a", "open its page", href=self.href, class_="sub") if self.href else None
+            inside = (folded, address, small(self.sub))
+        else:
+            linked = element("a", text, href=self.href) if self.href else text
+            inside = (glyph(self.tone), linked, small(self.sub))
         classes = [
             *(["num"] if column.kind == "number" else ()),
             *(["long"] if len(self.text) > _WORDY else () if _LETTER.search(self.text) else ["whole"]),

@@ -245,7 +245,7 @@ def diff_page(view: View, name: str) -> Page:
     """What changed between two versions of a library, as `agentlearn library diff` says it."""
     before, after = (view.query.get(side, "")[:200] for side in ("before", "after"))
     found = view.libraries.history(name).diff(before or None, after or None)
-    return _as_text(view, name, "", "Diff", "\n".join(diff_lines(found)))
+    return _as_text(view, name, "", "Diff", text_block("\n".join(diff_lines(found))))
 
 
 @_of_library
