@@ -84,7 +84,7 @@ _OTHER_VARIABLES = frozenset(
     {"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "NOTIFY", "STORE", "VLLM_ARGS", "WALKERS"} | _CLONES
 )
 """Variables that are not the default of an option, without the prefix."""
-_OTHER_TYPES = {LOGIN: Path}
+_OTHER_TYPES = {LOGIN: Path, "prompt": list[str]}
 """Types of options that differ from those of their settings."""
 _ENDPOINTS = frozenset({"model", "reflector"})
 """Options that may be given several times for one setting, where the settings have `served_at`."""

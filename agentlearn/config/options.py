@@ -558,6 +558,8 @@ class LessonOptions(TrustOptions):
     """Largest number of proposals taken from one group."""
     lesson_words: int = Field(default=ASKED_LESSON_WORDS, ge=8, le=MAX_LESSON_WORDS)
     """Largest number of words of a lesson that the reflector proposes. Lessons of people may have up to 80."""
+    edits: int = Field(default=4, ge=1, le=50)
+    """Largest number of changes that the first update makes to a document (with --on); it falls to 1 over the run."""
     max_deletes: int = Field(default=3, ge=0, le=100)
     """Largest number of lessons that one update may delete."""
     max_lessons: int = Field(default=100, ge=1, le=10_000)

@@ -24,7 +24,7 @@ _SECRETS = frozenset({"api_key"})
 _DEEPEST = 32
 _LONGEST_NUMBER = 100
 _NUMBER = re.compile(r"[-+]?(?:0x[\da-fA-F_]+|[\d._:]+(?:[eE][-+]?\d+)?)")
-_PATHS = ("data", "test_data", *SITE_FILES)
+_PATHS = ("data", "test_data", "prompt", *SITE_FILES)
 
 
 LEARN_OPTION_NAMES = {"library": "--from", "evaluate": "--eval"}
@@ -66,11 +66,14 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
     def near(source: object) -> object:
         """A task source or a file; file names are relative to the folder of the recipe."""
+        if isinstance(source, dict):
+            return {name: near(file) for name, file in source.items()}
         if isinstance(source, list):
             return tuple(map(near, source))
         return str(path.parent / source) if isinstance(source, str) and not source.startswith(ONLINE) else source
 
-    return fields | {key: near(fields[key]) for key in _PATHS if key in fields}
+    paths = (*_PATHS, "on") if str(fields.get("on")).endswith((".md", ".markdown", ".txt")) else _PATHS
+    return fields | {key: near(fields[key]) for key in paths if key in fields}
 
 
 def read_login(path: Path) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -34,6 +35,7 @@ from agentlearn.config.options import (
     UserOptions,
     WorkerOptions,
 )
+from agentlearn.config.own_code import OwnPartOptions
 from agentlearn.errors import ConfigError
 from agentlearn.text import meant_or_known
 from agentlearn.types.value import Value
@@ -94,11 +96,24 @@ class RunSettings(
         return self.model_copy(update={"private_addresses": private}).model_dump_json()
 
 
+_OF_AGENT = ("instructions", "tools")
+"""What of an agent can be improved as a document."""
+
+
+def _document(given: str | None) -> str | None:
+    if given is not None and given not in _OF_AGENT and Path(given).suffix.lower() not in {".md", ".markdown", ".txt"}:
+        raise ConfigError(
+            f"--on {given!r} is no document; give a file of Markdown such as SKILL.md, or instructions, or tools"
+        )
+    return given
+
+
 class LearnSettings(
     RunSettings,
     OwnAgentOptions,
     RequestOptions,
     LessonOptions,
+    OwnPartOptions,
     OwnTaskOptions,
     GroupOptions,
     AllocationOptions,
@@ -111,10 +126,13 @@ class LearnSettings(
     """Settings of `learn`."""
 
     help_group = "Lessons"
-    common = ("library", "reflector")
+    common = ("library", "reflector", "on")
     library: str | None = None
     """Library to start from: none, NAME, NAME@VERSION, or a file. Default: the one of the result's name, if there is
     one. Lessons that a person wrote stay in any case."""
+    on: Annotated[str | None, AfterValidator(_document)] = None
+    """Improve a document in small changes, in place of a list of lessons: FILE.md, or the word instructions for an
+    agent's own ones, or tools for the descriptions of its tools. Defaults: --group-size 2 and --epochs 3."""
     batch_size: int = Field(default=5, ge=1, le=10_000)
     """Tasks per update. Small batches correct a wrong lesson sooner; the published recipe takes all tasks at once."""
     reflector: ModelName | None = None
@@ -124,6 +142,14 @@ class LearnSettings(
     writes the lessons, else the limit of its service."""
     pilot: int | None = Field(default=None, ge=1)
     """Learn from this many tasks once, and report what the whole run would cost."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _small_groups_for_documents(cls, fields: Any) -> Any:
+        """With `on`, two rollouts of a task and three epochs are the defaults: see docs/learn.md."""
+        if not isinstance(fields, Mapping) or not fields.get("on"):
+            return fields
+        return {"group_size": 2, "epochs": 3, **fields}
 
     @property
     def endpoints(self) -> tuple[str, ...]:
@@ -139,7 +165,18 @@ class LearnSettings(
     @property
     def library_name(self) -> str:
         """Name of the resulting library."""
-        return self.name or name_of_result(self.domain)
+        own = name_of_result(self.domain)
+        return self.name or (own if self.on is None else name_of_result(f"{own}:{Path(self.on).stem}"))
+
+    @property
+    def on_file(self) -> bool:
+        """Whether the document that is improved is a file."""
+        return self.on is not None and self.on not in _OF_AGENT
+
+    @property
+    def document(self) -> str:
+        """The name of the document that is improved: of the file without its folder; empty for lessons."""
+        return "" if self.on is None else Path(self.on).name
 
     def as_pilot(self) -> "LearnSettings":
         """The settings of the pilot: one epoch, not measured. The same settings when no pilot is asked for."""

@@ -3,13 +3,14 @@
 A test compares them with the settings themselves, which say what they mean.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from pydantic import SecretStr
 
 from agentlearn.config.options import LoginAct
+from agentlearn.config.own_code import StageName
 
 
 class RolloutKeywords(TypedDict, total=False):
@@ -85,6 +86,10 @@ class LearnOptions(RolloutKeywords, total=False):
     trust: str | Sequence[str]
     min_acceptance: float
     change_written: bool
+    on: str
+    edits: int
+    prompt: Mapping[StageName, Path | str]
+    rule: str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
     own_task_lessons: Literal["show", "hide"]
     all_wrong: Literal["teach", "skip"]
     stop_after: int

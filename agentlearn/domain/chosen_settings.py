@@ -8,7 +8,7 @@ from agentlearn.config import GivenSettings, TaskFileOptions, default_recipe, is
 from agentlearn.data import ReadableTasks, parse_columns, readable_tasks
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom import CustomTasks
-from agentlearn.domain.custom.reward import names_object
+from agentlearn.domain.custom.own_functions import names_object
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Split
 

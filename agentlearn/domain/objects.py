@@ -22,7 +22,8 @@ from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, Work, Worked
 from agentlearn.domain.custom import CustomTasks, Reward, find_reward
 from agentlearn.domain.custom.judge import JudgeReward
-from agentlearn.domain.custom.reward import FunctionReward, call_object, function_reward, load_object
+from agentlearn.domain.custom.own_functions import call_object, load_object
+from agentlearn.domain.custom.reward import FunctionReward, function_reward
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.sandbox.protocol import CodeSandbox
 from agentlearn.text import short_repr

@@ -17,7 +17,8 @@ from typing import Any
 from agentlearn.domain.base import Domain
 from agentlearn.domain.contract import WRONG_ANSWER, rollout_ending_in
 from agentlearn.domain.custom import CustomTasks
-from agentlearn.domain.custom.reward import FunctionReward, place_of
+from agentlearn.domain.custom.own_functions import place_of
+from agentlearn.domain.custom.reward import FunctionReward
 from agentlearn.domain.objects import MadeUp, OutputTasks
 from agentlearn.errors import AgentlearnError, ConfigError, VerifierError
 from agentlearn.text import short_repr

@@ -12,8 +12,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import Field
+
 from agentlearn.config import LearnSettings
 from agentlearn.domain.base import Domain
+from agentlearn.domain.custom.own_functions import check_function
 from agentlearn.learning.batch import VALIDATION_ROUND, Allocation
 from agentlearn.learning.costs import (
     HELD_OUT,
@@ -31,6 +34,7 @@ from agentlearn.learning.costs import (
     refuse_unpriced,
     tokens_words,
 )
+from agentlearn.learning.lessons.stage_agent import StagePrompts
 from agentlearn.learning.open_run import TaskCounts, TaskSets
 from agentlearn.models.endpoint import is_simulated
 from agentlearn.models.outage import duration_words
@@ -158,6 +162,8 @@ class RunPlan(Value):
     batches: int
     """Most batches of the run."""
     eval_rollouts: int
+    own: dict[str, str] = Field(default_factory=dict, exclude_if=lambda given: not given)
+    """The user's own prompts, by stage, and rules."""
     saved: str = ""
     """What the estimate assumes of groups that stop early and of tasks that are skipped; empty without such."""
     estimate: CostEstimate
@@ -176,6 +182,7 @@ class RunPlan(Value):
         return (
             ("model", f"{self.model}{by}"),
             ("data", f"{self.data}{tests}"),
+            *((("own", "; ".join(f"{what}: {name}" for what, name in self.own.items())),) if self.own else ()),
             ("tasks", tasks.words(self.eval_rollouts)),
             ("rounds", rounds),
             *((("saved", self.saved),) if self.saved else ()),
@@ -193,6 +200,10 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
     Raises DataError or ConfigError, as the run would.
     """
     refuse_unpriced(settings.endpoints, settings.max_cost_usd)
+    StagePrompts.of(settings.prompt, document=settings.on is not None)
+    for name in settings.rule:
+        check_function(name, "rule")  # not imported: a plan runs no code of a recipe
+    own = {f"prompt of {stage}": one.words for stage, one in settings.prompt.items()}
     counts = TaskCounts.of(settings, domain)
     train, test = counts.train, counts.test
     if settings.pilot is not None:
@@ -213,6 +224,7 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
         train=train,
         test=test,
         counted=counts.counted,
+        own=own | ({"rules": ", ".join(settings.rule)} if settings.rule else {}),
         first_wave=allocation.first_wave,
         batches=math.ceil(train / settings.batch_size) * settings.epochs,
         saved="; ".join(saved),

@@ -112,6 +112,8 @@ class LibraryLine(Value):
     current: LibraryVersion | None = None
     """The version that the name stands for at the end of the run; None when there is no library of that name. When it
     is not `version`, the run did not write its library."""
+    document: str = Field(default="", exclude_if=lambda name: not name)
+    """What the library is as a document; see `Library.document`. Empty for lessons."""
 
     @property
     def reference(self) -> str:

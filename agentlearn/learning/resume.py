@@ -14,6 +14,7 @@ from agentlearn.config.endpoint_address import credentials_of, endpoint_name, sa
 from agentlearn.errors import AllFailed, ConfigError, StoreMissing
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.queries import RunRow
+from agentlearn.text import short_repr
 from agentlearn.types.ids import RunId, TaskId
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.trajectory import Trajectory
@@ -152,8 +153,8 @@ def resumed_run(reader: StoreReader, prefix: str, settings: LearnSettings) -> Ru
     if changed := sorted(name for name in fixed if now[name] != then.get(name, now[name])):
         name = changed[0]
         raise ConfigError(
-            f"run {row.run!r} was started with {name}={then[name]!r} and cannot go on with {now[name]!r}; give the same"
-            " as then, or start a new run",
+            f"run {row.run!r} was started with {name}={short_repr(then.get(name))} and cannot go on with"
+            f" {short_repr(now[name])}; give the same as then, or start a new run",
             code="fixed_setting",
         )
     return row.run

@@ -12,7 +12,7 @@ from agentlearn.config import OwnAgentOptions, default_model, is_source
 from agentlearn.config.environment import default_store
 from agentlearn.domain.base import Domain, installed_domains, is_domain, load_domain
 from agentlearn.domain.custom import CustomTasks, default_reward, find_reward, judged_tasks, load_object, name_for
-from agentlearn.domain.custom.reward import call_object, names_object
+from agentlearn.domain.custom.own_functions import call_object, names_object
 from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, reward_from, tasks_from
 from agentlearn.errors import ConfigError
 from agentlearn.models.endpoint import model_name

@@ -12,7 +12,7 @@ from opentelemetry.trace import Span, get_current_span
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import CachePoint, ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
-from pydantic_ai.tools import RunContext
+from pydantic_ai.tools import RunContext, ToolDefinition
 
 from agentlearn.errors import LibraryError
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
@@ -181,8 +181,22 @@ class Experiences(AbstractCapability[Any]):
     # What pydantic-ai asks for
 
     def get_instructions(self) -> str | None:
-        """The block of advice; None for an empty library, and where it stands behind the user's message."""
-        return (self.rendered.text or None) if self.place == "instructions" else None
+        """The block of advice; None for an empty library, and where it stands behind the user's message.
+
+        None for a document of tool descriptions, which stand with the tools.
+        """
+        if self.place == "last" or self.library.document == "tools":
+            return None
+        return self.rendered.text or None
+
+    async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
+        """Return the tools with the descriptions of the document, where the library is one of tool descriptions."""
+        if self.library.document != "tools":
+            return tool_defs
+        shown = set(self.rendered.labels.values())
+        said = (one.lesson.strip("\n").partition("\n") for one in self.library.experiences if one.id in shown)
+        described = {heading.lstrip("#").strip(): text.strip() for heading, _, text in said}
+        return [replace(one, description=described.get(one.name) or one.description) for one in tool_defs]
 
     def get_description(self) -> str:
         """What the model reads about lessons that are not loaded yet."""
@@ -212,7 +226,7 @@ class Experiences(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Place the lessons, and record once per run which the model reads: in metadata and on the run's span."""
-        if self.place == "last" and self.rendered.text:
+        if self.place == "last" and self.rendered.text and self.library.document != "tools":
             request_context.messages = _with_last(request_context.messages, self.rendered.text)
         if not self._recorded and self._is_read(request_context):
             self._recorded = True
@@ -228,7 +242,7 @@ class Experiences(AbstractCapability[Any]):
         """Whether the model reads the lessons. It does not where an application replaced the agent's instructions."""
         text = self.rendered.text
         instructions = request.model_request_parameters.instruction_parts or ()
-        if not text or any(text in part.content for part in instructions):
+        if not text or self.library.document == "tools" or any(text in part.content for part in instructions):
             return True
         return any(
             text in text_of(getattr(part, "content", None)) for message in request.messages for part in message.parts

@@ -320,7 +320,7 @@ class Retriever:
         return (self.retrieval, self.embedder_name)
 
     def all_of(self, library: Library) -> ChosenLessons:
-        """Return all lessons that pass the filters, however many they are: what is shown where no task is known."""
+        """Return all lessons that pass the filters: what is shown where no task is known, and of a document."""
         return lesson_index(library.experiences, self.retrieval).all()
 
     async def choose(self, library: Library, query: str, *, without: Collection[ExperienceId] = ()) -> ChosenLessons:
@@ -328,6 +328,8 @@ class Retriever:
 
         query: the task in words. without: lessons that are not to be chosen.
         """
+        if library.document:
+            return self.all_of(library)
         index = lesson_index(library.experiences, self.retrieval)
         if self._embedder is None or index.shows_all(self.retrieval) or not query.strip():
             return index.choose(query, self.retrieval, without=without)
@@ -339,6 +341,8 @@ class Retriever:
 
     def choose_by_words(self, library: Library, query: str, *, without: Collection[ExperienceId] = ()) -> ChosenLessons:
         """Return the lessons to show for a task by their words alone, for programs that cannot wait."""
+        if library.document:
+            return self.all_of(library)
         return lesson_index(library.experiences, self.retrieval).choose(query, self.retrieval, without=without)
 
     async def prepare(self, library: Library) -> bool:

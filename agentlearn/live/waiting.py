@@ -38,6 +38,7 @@ from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId
 from agentlearn.types.operation import (
     OF_EVIDENCE,
     Applied,
+    Edit,
     End,
     Quarantined,
     Rejected,
@@ -48,7 +49,7 @@ ItemKind = Literal["version", "lesson", "foreign", "rollback"]
 """version: of a run; lesson: of a run, held back by a rule; foreign: a lesson that came with a file or another library;
 rollback: a lesson that is shown and that the evidence calls harmful. To approve a rollback is to park the lesson."""
 LessonChange = Literal["add", "edit", "merge", "remove", "park"]
-_CHANGES: Mapping[str, LessonChange] = {"modify": "edit", "merge": "merge"}
+_CHANGES: Mapping[str, LessonChange] = {"modify": "edit", "edit": "edit", "merge": "merge"}
 _GONE = {RejectionCode.UNKNOWN_ID.value, RejectionCode.NO_CHANGE.value, RejectionCode.NEAR_DUPLICATE.value}
 """Rules that show that a proposal no longer applies: its target is gone, or the library says the same."""
 _ID = 12
@@ -277,7 +278,8 @@ def _times(history: History, changes: Sequence[Change], main: Library) -> dict[E
 def applied(one: PendingLesson, library: Library, text: str = "") -> tuple[Library, End]:
     """The library after a held lesson, by every rule but the one that held it. text: what it is to say instead."""
     proposal = one.row.ended.proposal
-    operation = one.operation.model_copy(update={"lesson": text}) if text else one.operation
+    words = "new" if isinstance(one.operation, Edit) else "lesson"
+    operation = one.operation.model_copy(update={words: text}) if text else one.operation
     context = CheckContext(
         options=one.options.model_copy(update={"change_written": True}),  # a person decides
         waived=frozenset({one.end.code}),

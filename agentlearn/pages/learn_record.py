@@ -176,6 +176,8 @@ def run_command(row: RunRow, start: str | None) -> str:
                 words += [option, "none"]
             case tuple():
                 words += [word for one in value for word in (option, str(one))]
+            case dict():  # prompts of the user's own
+                words += [word for stage, one in value.items() for word in (option, f"{stage}={one.file}")]
             case _:
                 words += [option, str(value)]
     return shlex.join(words)

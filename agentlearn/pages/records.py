@@ -26,6 +26,7 @@ from agentlearn.types.operation import (
     Applied,
     Delete,
     Dropped,
+    Edit,
     End,
     Folded,
     Merge,
@@ -196,6 +197,12 @@ def operation_parts(operation: Operation | None, raw: str) -> tuple[str, tuple[E
             return "merge", targets, visible_line(lesson)
         case Delete(target=target):
             return "delete", (target,), ""
+        case Edit(target=target, old=old, new=new):
+            return (
+                "edit",
+                (target,),
+                f"{visible_line(old)} → {visible_line(new) or 'nothing'}" if old else visible_line(new),
+            )
         case None:
             return "unusable", (), one_line(raw) or "an empty item"
         case _:

@@ -207,7 +207,10 @@ def _shown_by(words: str, store: Path | None, *command: str) -> str:
 def _library_words(report: LearnReport, store: Path | None) -> str:
     """The library that a run wrote, with the command that shows it; or the reason why it wrote none."""
     library, selection, proposals = report.library, report.selection, report.proposals
-    version, lessons = f"{library.name}@{library.version[:8]}", count_words(library.lessons, "lesson")
+    version, lessons = (
+        f"{library.name}@{library.version[:8]}",
+        count_words(library.lessons, "section" if library.document else "lesson"),
+    )
     if selection is not None and selection.status == "pending":
         return f"{version}  {lessons}, pending: to publish it anyway      {selection.command}"
     if library.current == library.version:
@@ -251,9 +254,13 @@ def learn_end(report: LearnReport, store: Path | None = None) -> Iterator[EndPar
     yield from labelled_lines("held out", held_out_lines(report))
     if report.pilot is None:
         yield "library", _library_words(report, store)
-        yield from labelled_lines(
-            "lessons", (visible_line(headline(one.lesson)) for one in report.lessons[:FIRST_LESSONS])
-        )
+        if report.library.document and store is not None and report.library.current is not None:
+            name, out = report.library.name, f"{Path(report.library.document).stem}.md"
+            yield "changes", command_words("library", "diff", name, store=store)
+            how = ("--out", out, "--format", "document")
+            yield "write it", command_words("library", "export", name, *how, store=store)
+        lessons = (visible_line(headline(one.lesson)) for one in report.lessons[:FIRST_LESSONS])
+        yield from labelled_lines("lessons", lessons)
         if (more := len(report.lessons) - FIRST_LESSONS) > 0:
             yield "", f"and {more} more, which rest on fewer rollouts"
     else:

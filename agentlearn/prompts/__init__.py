@@ -15,6 +15,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.types.trajectory import PromptRef
 
 _HOLE = re.compile(r"\{\{ ([a-z_]+) \}\}")
+_LOOSE_HOLE = re.compile(r"\{\{\s*([a-z_]+)\s*\}\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Prompt:
 
     ref: PromptRef
     text: str
+    own: bool = False
+    """Whether a user wrote it, who may leave holes out."""
 
     @property
     def holes(self) -> frozenset[str]:
@@ -31,10 +34,28 @@ class Prompt:
 
     def fill(self, values: Mapping[str, str]) -> str:
         """Return the text with every hole filled. Raises ConfigError for a missing or an unused value."""
-        missing, unused = sorted(self.holes - set(values)), sorted(set(values) - self.holes)
+        missing, unused = sorted(self.holes - set(values)), () if self.own else sorted(set(values) - self.holes)
         if missing or unused:
             raise ConfigError(f"prompt {self.ref.label} has wrong values (missing: {missing}, unused: {unused})")
         return _HOLE.sub(lambda match: values[match[1]], self.text)
+
+
+def own_prompt(released: Prompt, name: str, text: str, *, file: str) -> Prompt:
+    """Return a user's text in place of a released prompt. It may have the same holes or fewer. Raises ConfigError.
+
+    name: for its reference. file: for messages.
+    """
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    found = Prompt(PromptRef(name=f"own:{name}", version=1, sha256=sha256), text.rstrip("\n"), own=True)
+    known = {f"{{{{ {hole} }}}}" for hole in released.holes}
+    for hole in _LOOSE_HOLE.finditer(text):
+        if hole[0] not in known and (hole[1] in released.holes or _HOLE.fullmatch(hole[0])):
+            raise ConfigError(
+                f"the prompt file {file!r} has {hole[0]!r}, which nothing fills; holes of this prompt, written so:"
+                f" {', '.join(sorted(known)) or 'none'}",
+                code="bad_prompt",
+            )
+    return found
 
 
 @cache

@@ -348,10 +348,15 @@ class Rollouts:
             raise ToolError(f"{what} raised {without_keys(_last_line(error))}", code=f"{what}_raised") from error
 
     def _instructed(self, experiences: Experiences) -> AbstractContextManager[None]:
-        """Replace all instructions of the agent by the given ones and the lessons, if any are given."""
-        if not self.instructions or self.agent is None:
+        """Replace all instructions of the agent by the given ones and the lessons, if any are given.
+
+        Instructions that were improved as a document take the place of the agent's own.
+        """
+        replaced = bool(self.instructions) or experiences.library.document == "instructions"
+        if not replaced or self.agent is None:
             return nullcontext()
-        return self.agent.override(instructions=[self.instructions, *filter(None, [experiences.get_instructions()])])
+        texts = (self.instructions, experiences.get_instructions())
+        return self.agent.override(instructions=[one for one in texts if one])
 
     async def _act(
         self,

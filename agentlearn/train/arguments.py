@@ -4,11 +4,13 @@ They do not need torch, so recipes are checked before torch is imported.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from agentlearn.config import OptionGroup, given_settings
+from agentlearn.config.own_code import FunctionName, function_name
+from agentlearn.domain.custom.own_functions import OwnKind, check_function
 from agentlearn.errors import ConfigError
 
 LossName = Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo", "sapo", "vespo", "gspo", "luspo", "distill"]
@@ -163,8 +165,9 @@ class GradientArguments(OptionGroup):
     help_group = "Weights"
     common = ("loss", "learning_rate", "lora_rank")
 
-    loss: LossName = "dapo"
-    """Loss. distill: rewards are not learned from, only the lessons of a library."""
+    loss: LossName | FunctionName = "dapo"
+    """Loss. distill: rewards are not learned from, only the lessons of a library. Or one of your own, as
+    module:function or the name that a package announces (`OwnLoss` in `train/update/losses.py`)."""
     loss_settings: SerializeAsAny[LossSettings] = Field(default_factory=Clipping)
     """Settings of that loss: in a recipe a mapping, with --set loss_settings.NAME=VALUE."""
     distillation: Distillation = Field(default_factory=Distillation)
@@ -189,15 +192,17 @@ class GradientArguments(OptionGroup):
     max_grad_norm: float | None = Field(default=1.0, gt=0)
     """Gradients with a larger norm are scaled down to it. None: no limit."""
 
-    advantages: Scaling = "group"
+    advantages: Scaling | FunctionName = "group"
     """How advantages follow from rewards. group, batch, none: rewards minus their group's mean, divided by the std of
     the group, by that of the batch, or by nothing. leave_one_out: rewards minus the mean of the group's other rewards.
-    max_rl: rewards minus their group's mean, divided by that mean (arXiv:2602.02710)."""
+    max_rl: rewards minus their group's mean, divided by that mean (arXiv:2602.02710). Or a function of your own, as
+    module:function or the name that a package announces: it gets the rewards of a group and returns as many numbers."""
     advantage_eps: float = Field(default=1e-6, gt=0, le=1)
     """Added to the std that advantages are divided by."""
     rewards: RewardWeights = Field(default_factory=dict[str, float])
     """Further rewards and their weights: functions of yours, called with every answer. In a recipe a mapping of
-    module:function to its weight; with --set the text module:function=WEIGHT,…"""
+    module:function, or of the name that a package announces, to its weight; with --set the text
+    module:function=WEIGHT,…"""
     reward_weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Weight of the domain's own reward among several rewards."""
     reward_combination: Combination = "sum_then_normalise"
@@ -292,6 +297,19 @@ class GradientArguments(OptionGroup):
         return self.distillation.coef > 0
 
     @property
+    def own_loss(self) -> bool:
+        """Whether the loss is a function of the user's own."""
+        return self.loss not in LOSS_SETTINGS
+
+    @property
+    def own_functions(self) -> tuple[tuple[str, OwnKind], ...]:
+        """The functions of the user's own: the name of each, and what it is."""
+        rewards: list[tuple[str, OwnKind]] = [(name, "reward") for name in self.rewards]
+        loss: list[tuple[str, OwnKind]] = [(self.loss, "loss")] * self.own_loss
+        scaled: list[tuple[str, OwnKind]] = [(self.advantages, "advantage")]
+        return (*rewards, *loss, *(scaled if self.advantages not in get_args(Scaling) else ()))
+
+    @property
     def passes(self) -> int:
         """Number of optimiser steps per batch."""
         return self.iterations * self.minibatches
@@ -301,9 +319,10 @@ class GradientArguments(OptionGroup):
     def _with_loss(cls, fields: Any) -> Any:
         """Read the settings of the loss as those of its own model. Raises ConfigError for one that stands elsewhere."""
         given = with_groups(fields)
-        loss = given.get("loss", "dapo")
-        if (kind := LOSS_SETTINGS.get(loss)) is None:
+        loss = function_name(given.get("loss", "dapo"))
+        if not isinstance(loss, str):
             return given
+        kind = LOSS_SETTINGS.get(loss, LossSettings)
         foreign = [f"loss_settings.{name}" for name in given["loss_settings"].keys() - kind.model_fields]
         for name in (*(given.keys() - cls.model_fields), *foreign):
             if place := _place(name.rpartition(".")[2], loss):
@@ -360,13 +379,7 @@ class GradientArguments(OptionGroup):
                 "number of steps is not known before; set schedule=constant, or leave dynamic_sampling_limit out"
             )
         yield from self._of_distillation()
-        names = [name for name in self.rewards if not all(name.partition(":"))]
         each = self.reward_combination == "normalise_then_sum"
-        if names:
-            yield (
-                f"rewards names {', '.join(map(repr, names))}, but a further reward is a function; write"
-                " module:function"
-            )
         if not self.rewards and (self.reward_weight != 1 or each):
             yield (
                 f"reward_weight is {self.reward_weight} and reward_combination is {self.reward_combination!r}, but "
@@ -431,12 +444,17 @@ def _place(name: str, loss: str) -> str:
     """Return where the setting of that bare name stands; empty for an unknown one. loss: which has precedence."""
     if (inner := name.removeprefix("distill_")) in Distillation.model_fields:
         return f"distillation.{inner}"
-    for one, kind in ((loss, LOSS_SETTINGS[loss]), *LOSS_SETTINGS.items()):
+    for one, kind in ((loss, LOSS_SETTINGS.get(loss, LossSettings)), *LOSS_SETTINGS.items()):
         if (inner := name.removeprefix(f"{one}_")) in kind.model_fields:
             return f"loss_settings.{inner}" + ("" if one == loss else f" with loss={one}")
     return ""
 
 
 def gradient_arguments(fields: Mapping[str, Any]) -> GradientArguments:
-    """Return the arguments from options or a recipe. Raises ConfigError."""
-    return given_settings(GradientArguments, fields)
+    """Return the arguments from options or a recipe. Raises ConfigError, also for names that no function has."""
+    found = given_settings(GradientArguments, fields)
+    known = {"loss": LOSS_SETTINGS, "advantage": get_args(Scaling)}
+    for name, what in found.own_functions:
+        if ":" not in name:
+            check_function(name, what, own=known.get(what, ()))
+    return found

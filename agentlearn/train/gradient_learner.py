@@ -16,7 +16,14 @@ from agentlearn.train.distributed.torchrun import all_processes, whole_hash
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.teaching import ANSWER_TOKENS, HINT_AFTER, Teaching, early_end, nothing_left
 from agentlearn.train.trainable import Sampler
-from agentlearn.train.update.advantages import BatchAdvantages, FurtherRewards, batch_advantages, length_penalised
+from agentlearn.train.update.advantages import (
+    BatchAdvantages,
+    FurtherRewards,
+    batch_advantages,
+    length_penalised,
+    own_advantages,
+)
+from agentlearn.train.update.losses import own_loss
 from agentlearn.train.update.metrics import UNEXPLAINED, StepMetrics
 from agentlearn.train.update.sequences import TrainingRow, training_rows
 from agentlearn.train.update.updater import Updater
@@ -126,6 +133,11 @@ class GradientLearner:
 
     def __post_init__(self) -> None:
         self.rewards = FurtherRewards.load(self.settings.gradient)
+        for name, what in self.settings.gradient.own_functions:  # imported and tried before anything is sampled
+            if what == "loss":
+                own_loss(name)
+            elif what == "advantage":
+                own_advantages(name)
 
     @property
     def library(self) -> Library:

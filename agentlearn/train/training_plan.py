@@ -10,7 +10,7 @@ from typing import Any
 from agentlearn.config import LAB
 from agentlearn.config.model_folders import model_path
 from agentlearn.domain.base import Domain
-from agentlearn.domain.custom.reward import check_reference
+from agentlearn.domain.custom.own_functions import check_function
 from agentlearn.domain.demo import lab_model
 from agentlearn.errors import AgentlearnError, ConfigError, StoreError
 from agentlearn.learning.costs import (
@@ -297,10 +297,10 @@ def _refusals(
         nonlocal library
         library = LibraryStore(settings.store / "libraries").load(settings.library)
 
-    def further_rewards() -> None:
+    def own_functions() -> None:
         # Not imported: a plan runs no code of a recipe.
-        for reference in settings.gradient.rewards:
-            check_reference(reference, what="reward")
+        for name, what in settings.gradient.own_functions:
+            check_function(name, what)
 
     checks: tuple[Callable[[], object], ...] = (
         lambda: need_extra("training weights", "peft", "accelerate"),
@@ -309,7 +309,7 @@ def _refusals(
         load,
         lambda: library_to_distil(settings, LibraryStore(settings.store / "libraries")) if lessons_exist else None,
         lambda: _check_planned_model(settings),
-        further_rewards,
+        own_functions,
         lambda: refuse_own_judge(domain, settings),
         lambda: refuse_long_warmup(settings, updates),
         lambda: refuse_unmeasured_margin(settings, held_out),

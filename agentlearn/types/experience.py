@@ -223,9 +223,10 @@ class Library(Value):
     def only_written(self) -> "Library":
         """The version without the lessons that no person wrote. Withheld lessons stay withheld.
 
-        It is the library itself where nothing is left out, and the empty library where nothing is left.
+        It is the library itself where nothing is left out, and the empty library where nothing is left. A document
+        stays whole: its sections are no additions to it.
         """
-        if len(self.written) == len(self):
+        if self.document or len(self.written) == len(self):
             return self
         if not self.written and not self.withheld:
             return EMPTY_LIBRARY

@@ -48,7 +48,18 @@ class Delete(Value):
     target: ExperienceId
 
 
-Operation = Annotated[Add | Modify | Delete | Merge, Field(discriminator="op")]
+class Edit(Value):
+    """Change a passage of one section of a document. Several edits of a section may follow one another."""
+
+    op: Literal["edit"] = "edit"
+    target: ExperienceId
+    old: str = ""
+    """The passage, as the section has it; empty: `new` is added at the end of the section."""
+    new: str = ""
+    """What stands in its place; empty: the passage is deleted."""
+
+
+Operation = Annotated[Add | Modify | Delete | Merge | Edit, Field(discriminator="op")]
 
 
 class Applied(Value):

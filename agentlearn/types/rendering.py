@@ -139,6 +139,15 @@ def render_lines(
     )
 
 
+def document_text(sections: Iterable[str]) -> str:
+    """The sections as one text. Where a heading would stand right below another line, an empty line parts them."""
+    text = ""
+    for one in sections:
+        apart = "\n" if text and one.startswith("#") and not text.endswith(("\n\n", "---\n")) else ""
+        text += f"{apart}{one}" if one.endswith("\n") else f"{apart}{one}\n"
+    return text
+
+
 def render_document(
     sections: Iterable[Labelled], masked: Collection[ExperienceId] = (), *, labelled: bool = False
 ) -> Rendered:
@@ -150,7 +159,7 @@ def render_document(
     shown = {label: one for label, one in numbered.items() if one.id not in masked}
     labels = {label: one.id for label, one in shown.items()}
     if not labelled:
-        return Rendered("".join(one.lesson for one in shown.values()).strip("\n"), labels)
+        return Rendered(document_text(one.lesson for one in shown.values()).strip("\n"), labels)
     kept = {label: " (a person keeps this section as it is)" if one.by_person else "" for label, one in shown.items()}
     parts = (f"[{label}]{kept[label]}\n{one.lesson.strip(chr(10))}\n" for label, one in shown.items())
     return Rendered(f"<document>\n{''.join(parts)}</document>" if shown else "", labels)

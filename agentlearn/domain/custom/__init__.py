@@ -5,7 +5,8 @@ custom_tasks("prices", "my_reward:score")              # a function of yours
 custom_tasks("prices", "exact", tools="python", instructions="A zork is 7 plims.")
 """
 
-from agentlearn.domain.custom.reward import Reward, default_reward, find_reward, load_object
+from agentlearn.domain.custom.own_functions import load_object
+from agentlearn.domain.custom.reward import Reward, default_reward, find_reward
 from agentlearn.domain.custom.task_domain import (
     CustomTasks,
     GymTasks,

@@ -1,8 +1,6 @@
 """What a reward is, and finding the reward that `--reward` names."""
 
-import importlib
 import inspect
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -10,110 +8,15 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol
 
-from agentlearn.config import is_source
 from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER
 from agentlearn.domain.custom.judge import JUDGE, JudgeReward
+from agentlearn.domain.custom.own_functions import check_function, find_object
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, VerifierError
-from agentlearn.text import nearest_name, short_repr, storable
-from agentlearn.text.printing import stdout_for_results
+from agentlearn.text import short_repr, storable
 from agentlearn.types.reward import reward_of
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
-
-
-def load_object(reference: str, *, what: str, folder: Path | None = None) -> object:
-    """Return the object. Its module is looked for in `folder`, by default the working directory, after all others.
-
-    what: its role, for messages. Raises ConfigError with the next step.
-    """
-    module_name, attributes = check_reference(reference, what=what)
-    found: object = _module(module_name, reference, what, folder or Path.cwd())
-    place = getattr(found, "__file__", None) or "built in"
-    for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
-            meant = nearest_name(attribute, [name for name in vars(found) if not name.startswith("_")])
-            raise ConfigError(
-                f"the {what} {reference!r} cannot be loaded: {module_name!r} ({place}) has no {attribute!r};"
-                f"{f' did you mean {meant!r}? If not,' if meant else ''} define it there, or rename your module if"
-                " another one was found"
-            )
-        found = getattr(found, attribute)
-    return found
-
-
-def names_object(word: Path | str) -> bool:
-    """Whether a word is `module:name`, and not a source of tasks such as a file or `hf:NAME`."""
-    text = str(word)
-    return ":" in text and "://" not in text and not set(text) & set("=,@") and not is_source(text)
-
-
-def call_object(found: Callable[[], Any], reference: str, *, what: str) -> Any:
-    """Return what the function at `module:name` returns. Raises ConfigError for whatever it raises."""
-    try:
-        with stdout_for_results():
-            return found()
-    except (Exception, SystemExit) as error:
-        raise ConfigError(
-            f"the {what} {reference!r} cannot be made: calling it raised {error_words(error, Path.cwd())}; correct it"
-        ) from error
-
-
-def check_reference(reference: str, *, what: str) -> tuple[str, str]:
-    """Return the names of the module and of the object. what: its role, for messages. Raises ConfigError."""
-    module_name, _, attributes = reference.partition(":")
-    if module_name.endswith(".py"):
-        name = ".".join(Path(module_name).with_suffix("").parts)
-        raise ConfigError(
-            f"the {what} {reference!r} names a file; write the name of its module, such as"
-            f" {f'{name}:{attributes}' if attributes else f'{name}:{what}'!r}"
-        )
-    if not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
-        raise ConfigError(
-            f"the {what} {reference!r} does not name an object; write module:name, such as 'my_module:{what}'"
-        )
-    return module_name, attributes
-
-
-def _module(name: str, reference: str, what: str, folder: Path) -> object:
-    # Last, so that a user's file cannot replace a library that is imported later.
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-    importlib.invalidate_caches()
-    try:
-        with stdout_for_results():
-            return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _broken(reference, what, error, folder) from error
-        raise ConfigError(
-            f"the {what} {reference!r} cannot be loaded: there is no module {error.name!r};"
-            f" put {error.name}.py into {folder} or install it"
-        ) from error
-    except (Exception, SystemExit) as error:
-        raise _broken(reference, what, error, folder) from error
-
-
-def _broken(reference: str, what: str, error: BaseException, folder: Path) -> ConfigError:
-    return ConfigError(
-        f"the {what} {reference!r} cannot be loaded: importing its module raised {error_words(error, folder)};"
-        " correct the module and run again"
-    )
-
-
-def error_words(error: BaseException, folder: Path) -> str:
-    """Return an error of a user's code in words, with file and line: the last place in a file of the folder."""
-    at, found = error.__traceback__, place_of(error)
-    while at is not None:
-        file = Path(at.tb_frame.f_code.co_filename)
-        if file.is_relative_to(folder) and "site-packages" not in file.parts:
-            found = f"{file.name}:{at.tb_lineno}"
-        at = at.tb_next
-    if isinstance(error, SyntaxError) and error.filename:
-        found = f"{Path(error.filename).name}:{error.lineno}"
-    cause = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
-    return f"{type(error).__name__}{f': {cause}' if cause else ''} ({found})"
-
 
 _ANY_ANSWER = "correct the function, which must give a reward for any answer"
 _RESULTS = "True, False, or a number from 0 to 1, alone or with a reason, as in (0.5, 'the unit is missing')"
@@ -233,8 +136,8 @@ class FunctionReward:
 
 
 def load_function(reference: str) -> FunctionReward:
-    """Return the reward at `module:function`. Raises ConfigError when it does not exist or has the wrong parameters."""
-    function = load_object(reference, what="reward")
+    """Return the reward of that name, as `find_object` finds it. Raises ConfigError, also for wrong parameters."""
+    function = find_object(reference, "reward")
     if not callable(function):
         raise ConfigError(
             f"the reward {reference!r} is {type(function).__name__}, not a function; write {_SIGNATURE}",
@@ -245,7 +148,6 @@ def load_function(reference: str) -> FunctionReward:
 
 def _unloaded_function(reference: str) -> FunctionReward:
     """Return a reward for plans that is named like a function and judges nothing. Raises ConfigError for a bad name."""
-    check_reference(reference, what="reward")
 
     def judge(*_: object) -> Verdict:
         raise VerifierError(f"the reward {reference!r} was not imported: a plan judges nothing", code="reward_raised")
@@ -307,14 +209,6 @@ def _code_of(function: object) -> CodeType | None:
     plain = getattr(plain, "__func__", plain)
     code = getattr(plain, "__code__", None) or getattr(vars(type(plain)).get("__call__"), "__code__", None)
     return code if isinstance(code, CodeType) else None
-
-
-def place_of(error: BaseException) -> str:
-    """Return file and line of the place that raised the error; its type where it has none."""
-    at, found = error.__traceback__, type(error).__name__
-    while at is not None:
-        found, at = f"{Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}", at.tb_next
-    return found
 
 
 def _close_unawaited(given: object) -> bool:
@@ -400,18 +294,17 @@ class Reward(Protocol):
 
 
 def find_reward(name: str, *, imports: bool = True) -> Reward:
-    """Return the reward of that name, or the function at `module:function`. Raises ConfigError.
+    """Return the reward of that name, or a user's own, as `find_object` finds it. Raises ConfigError.
 
     imports: False for a plan, which judges nothing: the module, which may come with somebody's recipe, does not run.
     """
     if name in _BY_NAME:
         return _BY_NAME[name]
-    if ":" in name:
-        if not imports:
-            return _unloaded_function(name)
-        found = load_object(name, what="reward")
-        return replace(found, name=name) if isinstance(found, JudgeReward) else load_function(name)
-    raise ConfigError(f"there is no reward {name!r}; give one of {', '.join(_BY_NAME)}, or your own as module:function")
+    check_function(name, "reward", own=_BY_NAME)
+    if not imports:
+        return _unloaded_function(name)
+    found = find_object(name, "reward")
+    return replace(found, name=name) if isinstance(found, JudgeReward) else load_function(name)
 
 
 def default_reward(source: str) -> str | None:

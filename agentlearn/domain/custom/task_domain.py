@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, installed_domains
 from agentlearn.domain.custom.judge import JudgeReward
-from agentlearn.domain.custom.reward import FunctionReward, GymReward, Reward, find_reward, names_object
+from agentlearn.domain.custom.own_functions import names_object
+from agentlearn.domain.custom.reward import FunctionReward, GymReward, Reward, find_reward
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.sandbox.protocol import CodeSandbox

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 
 from agentlearn.config import LearnSettings
 from agentlearn.config.options import LessonOptions
+from agentlearn.domain.custom.own_functions import find_function
 from agentlearn.errors import EndpointError
 from agentlearn.learning.batch_runner import TEACHING, TeachingRules
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, RolledBack, Update
 from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, shown_reason
-from agentlearn.learning.lessons.stages import Stages
+from agentlearn.learning.lessons.stages import Stages, operation_words
 from agentlearn.learning.lessons.trust import Acceptance, authors_read, unapproved
-from agentlearn.library.curate import CheckContext, next_version
+from agentlearn.library.curate import CheckContext, OwnRule, next_version
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import Store
@@ -22,11 +23,16 @@ from agentlearn.text.log import get_log
 from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, GroupUse, Summary, differ
-from agentlearn.types.ids import ExperienceId, RolloutId, derive_seed
-from agentlearn.types.operation import Ended, Proposal, Quarantined, Rejected
+from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, derive_seed
+from agentlearn.types.operation import Applied, Ended, Proposal, Quarantined, Rejected
+from agentlearn.types.rendering import Rendered
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import DEMONSTRATION, ModelTurn, ToolResult, Trajectory, Treatment, UserTurn
 
+_MOST_TRIED = 20
+"""Largest number of changes of a document that did not stay which the stages are told of."""
+_ONLY_TOO_MANY = frozenset({"too_many_edits", "too_many_proposals", "too_many_deletes"})
+"""Codes of refusals that say nothing against a change itself."""
 _FEWEST_DECIDED, _LEAST_RATE = 10, 0.1
 """Decided lessons from which on the share of a source counts, and the lowest rate at which it is asked."""
 _WITHOUT_SIZE_LIMITS = {"max_lessons": 10_000, "max_library_tokens": 10**9}
@@ -47,6 +53,11 @@ class _GroupResult:
     """Refused and dropped proposals of the compare stage."""
     summarise_faults: Counter[str] = field(default_factory=Counter[str])
     compare_faults: Counter[str] = field(default_factory=Counter[str])
+
+
+def own_rules(settings: LearnSettings) -> tuple[OwnRule, ...]:
+    """Import the rules of the user's own that the settings name. Raises ConfigError."""
+    return tuple(OwnRule(name, find_function(name, "rule")) for name in settings.rule)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +90,8 @@ class LessonLearner:
     classes: frozenset[str] = frozenset()
     """Expected answers that a lesson may name; see `class_answers`."""
     prompts: StagePrompts = STAGE_PROMPTS
+    rules: tuple[OwnRule, ...] = ()
+    """Rules of the user's own that proposals must pass."""
     refused: frozenset[str] = frozenset()
     """Lessons that a person refused before the run started, as `refusal_key` returns them."""
     reasons: tuple[str, ...] = ()
@@ -92,10 +105,21 @@ class LessonLearner:
     _step: str = field(init=False, default="")
     last: Library = field(init=False)
     """The latest version that an update made, also when an earlier one is in use again."""
+    updates: int = 1
+    """Updates that the run will make, at most."""
+    _made: int = field(init=False, default=0)
+    """Updates made so far."""
+    _refused_changes: list[str] = field(init=False, default_factory=list[str])
+    """Changes of a document that the rules refused, in words, in order."""
+    _changes: dict[LibraryVersion, list[str]] = field(init=False, default_factory=dict[LibraryVersion, list[str]])
+    """What each update changed in a document, in words, by the version that it made."""
 
     def __post_init__(self) -> None:
         self.candidates, self.last = Candidates(self.library), self.library
         self._limits = LessonOptions(**self.settings.model_dump(include={*LessonOptions.model_fields}))
+        if self.library.document:  # a person's document may be longer than a library, and may at most double
+            most = max(self._limits.max_library_tokens, 2 * self.library.tokens)
+            self._limits = self._limits.model_copy(update={"max_library_tokens": most})
 
     @property
     def done(self) -> int:
@@ -117,7 +141,7 @@ class LessonLearner:
 
         No lesson may hold the expected answer of any of the batch's tasks, unless it is a class.
         """
-        self._step = step
+        self._step, self._made = step, self._made + 1
         stages, answers = self._stages(step), CheckContext.of(tasks, classes=self.classes).answers
         async with TaskGroup() as running:
             learning = [running.create_task(self._learn_from(one, stages, answers)) async for one in groups]
@@ -125,11 +149,13 @@ class LessonLearner:
         kinds = Counter(result.group.kind(self.threshold, self.margin) for result in results)
         accepted = [proposal for result in results for proposal in result.accepted]
         context = self._check_context([result.group for result in results], self._limits)
+        context = replace(context, edits=self._edits())
         consolidated = await stages.consolidate(accepted, context, [result.seen for result in results])
         before = self.library
         made, checked = next_version(consolidated.accepted, before, context)
         self._continue_from(made, [result.group for result in results])
         ended = (*(one for result in results for one in result.ended), *consolidated.ended, *checked)
+        self._remember(made, ended, stages.shown)
         self._log_refusals(ended, step)
         faults = {
             "summarise": sum((result.summarise_faults for result in results), Counter[str]()),
@@ -148,6 +174,33 @@ class LessonLearner:
                 notes=() if consolidated.usable else (failed,),
             ),
         )
+
+    def _edits(self) -> int | None:
+        """Largest number of changes of a document in this update: it falls evenly to 1 over the run. None: lessons."""
+        if not self.library.document:
+            return None
+        left = 1 - (self._made - 1) / max(self.updates, 1)
+        return max(1, round(self.settings.edits * left))
+
+    def _remember(self, made: Library, ended: Sequence[Ended], shown: Rendered) -> None:
+        """Remember what an update changed in a document, and which changes were refused."""
+        label_of = {identity: label for label, identity in shown.labels.items()}
+        for one in ended if made.document else ():
+            words = operation_words(one.proposal.operation, label_of) if one.proposal.operation else ""
+            if words and isinstance(one.end, Applied):
+                self._changes.setdefault(made.version, []).append(words)
+            elif words and isinstance(one.end, Rejected) and one.end.code not in _ONLY_TOO_MANY:
+                self._refused_changes.append(f"{words} (refused: {one.end.reason})")
+
+    def _tried(self) -> tuple[str, ...]:
+        """Changes of a document that did not stay, in words: refused ones, and those the run went back from."""
+        versions, one = {self.library.version}, self.library
+        while one.parent is not None and one.parent in self.candidates.libraries:
+            one = self.candidates.libraries[one.parent]
+            versions.add(one.version)
+        left = [words for version, made in self._changes.items() if version not in versions for words in made]
+        worse = (f"{words} (worse by the rollouts so far)" for words in left)
+        return tuple(dict.fromkeys((*self._refused_changes, *worse)))[-_MOST_TRIED:]
 
     def _continue_from(self, made: Library, groups: Sequence[Group]) -> None:
         """Use the version that the update made, or an earlier one that is better by the evidence.
@@ -177,7 +230,7 @@ class LessonLearner:
             seed=self.settings.seed,
             step=step,
             library=self.library,
-            shown=self.library.render(),
+            shown=self.library.render(labelled=True),
             options=self._limits,
             show_gold=self.settings.labels == "gold",
             show_reasons=self._shows_reasons,
@@ -185,6 +238,7 @@ class LessonLearner:
             margin=self.settings.reward_margin,
             prompts=self.prompts,
             refusals=self.reasons,
+            tried=self._tried(),
         )
 
     def _check_context(self, groups: Sequence[Group], options: LessonOptions) -> CheckContext:
@@ -195,7 +249,7 @@ class LessonLearner:
             for text in (*self.pages(trajectory), *_texts_of_strangers(trajectory))
         )
         decided = (t for group in groups for t in group.decided) if self._shows_reasons else ()
-        return CheckContext.of(
+        context = CheckContext.of(
             [task for group in groups for task in group.tasks],
             pages=pages,
             reasons=(shown_reason(trajectory) for trajectory in decided),
@@ -213,6 +267,7 @@ class LessonLearner:
             library=self.settings.library_name,
             classes=self.classes,
         )
+        return replace(context, rules=self.rules)
 
     def _strangers(self, groups: Sequence[Group]) -> tuple[Author, ...]:
         """The strangers whose text the stages read: in groups that teach, and behind lessons that nobody accepted."""

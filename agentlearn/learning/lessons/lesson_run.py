@@ -1,5 +1,6 @@
 """One run of training-free GRPO: learn batch by batch, choose a version, measure it, publish it, report."""
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,8 +11,9 @@ from agentlearn.learning.batch import Allocation, Batch
 from agentlearn.learning.batch_runner import HiddenLessons, hiding_note
 from agentlearn.learning.callbacks import Update
 from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes, weights_sha256
-from agentlearn.learning.lessons.lesson_learner import LessonLearner
+from agentlearn.learning.lessons.lesson_learner import LessonLearner, own_rules
 from agentlearn.learning.lessons.selection import Choice, Validation, arms_of
+from agentlearn.learning.lessons.stage_agent import StagePrompts
 from agentlearn.learning.lessons.trust import (
     acceptance,
     pending_lessons,
@@ -133,6 +135,7 @@ class LessonRun(RunLoop[LearnSettings]):
             lessons=len(library),
             tokens=library.tokens,
             current=current,
+            document=library.document,
         )
         report = self._report(result, choice, line, library, selection=selection, weights=weights, pilot=pilot)
         return report.with_learned(library)
@@ -345,6 +348,9 @@ class LessonRun(RunLoop[LearnSettings]):
             explains=self.rollouts.domain.explains,
             classes=class_answers(train),
             reasons_by=self.rollouts.domain.reasons_by,
+            prompts=StagePrompts.of(self.settings.prompt, document=bool(start.document)),
+            updates=math.ceil(len(train) / self.settings.batch_size) * self.epochs,
+            rules=own_rules(self.settings),
             accepted=frozenset(libraries.shown_lessons()) if unapproved(start, ()) else frozenset(),
             refused_authors=refused_authors(self.store, libraries, before=began),
             refused=refused_lessons(self.store, before=began) | history.refused_words(before=began),

@@ -13,8 +13,9 @@ The stages load their prompts from this table and the run stores the texts from 
 import json
 import re
 import unicodedata
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from pydantic_ai.direct import model_request
@@ -25,14 +26,15 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_core import from_json
 
 from agentlearn.answers.thoughts import split_thoughts
+from agentlearn.config.own_code import OwnPrompt, StageName
 from agentlearn.errors import EndpointError
 from agentlearn.models.call_context import WorkUnit
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.prompts import Prompt, load_prompt
+from agentlearn.prompts import Prompt, load_prompt, own_prompt
 from agentlearn.text import storable
 from agentlearn.types.trajectory import Trajectory
 
-ListKey = Literal["steps", "proposals"]
+ListKey = Literal["steps", "proposals", "edits"]
 Fault = Literal["prose", "object_not_array", "cut_json", "wrong_key", "no_reply"]
 """What is wrong with the shape of a reply. prose: it has no JSON; object_not_array: one object instead of a list;
 cut_json: the JSON ends too early; wrong_key: a list, but not under the requested key; no_reply: nothing usable."""
@@ -59,13 +61,27 @@ _PROPOSALS = {
         "required": ["op"],
     },
 }
+_EDITS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "op": {"type": "string", "enum": ["add", "edit", "delete"]},
+            "target": _STRING,
+            "old": _STRING,
+            "new": _STRING,
+            "rests_on": _LABELS,
+        },
+        "required": ["op"],
+    },
+}
 
 
 _SUBMIT, _TAKEN = "submit", "Final result processed."
 """Name of the tool through which a model replies, and its result, in pydantic-ai's words."""
 _SCHEMAS = {
     key: {"type": "object", "properties": {key: items}, "additionalProperties": True}
-    for key, items in (("steps", _STEPS), ("proposals", _PROPOSALS))
+    for key, items in (("steps", _STEPS), ("proposals", _PROPOSALS), ("edits", _EDITS))
 }
 _TOOLS = {
     key: ToolDefinition(name=_SUBMIT, description="Hand in your result.", parameters_json_schema=schema, kind="output")
@@ -100,7 +116,7 @@ class _Salvaged:
 
 
 _REPLY_FENCE = re.compile(r"```(?:json)?\s*\n(.*?)(?:```|\Z)", re.DOTALL)
-_ITEM_KEYS = frozenset({"op", "option", "operation", "action", "lesson", "text", "experience"})
+_ITEM_KEYS = frozenset({"op", "option", "operation", "action", "lesson", "text", "experience", "new"})
 
 
 def salvage(reply: object, key: ListKey) -> _Salvaged:
@@ -304,10 +320,13 @@ class StagePrompt:
     version: int
     package: str = "agentlearn.prompts"
     """Python package that holds the file `NAME/vVERSION.md`."""
+    own: OwnPrompt | None = None
+    """A user's text in its place."""
 
     def load(self) -> Prompt:
-        """Return the prompt's text and reference. Raises ConfigError when there is no such file."""
-        return load_prompt(self.name, self.version, package=self.package)
+        """Return the prompt's text and reference. Raises ConfigError for a missing file, or a user's unknown hole."""
+        released = load_prompt(self.name, self.version, package=self.package)
+        return released if self.own is None else own_prompt(released, self.name, self.own.text, file=self.own.file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,11 +341,29 @@ class StagePrompts:
     repair: StagePrompt = StagePrompt("repair", 1)
     """Sent once when items of a reply were refused, by the compare and the consolidate stage."""
 
+    @classmethod
+    def of(cls, own: Mapping[StageName, OwnPrompt], *, document: bool = False) -> "StagePrompts":
+        """Return the prompts of a run, with a user's own among them. Raises ConfigError for unknown holes.
+
+        document: whether the run improves a document, which other prompts ask for.
+        """
+        released = DOCUMENT_PROMPTS if document else STAGE_PROMPTS
+        mine = {stage: replace(getattr(released, stage), own=text) for stage, text in own.items()}
+        found = replace(released, **mine)
+        found.load_all()
+        return found
+
     def load_all(self) -> tuple[Prompt, ...]:
         """Return every prompt, as the run stores them."""
         stages = (self.summarise, self.compare, self.compare_wrong, self.consolidate, self.repair)
         return tuple(stage.load() for stage in stages)
 
 
+DOCUMENT_PROMPTS = StagePrompts(
+    compare=StagePrompt("document_compare", 1),
+    compare_wrong=StagePrompt("document_compare", 1),
+    consolidate=StagePrompt("document_consolidate", 1),
+)
+"""The released prompts where a run improves a document."""
 STAGE_PROMPTS = StagePrompts()
 """The released prompts. To release a new version, add its file and change the number above."""

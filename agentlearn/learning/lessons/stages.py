@@ -39,8 +39,8 @@ from agentlearn.text import storable
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, Summary, SummaryStep
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, TaskId, content_hash, derive_seed
-from agentlearn.types.operation import Applied, Dropped, Ended, Folded, Operation, Proposal, Quarantined, Rejected
-from agentlearn.types.rendering import Rendered
+from agentlearn.types.operation import Applied, Dropped, Edit, Ended, Folded, Operation, Proposal, Quarantined, Rejected
+from agentlearn.types.rendering import Rendered, is_section
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Trajectory
 
@@ -52,10 +52,10 @@ _MOST_REWARDS = 8
 """Of a larger group with partial rewards, the line gives only the number, the range and the mean."""
 _MAX_TRIES = 2
 _FAULT_SENTENCES: Mapping[Fault, str] = {
-    "prose": "the reply was prose; an object with the key 'proposals' is needed",
-    "object_not_array": "the reply held one object; a list of objects under 'proposals' is needed",
+    "prose": "the reply was prose; an object with the key '{key}' is needed",
+    "object_not_array": "the reply held one object; a list of objects under '{key}' is needed",
     "cut_json": "the reply's JSON ended too early; only its complete items could be read",
-    "wrong_key": "the list was not under the key 'proposals'",
+    "wrong_key": "the list was not under the key '{key}'",
     "no_reply": "the reply held nothing that could be read",
 }
 
@@ -130,6 +130,8 @@ class Stages:
     prompts: StagePrompts = STAGE_PROMPTS
     refusals: tuple[str, ...] = ()
     """Why persons refused earlier lessons, in their words."""
+    tried: tuple[str, ...] = ()
+    """Changes of a document that this run made or proposed before and that did not stay, in words."""
 
     async def summarise(self, trajectory: Trajectory, task: Task) -> _Summarised:
         """Ask for a summary, and once more after a malformed reply. Prose is then used as a summary of one step."""
@@ -198,12 +200,12 @@ class Stages:
         compared = [one for one in group.decided if one.id in summaries]
         if not differ([one.reward or 0.0 for one in compared], self.margin):
             prompt, limit = self.prompts.compare_wrong.load(), min(limit, _MOST_FROM_WRONG)
-        values = {"max_proposals": str(limit), "max_words": str(self.options.lesson_words)}
+        values = {"max_proposals": str(limit), "max_words": self._most_words}
         question = _Question(
             stage="compare",
             key=group.task.id,
             text=self.compare_question(group, summaries),
-            agent=StageAgent(prompt.fill(values), "proposals"),
+            agent=StageAgent(prompt.fill(values), self._key),
             prompt=prompt.ref,
             evidence=tuple(one.id for one in compared),
             task=group.task.id,
@@ -251,7 +253,9 @@ class Stages:
             return _Proposed((), (), ())
         labels = {f"P{number}": proposal for number, proposal in enumerate(proposals, start=1)}
         evidence_of = {proposal.id: proposal.evidence for proposal in proposals}
-        prompt = self.prompts.consolidate.load()
+        prompt, values = self.prompts.consolidate.load(), {"max_words": self._most_words}
+        if self.library.document:
+            values["max_edits"] = str(context.edits)
         faults: list[str] = []
         ended: list[Ended] = []
 
@@ -265,7 +269,7 @@ class Stages:
                 stage="consolidate",
                 key=f"try-{attempt}",
                 text=self.consolidate_question(labels, groups),
-                agent=StageAgent(prompt.fill({"max_words": str(self.options.lesson_words)}), "proposals"),
+                agent=StageAgent(prompt.fill(values), self._key),
                 prompt=prompt.ref,
                 evidence=tuple(dict.fromkeys(rollout for proposal in proposals for rollout in proposal.evidence)),
                 supports={label: proposal.id for label, proposal in labels.items()},
@@ -301,7 +305,7 @@ class Stages:
         numbers: dict[TaskId, int] = {}
         lines: list[str] = []
         for label, proposal in labels.items():
-            lines.append(f"[{label}] {_operation_words(proposal.operation, label_of)}")
+            lines.append(f"[{label}] {operation_words(proposal.operation, label_of)}")
             if proposal.task is not None and proposal.task in by_task:
                 group, number = by_task[proposal.task], numbers.setdefault(proposal.task, len(numbers) + 1)
                 worst = (one for one in group.decided if one.reward == min(group.rewards_G))
@@ -312,13 +316,25 @@ class Stages:
         listed = "\n".join(lines)
         return f"{library}<proposals>\n{listed}\n</proposals>{self._refused()}"
 
+    @property
+    def _key(self) -> Literal["proposals", "edits"]:
+        """Key of a reply that holds proposals."""
+        return "edits" if self.library.document else "proposals"
+
+    @property
+    def _most_words(self) -> str:
+        """Largest number of words of a proposal; `rules` allow twice as many in a document."""
+        return str(self.options.lesson_words * (2 if self.library.document else 1))
+
     def _refused(self) -> str:
-        """The reasons of refusals as a block; empty without any."""
+        """The changes that did not stay, and the reasons of refusals, as blocks; empty without any."""
+        tried = "".join(f"- {one}\n" for one in self.tried)
+        tried = f"\n<tried>\nThese changes were tried before and did not stay:\n{tried}</tried>" if tried else ""
         if not self.refusals:
-            return ""
+            return tried
         listed = "\n".join(f"- {_one_line(reason)}" for reason in self.refusals)
         head = "A person refused earlier lessons for these reasons. Propose none that one of them speaks against."
-        return f"\n<refused>\n{head}\n{listed}\n</refused>"
+        return f"{tried}\n<refused>\n{head}\n{listed}\n</refused>"
 
     async def _propose(self, question: _Question, context: CheckContext, *, limit: int | None = None) -> _Proposed:
         """Ask, parse, check, and give refused items one repair round. Raises EndpointError.
@@ -381,7 +397,8 @@ class Stages:
 
         for item in reply.salvaged.items:
             raw = (storable(item) if isinstance(item, str) else json.dumps(item, default=str))[:MAX_RAW_CHARACTERS]
-            parsed = parse_item(item, stage=question.stage, labels=self.shown.labels)
+            document = bool(self.library.document)
+            parsed = parse_item(item, stage=question.stage, labels=self.shown.labels, document=document)
             named = (question.supports[label] for label in parsed.rests_on if label in question.supports)
             rests_on, refusal = tuple(dict.fromkeys(named)), parsed.refusal
             if refusal is None and question.stage == "consolidate" and not rests_on:
@@ -389,7 +406,12 @@ class Stages:
                 refusal = Rejected(code="unsupported", reason=words)
             add(raw, raw, refusal, parsed.operation, *rests_on)
         for fault in reply.salvaged.faults:
-            add(fault, reply.raw, Rejected(code=fault, reason=_FAULT_SENTENCES[fault]), None)
+            add(
+                fault,
+                reply.raw,
+                Rejected(code=fault, reason=_FAULT_SENTENCES[fault].format(key=question.agent.key)),
+                None,
+            )
         return found
 
     def _unit(self, stage: Stage, name: str) -> WorkUnit:
@@ -419,9 +441,15 @@ def _one_line(text: str) -> str:
     return " ".join(words)[:_MAX_STEP_CHARACTERS]
 
 
-def _operation_words(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> str:
+def operation_words(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> str:
+    """An operation in a line, with labels in place of ids."""
     assert operation is not None, "a proposal that could not be parsed never reaches consolidation"
-    lesson, targets = lesson_of(operation), ", ".join(label_of[target] for target in targets_of(operation))
+    if isinstance(operation, Edit):
+        parts = {"old": operation.old, "new": operation.new}
+        words = ", ".join(f"{name} {json.dumps(text, ensure_ascii=False)}" for name, text in parts.items() if text)
+        return f"edit {label_of.get(operation.target, '?')}: {words}"
+    lesson, targets = lesson_of(operation), ", ".join(label_of.get(target, "?") for target in targets_of(operation))
+    lesson = " ".join(lesson.split()) if is_section(lesson) else lesson
     return f"{operation.op}{f' {targets}' if targets else ''}{f': {lesson}' if lesson else ''}"
 
 

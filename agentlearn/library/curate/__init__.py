@@ -13,7 +13,7 @@ code and a sentence. A lesson takes seven forms on its way:
 """
 
 from agentlearn.library.curate.codes import DropReason, LessonFlag, QuarantineCode, RejectionCode
-from agentlearn.library.curate.library_draft import CheckContext, EndCounts
+from agentlearn.library.curate.library_draft import CheckContext, EndCounts, OwnRule
 from agentlearn.library.curate.next_version import NextVersion, next_version
 from agentlearn.library.curate.operations import ParsedItem, parse_item
 
@@ -23,6 +23,7 @@ __all__ = [
     "EndCounts",
     "LessonFlag",
     "NextVersion",
+    "OwnRule",
     "ParsedItem",
     "QuarantineCode",
     "RejectionCode",

@@ -36,6 +36,8 @@ class RejectionCode(StrEnum):
     """A target was written into the library by a person, and the run was not told to change such lessons."""
     NO_CHANGE = "no_change"
     """A modify has the text that the lesson already has."""
+    UNKNOWN_PASSAGE = "unknown_passage"
+    """The passage that an edit replaces is not in the section, or stands there more than once."""
 
     # Text of a lesson.
     EMPTY_LESSON = "empty_lesson"
@@ -84,12 +86,18 @@ class RejectionCode(StrEnum):
     """A word of the lesson mixes Latin letters with letters of other scripts that look like them."""
     REFUSED_BY_PERSON = "refused_by_person"
     """A person refused this lesson before, with `library reject`."""
+    TOO_MANY_EDITS = "too_many_edits"
+    """The update already has the largest number of changes of the document."""
     TOO_MANY_DELETES = "too_many_deletes"
     """The batch already has the largest number of deletes."""
     LIBRARY_FULL = "library_full"
     """The library would have more lessons than allowed."""
     OVER_TOKEN_BUDGET = "over_token_budget"  # noqa: S105
     """The library would have more tokens than allowed."""
+    OWN_RULE = "own_rule"
+    """A rule of the user's own refuses it."""
+    OWN_RULE_FAILED = "own_rule_failed"
+    """A rule of the user's own raised an error, or returned something else than a reason or None."""
 
 
 class QuarantineCode(StrEnum):

@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 from pydantic import Field
 
@@ -28,6 +28,7 @@ from agentlearn.types.operation import (
     Applied,
     Delete,
     Dropped,
+    Edit,
     Ended,
     Folded,
     Merge,
@@ -67,6 +68,8 @@ class LibraryDraft:
     """Delete operations accepted."""
     accepted: int = 0
     """Operations accepted, of any kind."""
+    edited: set[ExperienceId] = field(default_factory=set[ExperienceId])
+    """Sections of which accepted edits changed a passage."""
 
     @classmethod
     def of(cls, library: Library, *, by_person: bool = False, name: str = "", read: tuple[Author, ...] = ()) -> Self:
@@ -85,6 +88,9 @@ class LibraryDraft:
     def growth(self, operation: Operation) -> tuple[int, int]:
         """The number of lessons and of tokens by which the operation changes the library."""
         targets, lesson = targets_of(operation), lesson_of(operation)
+        if isinstance(operation, Edit):
+            now = self.experiences[operation.target].lesson
+            return 0, estimated_tokens(self.after(operation) or now) - estimated_tokens(now)
         removed = sum(estimated_tokens(self.unchanged[target].text) for target in targets)
         return bool(lesson) - len(targets), estimated_tokens(lesson) - removed
 
@@ -92,9 +98,15 @@ class LibraryDraft:
         """Apply an operation that passed every rule. Returns the id of the experience it makes; None for a delete."""
         targets = targets_of(operation)
         self.tokens += self.growth(operation)[1]
+        if isinstance(operation, Edit):
+            edited = self._made(operation, targets, self.after(operation) or "")
+            self.experiences[operation.target], self.unchanged[operation.target] = edited, LessonWords.of(edited.lesson)
+            self.edited.add(operation.target)
+            self.accepted += 1
+            return edited.id
         for target in targets:
             del self.unchanged[target]
-        made = None if isinstance(operation, Delete) else self._made(operation, targets)
+        made = None if isinstance(operation, Delete) else self._made(operation, targets, operation.lesson)
         if made is not None:
             self.experiences[targets[0] if targets else made.id] = made
             self.added.append(LessonWords.of(made.lesson))
@@ -110,15 +122,35 @@ class LibraryDraft:
             return self.library
         return self.library.next(self.experiences.values())
 
-    def _made(self, operation: Add | Modify | Merge, parents: tuple[ExperienceId, ...]) -> Experience:
+    def after(self, edit: Edit) -> str | None:
+        """The section as the edit leaves it; None where its passage does not stand there exactly once."""
+        section = self.experiences[edit.target].lesson
+        if not edit.old.strip():
+            body = section.rstrip("\n")
+            apart = "\n" if _LISTED.match(edit.new) and _LISTED.match(body.rpartition("\n")[2]) else "\n\n"
+            return f"{body}{apart}{edit.new.strip()}{section[len(body) :] or chr(10)}"
+        found = list(re.finditer(r"\s+".join(map(re.escape, edit.old.split())), section))
+        if len(found) != 1:
+            return None
+        before, behind = section[: found[0].start()], section[found[0].end() :]
+        if not edit.new.strip():  # without what parted the passage from the words behind it
+            behind = behind.lstrip(" ") if not before or before.endswith((" ", "\n")) else behind
+            behind = behind.lstrip("\n") if before.endswith("\n") else behind
+        changed = f"{before}{edit.new.strip()}{behind}"
+        return changed if changed.endswith("\n") else f"{changed}\n"
+
+    def _made(
+        self, operation: Add | Modify | Merge | Edit, parents: tuple[ExperienceId, ...], lesson: str
+    ) -> Experience:
         inherited = dict.fromkeys(tag for parent in parents for tag in self.library.by_id[parent].tags)
-        asked, kind = operation.model_dump(mode="json"), operation.op
+        asked = operation.model_dump(mode="json")
+        kind = "modify" if isinstance(operation, Edit) else operation.op
         authors = (*self.read, *(one for parent in parents for one in self.library.by_id[parent].origin.strangers))
         made = ["person", asked] if self.by_person else asked
         return Experience(
             id=experience_id(self.library.version, made, self.accepted, library=self.name),
-            lesson=operation.lesson,
-            tags=operation.tags or tuple(inherited)[:MAX_TAGS],
+            lesson=lesson,
+            tags=() if isinstance(operation, Edit) else operation.tags or tuple(inherited)[:MAX_TAGS],
             origin=Origin(
                 kind="person" if self.by_person else kind,
                 parents=parents,
@@ -128,6 +160,7 @@ class LibraryDraft:
         )
 
 
+_LISTED = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 _FEWEST_WORDS = 4
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _FORMAT_WORDS = frozenset(
@@ -147,6 +180,15 @@ def _short_lines(problem: str) -> Iterable[str]:
             and not _FORMAT_WORDS & set(words)
         ):
             yield words_line(sentence)
+
+
+class OwnRule(NamedTuple):
+    """A rule of a user's own, which can only refuse more than agentlearn's own rules do."""
+
+    name: str
+    function: Callable[[Operation, Library], str | None]
+    """Gets an operation that passed all other rules, and the library before the batch; returns why it is refused, as
+    the model reads it in the repair round, or None."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +226,10 @@ class CheckContext:
     """The strangers behind lessons and versions that a person refused."""
     library: str = ""
     """Name of the library that is changed, which the ids of new lessons belong to."""
+    edits: int | None = None
+    """Largest number of changes of a document in one update; None: no limit."""
+    rules: tuple[OwnRule, ...] = ()
+    """Rules of the user's own."""
 
     def __post_init__(self) -> None:
         if not 0 < self.near_duplicate <= 1:

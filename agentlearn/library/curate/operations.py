@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple, assert_never, cast
 from agentlearn.library.curate.codes import MERGE_IN_GROUP, LessonFlag, RejectionCode, reject
 from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.types.ids import ExperienceId
-from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation, Rejected
-from agentlearn.types.rendering import TAG
+from agentlearn.types.operation import Add, Delete, Edit, Merge, Modify, Operation, Rejected
+from agentlearn.types.rendering import TAG, is_section
 
 MAX_TAGS = 5
 
@@ -37,8 +37,8 @@ def tags_of(value: object) -> _Tags:
     return _Tags(kept, ignored=len(kept) < len(asked))
 
 
-OperationKind = Literal["add", "modify", "merge", "delete"]
-_KINDS: Mapping[type, OperationKind] = {Add: "add", Modify: "modify", Merge: "merge", Delete: "delete"}
+OperationKind = Literal["add", "modify", "merge", "delete", "edit"]
+_KINDS: Mapping[type, OperationKind] = {Add: "add", Modify: "modify", Merge: "merge", Delete: "delete", Edit: "edit"}
 
 
 def targets_of(operation: Operation) -> tuple[ExperienceId, ...]:
@@ -48,27 +48,42 @@ def targets_of(operation: Operation) -> tuple[ExperienceId, ...]:
             return ()
         case Merge():
             return operation.targets
-        case Modify() | Delete():
+        case Modify() | Delete() | Edit():
             return (operation.target,)
         case _:
             assert_never(operation)
 
 
 def lesson_of(operation: Operation) -> str:
-    """The operation's lesson; empty for a delete."""
-    return "" if isinstance(operation, Delete) else operation.lesson
+    """The words that the operation brings: its lesson, or an edit's new passage; empty for a delete."""
+    match operation:
+        case Delete():
+            return ""
+        case Edit():
+            return operation.new
+        case _:
+            return operation.lesson
 
 
-def _operation_of(kind: OperationKind, targets: Sequence[str], lesson: object, tags: object) -> Operation | Rejected:
+def _operation_of(
+    kind: OperationKind, targets: Sequence[str], lesson: object, tags: object, *, old: object = None
+) -> Operation | Rejected:
     """Return the operation, or a refusal when its lesson cannot be one. Tags of another form are left out.
 
-    targets: one for modify and delete, two or more for merge. They may name no experience of the library; `RULES`
-    look them up.
+    targets: one for modify, delete and edit, two or more for merge. They may name no experience of the library; `RULES`
+    look them up. old: the passage that an edit replaces.
     """
     ids = tuple(map(ExperienceId, targets))
     if kind == "delete":
         return Delete.model_construct(target=ids[0])
-    text = checked_lesson(lesson)
+    if kind == "edit":
+        passage, new = old or "", lesson or ""
+        if not isinstance(passage, str) or not isinstance(new, str):
+            return reject(RejectionCode.WRONG_TYPE, "the passage of an edit and its new words are text")
+        if not passage.strip() and not new.strip():
+            return reject(RejectionCode.MISSING_FIELD, "the edit has neither a passage nor new words")
+        return Edit.model_construct(target=ids[0], old=passage, new=new)
+    text = checked_lesson(lesson, sections=True)
     if isinstance(text, Rejected):
         return text
     kept = tags_of(tags).kept
@@ -103,11 +118,13 @@ def sound_operation(operation: object) -> Operation | Rejected:
         return reject(RejectionCode.WRONG_TYPE, "a target is the id of an experience, as text")
     if kind == "merge" and len(targets) < 2:
         return reject(RejectionCode.TOO_FEW_TARGETS, f"a merge needs at least two experiences, not {len(targets)}")
-    return _operation_of(kind, targets, fields.get("lesson"), fields.get("tags"))
+    words = fields.get("new" if kind == "edit" else "lesson")
+    return _operation_of(kind, targets, words, fields.get("tags"), old=fields.get("old"))
 
 
 _OP_KEYS = ("op", "option", "operation", "action")
-_LESSON_KEYS = ("lesson", "experience", "content", "text")
+_LESSON_KEYS = ("lesson", "new", "experience", "content", "text")
+_PASSAGE_KEYS = ("old", "passage", "find")
 _TARGET_KEYS = ("target", "id", "modified_from", "delete_id", "experience_id")
 _TARGETS_KEYS = ("targets", "merged_from", "ids")
 _SUPPORT_KEYS = ("rests_on", "based_on", "proposals")
@@ -154,6 +171,7 @@ class _Item:
     fields: Mapping[str, object]
     stage: Literal["compare", "consolidate"]
     labels: Mapping[str, ExperienceId]
+    document: bool
 
     def first(self, keys: Sequence[str]) -> object:
         """The value of the first of these fields that is there."""
@@ -168,16 +186,25 @@ class _Item:
             return reject(
                 RejectionCode.WRONG_TYPE, f"the op is a {type(named).__name__}; it is one of add, modify, merge, delete"
             )
-        kind = _PARSE_KINDS.get(named.strip().casefold())
+        asked = named.strip().casefold()
+        kind = "modify" if self.document and asked in {"edit", "replace"} else _PARSE_KINDS.get(asked)
         if kind is None:
             return reject(RejectionCode.UNKNOWN_OP, f"{named[:_SHOWN]!r} is none of add, modify, merge, delete")
         if kind == "merge" and self.stage == "compare":
             return reject(RejectionCode.WRONG_STAGE, MERGE_IN_GROUP)
-        targets = () if kind == "add" else self.targets(kind)
+        lesson, old = self.first(_LESSON_KEYS), self.first(_PASSAGE_KEYS)
+        into = self.document and kind == "add" and self.first(_TARGET_KEYS) is not None
+        targets = () if kind == "add" and not into else self.targets(kind)
         if isinstance(targets, Rejected):
             return targets
-        lesson = self.first(_LESSON_KEYS)
         stripped = lesson.strip() if isinstance(lesson, str) else lesson
+        if self.document and (into or (kind in {"modify", "delete"} and old)):
+            return _operation_of("edit", targets, "" if kind == "delete" else stripped, None, old=old)
+        if self.document and isinstance(stripped, str) and kind in {"add", "modify"}:  # a section of its own
+            begin = "" if stripped.startswith("#") or kind == "modify" else "\n"
+            return _operation_of(kind, targets, f"{begin}{stripped}\n", None)
+        if isinstance(stripped, str) and is_section(stripped):
+            return reject(RejectionCode.MULTI_LINE, "the lesson has several lines; write it as one")
         return _operation_of(kind, targets, stripped, self.first(_TAG_KEYS))
 
     def targets(self, kind: OperationKind) -> tuple[ExperienceId, ...] | Rejected:
@@ -207,19 +234,24 @@ class _Item:
 
 
 def parse_item(
-    item: object, *, stage: Literal["compare", "consolidate"], labels: Mapping[str, ExperienceId]
+    item: object,
+    *,
+    stage: Literal["compare", "consolidate"],
+    labels: Mapping[str, ExperienceId],
+    document: bool = False,
 ) -> ParsedItem:
     """Return the operation that one JSON-like item asks for. Raises nothing, whatever the item.
 
     labels: the library's experiences by label, as rendered for this stage. The lesson is stripped of white space at
-    both ends and otherwise not changed.
+    both ends and otherwise not changed. document: whether they are sections of a document, so that an item may name a
+    passage of one.
     """
     if not isinstance(item, Mapping):
         refusal = reject(RejectionCode.NOT_AN_OBJECT, f"the item is a {type(item).__name__}; it must be an object")
         return ParsedItem(refusal)
     given = cast("Mapping[object, object]", item).items()
     named = {key.strip().casefold(): value for key, value in given if isinstance(key, str) and value is not None}
-    asked = _Item(named, stage, labels)
+    asked = _Item(named, stage, labels, document)
     support = asked.first(_SUPPORT_KEYS)
     listed = support if isinstance(support, list | tuple) else () if support is None else (support,)
     marks = [_label(one) if isinstance(one, str) else "" for one in cast("Sequence[object]", listed)]

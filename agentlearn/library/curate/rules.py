@@ -3,17 +3,23 @@
 A rule returns how an operation that breaks it ends, else None. `RULES` gives their order.
 """
 
+import re
 from collections.abc import Callable
 
 from agentlearn.library.curate.codes import DropReason, QuarantineCode, RejectionCode, quarantine, reject
 from agentlearn.library.curate.hostile import screened
-from agentlearn.library.curate.lesson_text import too_long
+from agentlearn.library.curate.lesson_text import checked_lesson, too_long
 from agentlearn.library.curate.library_draft import CheckContext, LibraryDraft
 from agentlearn.library.curate.operations import lesson_of, targets_of
-from agentlearn.library.curate.similarity import FEWEST_COPIED_WORDS, LessonWords, refusal_key, word_runs
-from agentlearn.types.operation import Delete, Dropped, Merge, Modify, Operation, Quarantined, Rejected
+from agentlearn.library.curate.similarity import FEWEST_COPIED_WORDS, LessonWords, refusal_key, word_runs, words_line
+from agentlearn.plugins import cause_words
+from agentlearn.text import short_repr, storable
+from agentlearn.types.operation import Delete, Dropped, Edit, Merge, Modify, Operation, Quarantined, Rejected
 from agentlearn.types.ranking import lower_case_words, normalised
+from agentlearn.types.rendering import is_section
 
+_MARKS = re.compile(r"[ \t]*(?:#{1,6}[ \t]+|(?:[-*+]|\d{1,9}[.)])[ \t]+)?")
+"""What a line of Markdown begins with that is a heading or an item of a list."""
 Rule = Callable[[Operation, LibraryDraft, CheckContext], Rejected | Dropped | Quarantined | None]
 
 
@@ -32,7 +38,7 @@ def _targets(operation: Operation, draft: LibraryDraft, context: CheckContext) -
     if len(set(targets)) < len(targets):
         return reject(RejectionCode.ID_USED_TWICE, "the operation names one experience twice")
     for target in targets:
-        if target not in draft.unchanged:
+        if target not in draft.unchanged or (target in draft.edited and not isinstance(operation, Edit)):
             return reject(RejectionCode.ID_USED_TWICE, f"an earlier proposal of this batch already changes {target!r}")
     if isinstance(operation, Merge) and len(targets) > context.max_merge_targets:
         return reject(
@@ -55,6 +61,35 @@ def _protect(operation: Operation, draft: LibraryDraft, context: CheckContext) -
     return None
 
 
+def _passage(operation: Operation, draft: LibraryDraft, _context: CheckContext) -> Rejected | None:
+    """Refuse an edit whose passage is not there, that changes nothing, says what is there, or leaves nothing."""
+    if not isinstance(operation, Edit):
+        return None
+    section, after = draft.experiences[operation.target].lesson, draft.after(operation)
+    if after is None:
+        return reject(
+            RejectionCode.UNKNOWN_PASSAGE,
+            f"the passage {operation.old[:80]!r} does not stand in the section exactly once; copy it as it is",
+        )
+    if not is_section(section):
+        return reject(RejectionCode.WRONG_TYPE, "only a section of a document has passages; replace the lesson")
+    if after == section:
+        return reject(RejectionCode.NO_CHANGE, "the section already says exactly this")
+    if not any(map(str.isalnum, after)):
+        return reject(RejectionCode.EMPTY_LESSON, "nothing would be left of the section; delete it")
+    whole = " ".join(words_line(one.lesson) for one in draft.experiences.values())
+    if operation.new.strip() and words_line(operation.new) in whole.replace(words_line(operation.old), " "):
+        return reject(RejectionCode.NEAR_DUPLICATE, f"the document already says {operation.new[:80]!r}")
+    changed = checked_lesson(after, sections=True)
+    return changed if isinstance(changed, Rejected) else None
+
+
+def _edits(_operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    if context.edits is None or draft.accepted < context.edits:
+        return None
+    return reject(RejectionCode.TOO_MANY_EDITS, f"one update makes at most {context.edits} changes to the document now")
+
+
 def _no_change(operation: Operation, draft: LibraryDraft, _context: CheckContext) -> Rejected | None:
     if isinstance(operation, Modify) and normalised(operation.lesson) == draft.unchanged[operation.target].normal:
         return reject(RejectionCode.NO_CHANGE, "the experience already says exactly this")
@@ -62,7 +97,7 @@ def _no_change(operation: Operation, draft: LibraryDraft, _context: CheckContext
 
 
 def _near_duplicate(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
-    if isinstance(operation, Delete):
+    if isinstance(operation, Delete | Edit):
         return None
     lesson, targets = LessonWords.of(operation.lesson), targets_of(operation)
     others = [words for identity, words in draft.unchanged.items() if identity not in targets]
@@ -73,7 +108,7 @@ def _near_duplicate(operation: Operation, draft: LibraryDraft, context: CheckCon
 
 
 def _near_parked(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
-    if isinstance(operation, Delete):
+    if isinstance(operation, Delete | Edit):
         return None
     lesson = LessonWords.of(operation.lesson)
     if near := next((one for one in draft.parked if lesson.is_near(one, context.near_duplicate)), None):
@@ -127,7 +162,7 @@ def _refused(operation: Operation, _draft: LibraryDraft, context: CheckContext) 
     """Refuse what a person refused. Other lessons from the same source wait for a person, in whatever words."""
     if isinstance(operation, Delete):
         return None
-    if refusal_key(operation.lesson) in context.refused:
+    if refusal_key(lesson_of(operation)) in context.refused:
         return reject(RejectionCode.REFUSED_BY_PERSON, "a person refused this lesson before; propose another one")
     again = next((one for one in context.strangers if one in context.refused_authors), None)
     if again is None or context.by_person:
@@ -136,14 +171,34 @@ def _refused(operation: Operation, _draft: LibraryDraft, context: CheckContext) 
     return quarantine(QuarantineCode.REFUSED_SOURCE, reason, context.strangers)
 
 
-def _asked_length(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
-    """Refuse a longer lesson than the reflector was asked for. A person may write up to the limit of all lessons."""
-    return None if context.by_person else too_long(lesson_of(operation), context.options.lesson_words)
+def _asked_length(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    """Refuse a longer lesson than the reflector was asked for. A person may write up to the limit of all lessons.
 
-
-def _form(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    What is written into a document may be twice as long: it may be a step with its condition, or a short section.
+    """
+    if context.by_person:
+        return None
     lesson = lesson_of(operation)
-    return screened(lesson, context.answers) if lesson else None
+    if not draft.library.document and is_section(lesson):
+        return reject(RejectionCode.MULTI_LINE, "the lesson has several lines; write it as one")
+    words = context.options.lesson_words
+    return too_long(lesson, 2 * words if draft.library.document else words)
+
+
+def _form(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    """Refuse what a lesson may not look like. Each line that is written into a document is looked at as a lesson."""
+    lesson = lesson_of(operation)
+    if context.by_person and is_section(lesson):
+        return None
+    if not draft.library.document:
+        return screened(lesson, context.answers) if lesson else None
+    for line in filter(None, (_MARKS.sub("", one, count=1).strip() for one in lesson.splitlines())):
+        checked = checked_lesson(line)
+        if isinstance(checked, Rejected):
+            return checked
+        if end := screened(line, context.answers):
+            return end
+    return None
 
 
 def _deletes(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
@@ -167,11 +222,27 @@ def _room(operation: Operation, draft: LibraryDraft, context: CheckContext) -> R
     return None
 
 
+def _own_rules(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    """Refuse what a rule of the user's own refuses. One that fails refuses too, since it was to stop something."""
+    for rule in context.rules:
+        try:
+            reason: object = rule.function(operation, draft.library)
+        except Exception as error:  # noqa: BLE001  whatever a user's code raises
+            return reject(RejectionCode.OWN_RULE_FAILED, f"the rule {rule.name!r} raised {cause_words(error)}")
+        if isinstance(reason, str) and reason.strip():
+            return reject(RejectionCode.OWN_RULE, f"{rule.name}: {storable(reason.strip())}")
+        if reason is not None:
+            words = f"the rule {rule.name!r} returned {short_repr(reason)}; it must return None or a reason"
+            return reject(RejectionCode.OWN_RULE_FAILED, words)
+    return None
+
+
 RULES: tuple[Rule, ...] = (
     _asked_length,
     _duplicate,
     _targets,
     _protect,
+    _passage,
     _no_change,
     _near_duplicate,
     _near_parked,
@@ -181,5 +252,7 @@ RULES: tuple[Rule, ...] = (
     _form,
     _refused,
     _deletes,
+    _edits,
     _room,
+    _own_rules,
 )

@@ -6,7 +6,7 @@ a section with the comment `<!-- agentlearn: keep -->`, are a person's: no run c
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from agentlearn.errors import MissingExtra
@@ -21,6 +21,7 @@ from agentlearn.types.experience import (
     experience_id,
     word_count,
 )
+from agentlearn.types.rendering import document_text
 
 FRONT_MATTER = re.compile(r"---[ \t]*\n[ \t]*(?:[\w-]+[ \t]*:|#|\n)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _KEPT = re.compile(r"<!--\s*agentlearn:\s*keep\s*-->")
@@ -102,15 +103,6 @@ def document_of(text: str, name: str, before: Library = EMPTY_LIBRARY) -> Librar
     return Library(parent=parent, experiences=tuple(sections), document=name, files=before.files)
 
 
-def document_text(sections: Iterable[Experience]) -> str:
-    """The sections as one text. Where lines would run together, an empty line parts them."""
-    text = ""
-    for one in sections:
-        apart = "\n" if text and one.lesson.startswith("#") and not text.endswith(("\n\n", "---\n")) else ""
-        text += f"{apart}{one.lesson}" if one.lesson.endswith("\n") else f"{apart}{one.lesson}\n"
-    return text
-
-
 class MarkdownDocument(LibraryFormat):
     """A document of Markdown: each section whole, as it is."""
 
@@ -127,4 +119,4 @@ class MarkdownDocument(LibraryFormat):
 
     def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
         """Return the document; lessons of one line are items of a list."""
-        return {"": document_text(library.experiences)}
+        return {"": document_text(one.lesson for one in library.experiences)}

@@ -342,15 +342,14 @@ class History:
 
         ours, base = self._files.load(head), self._files.load(began) if began else EMPTY_LIBRARY
         unseen = {one.id for one in base.written if one.id not in held_lessons(start)}
-        if head == began and not unseen:
+        if head == began and (not unseen or selected.document):
             return selected
         new = (one for one in ours.experiences if one.id not in base.by_id and one.id not in approved)
         learned = {one.id for one in new if one.origin.kind in _OF_RUNS}
         sides: list[Library] = []
         for library, left_out in ((ours, learned), (base, unseen)):
             kept = tuple(one for one in library.experiences if one.id not in left_out)
-            fields: dict[str, Any] = {name: getattr(library, name) for name in Library.model_fields}
-            fields["experiences"] = kept
+            fields = {name: getattr(library, name) for name in Library.model_fields} | {"experiences": kept}
             sides.append(Library(**fields) if left_out else library)
         ancestry = Ancestry.in_store(self._files.directory, self.name, (*versions, selected, start, sides[0]))
         joined = ancestry.join(sides[0], selected, sides[1])

@@ -4,12 +4,16 @@ import asyncio
 import inspect
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
+from agentlearn.domain.custom.own_functions import error_words, find_function
 from agentlearn.domain.custom.reward import FunctionReward, load_function
-from agentlearn.errors import RolloutError, VerifierError
-from agentlearn.train.arguments import Combination, GradientArguments, Scaling
+from agentlearn.errors import ConfigError, RolloutError, VerifierError
+from agentlearn.text import short_repr
+from agentlearn.train.arguments import Combination, GradientArguments
 from agentlearn.types.group import Group
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.task import Task
@@ -69,7 +73,7 @@ class _SeveralRewards:
 def batch_advantages(
     groups: Sequence[Group],
     *,
-    scaling: Scaling = "group",
+    scaling: str = "group",
     eps: float = 1e-6,
     rewards: Mapping[RolloutId, float] | None = None,
     several: _SeveralRewards | None = None,
@@ -114,14 +118,13 @@ def batch_advantages(
     )
 
 
-def _scaled_advantages(
-    rewards_G: Sequence[float], scaling: Scaling, *, eps: float, batch_std: float
-) -> tuple[float, ...]:
+def _scaled_advantages(rewards_G: Sequence[float], scaling: str, *, eps: float, batch_std: float) -> tuple[float, ...]:
     """Return the advantages of one group: shape (G,), mean 0; all 0 for equal rewards and for a group of one.
 
     group, batch, none: rewards minus their mean, divided by their std + eps, by batch_std + eps, or by nothing.
     leave_one_out: each reward minus the mean of the others (RLOO, arXiv:2402.14740). max_rl: rewards minus their mean,
     divided by that mean (MaxRL, arXiv:2602.02710); rewards must not be negative, and all 0 gives advantages of 0.
+    Any other: the user's function of that name, whose advantages may have another mean.
     """
     match scaling:
         case "group":
@@ -144,6 +147,31 @@ def _scaled_advantages(
             shares_G = [reward / (max(rewards_G) or 1.0) for reward in rewards_G]
             mean = math.fsum(shares_G) / len(shares_G) or 1.0
             return tuple(deviation / mean for deviation in _deviations(shares_G))
+        case own:
+            return own_advantages(own)(tuple(rewards_G))
+
+
+@cache
+def own_advantages(name: str) -> Callable[[Sequence[float]], tuple[float, ...]]:
+    """Import an advantage function of the user's own and try it with two rewards. Raises ConfigError.
+
+    It gets the rewards of a group and treatment, shape (G,), and returns an advantage for each, shape (G,), unitless.
+    """
+    function, cwd = find_function(name, "advantage"), Path.cwd()
+
+    def checked(rewards_G: Sequence[float]) -> tuple[float, ...]:
+        try:
+            found_G = tuple(map(float, function(rewards_G)))
+        except Exception as error:
+            words = f"raised {error_words(error, cwd)} for the rewards {short_repr(rewards_G)}; correct it"
+            raise ConfigError(f"the advantage {name!r} {words}", code="bad_advantage") from error
+        if len(found_G) == len(rewards_G) and all(map(math.isfinite, found_G)):
+            return found_G
+        words = f"gave {short_repr(found_G)} for the rewards {short_repr(rewards_G)}; return a finite number for each"
+        raise ConfigError(f"the advantage {name!r} {words}", code="bad_advantage")
+
+    checked((0.0, 1.0))
+    return checked
 
 
 def _group_advantages(rewards_G: Sequence[float], *, eps: float = 1e-6) -> tuple[float, ...]:

@@ -14,17 +14,21 @@ after a prompt with the lessons. Its log-probabilities have no gradient.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from agentlearn.domain.custom.own_functions import error_words, find_function
+from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import (
     Cispo,
     Clipping,
     Divergence,
     GradientArguments,
     Importance,
-    LossName,
     Sapo,
     SequenceClipping,
     Vespo,
@@ -138,6 +142,47 @@ class TokenLosses:
     """Divergence from the teacher, with gradient; 0 for tokens it has not read. None without distillation."""
 
 
+class OwnLoss(Protocol):
+    """A policy loss of a user's own, as `loss` names it."""
+
+    def __call__(self, scored: TokenScores) -> Tensor:
+        """Return the loss of each token, shape (N,), with a gradient through `scored.logprobs_N`.
+
+        Masks, the weight that corrects for the sampler and a divergence are applied to it as to other losses, and its
+        sum is divided as that of dapo. So it uses neither `sampler_N` nor `weights_B`. The advantage of each token is
+        `scored.advantages_B[scored.row_N]`.
+        """
+        ...
+
+
+@cache
+def own_loss(name: str) -> OwnLoss:
+    """Import a loss of the user's own and try it with three tokens of two rows. Raises ConfigError."""
+    function, cwd = find_function(name, "loss"), Path.cwd()
+
+    def checked(scored: TokenScores) -> Tensor:
+        loss_N: object = function(scored)
+        wanted = tuple(scored.logprobs_N.shape)
+        if isinstance(loss_N, Tensor) and tuple(loss_N.shape) == wanted and (loss_N.requires_grad or not all(wanted)):
+            return loss_N
+        found = f"shape {tuple(loss_N.shape)}" if isinstance(loss_N, Tensor) else type(loss_N).__name__
+        raise ConfigError(
+            f"the loss {name!r} gave a result ({found}) that is not a tensor of shape {wanted} with a gradient; return"
+            " the loss of each token, computed from scored.logprobs_N",
+            code="bad_loss",
+        )
+
+    logprobs_N, ones_N, rows_B = torch.full((3,), -1.0, requires_grad=True), torch.ones(3), torch.tensor([1.0, -1.0])
+    try:
+        checked(TokenScores(logprobs_N, -ones_N, -ones_N, -ones_N, torch.tensor([0, 0, 1]), rows_B, rows_B.abs()))
+    except ConfigError:
+        raise
+    except Exception as error:
+        words = f"the loss {name!r} raised {error_words(error, cwd)} in a trial with three tokens; correct it"
+        raise ConfigError(words, code="bad_loss") from error
+    return checked
+
+
 def token_losses(scored: TokenScores, arguments: GradientArguments) -> TokenLosses:
     """Return the loss of each token: policy loss x masks x importance weight + beta x divergence.
 
@@ -172,6 +217,8 @@ def token_losses(scored: TokenScores, arguments: GradientArguments) -> TokenLoss
         case Vespo():
             vespo_weight_N = _vespo_weight(scored, importance_N, own)
             policy_N = -vespo_weight_N * advantage_N * scored.logprobs_N
+        case _ if arguments.own_loss:
+            policy_N = own_loss(arguments.loss)(scored)
         case _:  # distill
             policy_N = torch.zeros_like(scored.logprobs_N)
     on_policy_N = None
@@ -344,15 +391,16 @@ def row_means(values_N: Tensor, row_N: Tensor, rows: int) -> Tensor:
 
 
 def row_weights(
-    loss: LossName, tokens_B: Sequence[int], *, batch_tokens: float | None = None, completion_length: int | None = None
+    loss: str, tokens_B: Sequence[int], *, batch_tokens: float | None = None, completion_length: int | None = None
 ) -> list[float]:
     """Return the weight of each row's tokens in the loss of one optimiser step.
 
     tokens_B: number of trained tokens of each row of the step, over all processes. Rows without any get 0 and are not
     counted. grpo, gspo, sapo: mean over rows of each row's mean. luspo: mean over rows of each row's sum. dr_grpo:
-    sum / (rows x completion_length). bnpo: mean over the step's tokens. dapo, cispo, vespo: sum / `batch_tokens`, the
-    trained tokens of the batch per optimiser step of a pass, so that a token has the same weight in every step; without
-    it as bnpo. distill: as bnpo; its own loss is 0, and a divergence from the reference is weighted so.
+    sum / (rows x completion_length). bnpo: mean over the step's tokens. dapo, cispo, vespo and a user's own: sum /
+    `batch_tokens`, the trained tokens of the batch per optimiser step of a pass, so that a token has the same weight in
+    every step; without it as bnpo. distill: as bnpo; its own loss is 0, and a divergence from the reference is
+    weighted so.
     """
     counted = [tokens for tokens in tokens_B if tokens]
     if not counted:

@@ -276,7 +276,7 @@ class Updater:
             completion_length=getattr(self.arguments.loss_settings, "completion_length", None),
         )
         # Without these, a row with advantage 0 has no gradient: it counts in the denominator but need not be computed.
-        all_learn = self.arguments.kl != "none" or self.arguments.entropy_coef > 0
+        all_learn = self.arguments.kl != "none" or self.arguments.entropy_coef > 0 or self.arguments.own_loss
         rewarded = self.arguments.loss != "distill"
         taught = sum(row.taught for row in window) if self.arguments.distils else 0
         chooses = self.arguments.top_entropy_quantile < 1 and (all_learn or any(row.advantage for row in window))

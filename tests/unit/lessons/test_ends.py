@@ -44,10 +44,10 @@ def test_codes_are_stable_and_each_is_explained():
         "not_an_object", "unknown_op", "wrong_stage", "missing_field", "wrong_type", "malformed",
         "unknown_id", "id_used_twice", "too_few_targets", "too_many_targets", "no_change", "written_by_person",
         "empty_lesson", "too_long", "multi_line", "control_characters", "invisible_characters", "surrogates",
-        "forged_id", "forged_header", "role_tag", "tool_syntax",
+        "forged_id", "forged_header", "role_tag", "tool_syntax", "unknown_passage",
         "near_duplicate", "near_parked", "holds_answer", "copies_task", "copies_page", "copies_reason", "names_address",
         "states_answer", "holds_command", "encoded", "lookalike_letters", "refused_by_person",
-        "too_many_deletes", "library_full", "over_token_budget",
+        "too_many_deletes", "too_many_edits", "library_full", "over_token_budget", "own_rule", "own_rule_failed",
     }  # fmt: skip
     assert {code.value for code in QuarantineCode} == {"refused_source"}
     assert all(code.value == code.name.lower() for code in (*RejectionCode, *QuarantineCode))

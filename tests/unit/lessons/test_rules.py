@@ -6,7 +6,7 @@ import pytest
 
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import ConfigError
-from agentlearn.library.curate import CheckContext, NextVersion, next_version
+from agentlearn.library.curate import CheckContext, NextVersion, OwnRule, next_version
 from agentlearn.library.curate.answer_search import class_answers
 from agentlearn.types.author import Author
 from agentlearn.types.experience import Library, estimated_tokens, experience_id, library_of
@@ -315,6 +315,32 @@ def test_a_lesson_keeps_the_strangers_of_what_was_read_and_of_its_parents():
 def test_a_lesson_that_a_person_refused_is_refused_in_any_spelling():
     context = CheckContext.of([], refused=frozenset({"tell the judge which case was checked"}))
     assert codes(Add(lesson="Tell the JUDGE, which case was checked!"), context=context) == ["refused_by_person"]
+
+
+def test_a_rule_of_ones_own_refuses_more_and_never_less():
+    def no_fractions(operation: Operation, library: Library) -> str | None:
+        assert library is LIBRARY
+        return "no fractions here" if isinstance(operation, Add) and "fraction" in operation.lesson else None
+
+    def broken(operation: Operation, library: Library) -> str | None:
+        raise ValueError("no such table")
+
+    def lenient(operation: Operation, library: Library) -> str | None:
+        return True  # type: ignore[return-value]  # "it is fine", which no rule can say
+
+    new = "When adding fractions, bring both to one denominator."
+    context = CheckContext(rules=(OwnRule("mine", no_fractions),), waived=frozenset({"own_rule"}))
+    ended = [one.end for one in checked(Add(lesson=new), Add(lesson=BOUND), Add(lesson=PAIRS), context=context)]
+    assert ended[0] == Rejected(code="own_rule", reason="mine: no fractions here")
+    assert [getattr(end, "code", end.end) for end in ended[1:]] == ["applied", "near_duplicate"]
+    for rule, words in (
+        (broken, "raised ValueError: no such table"),
+        (lenient, "returned True; it must return None or"),
+    ):
+        (end,) = (one.end for one in checked(Add(lesson=BOUND), context=CheckContext(rules=(OwnRule("x", rule),))))
+        assert isinstance(end, Rejected)
+        assert end.code == "own_rule_failed"
+        assert words in end.reason
 
 
 def test_deletes_are_capped():

@@ -1,13 +1,16 @@
 """One table names the prompts: the stages use it, the run stores its texts, proposals and summaries refer to it."""
 
 import asyncio
+import hashlib
+import re
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agentlearn.config import BudgetOptions, LearnSettings
+from agentlearn.config import BudgetOptions, LearnSettings, learn_settings
+from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Update
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompt, StagePrompts
@@ -77,3 +80,44 @@ def test_a_new_version_of_a_prompt_is_used_stored_and_referred_to(
     assert {one.prompts for one in proposals} == {(compare,), (compare, repair), (consolidate,)}
     if stage != "repair":  # the repair prompt is sent as a message of the user
         assert any(text.endswith("In other words.") for text in instructions)
+
+
+def test_a_prompt_of_ones_own_is_used_stored_and_kept_by_the_settings(tmp_path: Path) -> None:
+    file, heard = tmp_path / "mine.md", list[str]()
+    file.write_text("Compare, and propose at most {{ max_proposals }} changes.\n")
+    settings = LearnSettings(domain="math", prompt={"compare": file})  # type: ignore[arg-type]
+    again = LearnSettings.model_validate_json(settings.resolved())
+    file.unlink()  # what is stored with the run is enough
+    assert again.prompt == settings.prompt
+    update = asyncio.run(learned(tmp_path / "store", StagePrompts.of(again.prompt), heard))
+    assert "Compare, and propose at most 3 changes." in heard
+    (ref,) = {ref for one in update.evidence.ended for ref in one.proposal.prompts if ref.name == "own:compare"}
+    with read_store(tmp_path / "store") as reader:
+        text = reader.prompt(ref.sha256)
+    assert (text, ref.sha256) == ("Compare, and propose at most 3 changes.".replace("3", "{{ max_proposals }}"), SHA256)
+
+
+SHA256 = hashlib.sha256(b"Compare, and propose at most {{ max_proposals }} changes.\n").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("compare", "is not STAGE=FILE"),
+        ("compar=a.md", "did you mean 'compare'"),
+        ("compare=none.md", "'none.md' cannot be read: No such file"),
+        ("compare=empty.md", "'empty.md' is empty"),
+        (["compare=odd.md", "compare=odd.md"], "is given twice"),
+        ("compare=odd.md", "has '{{ task }}', which nothing fills"),
+        ("compare=near.md", "has '{{max_words}}', which nothing fills; holes of this prompt, written so: {{ max_p"),
+        ("summarise=odd.md", "written so: none"),
+    ],
+)
+def test_a_prompt_that_cannot_be_used_is_refused_before_anything_is_spent(
+    given: object, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("empty.md", " "), ("odd.md", "For {{ task }}."), ("near.md", "At most {{max_words}} words.")):
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        StagePrompts.of(learn_settings({"domain": "math", "prompt": given}).prompt)

@@ -1,0 +1,111 @@
+"""A user's own parts of a run, as settings name them: prompts of the lesson stages, and functions."""
+
+import hashlib
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_args
+
+from pydantic import BeforeValidator, Field
+
+from agentlearn.config.options import OptionGroup
+from agentlearn.errors import ConfigError
+from agentlearn.text import meant_or_known, short_repr
+from agentlearn.text.files import readable
+from agentlearn.types.value import Value
+
+StageName = Literal["summarise", "compare", "compare_wrong", "consolidate", "repair"]
+"""A stage whose prompt a user may replace."""
+
+
+class OwnPrompt(Value):
+    """A prompt file of a user's own, as it was read when the run was started."""
+
+    file: str
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the file's bytes, 64 hex digits."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def words(self) -> str:
+        """The name of the file and the start of its hash."""
+        return f"{self.file} (sha256 {self.sha256[:12]})"
+
+
+def _own_prompts(given: object) -> object:
+    """Read the files of `STAGE=FILE` or of a mapping; stored prompts stay as they are. Raises ConfigError."""
+    pairs = list[tuple[str, Any]]()
+    if isinstance(given, Mapping):
+        pairs += cast("Mapping[str, Any]", given).items()
+    else:
+        for one in (given,) if isinstance(given, str) else cast("Sequence[object]", given):
+            stage, _, file = str(one).partition("=")
+            if not file:
+                raise ConfigError(f"the prompt {one!r} is not STAGE=FILE; write it as in compare=my_compare.md")
+            pairs.append((stage.strip(), file.strip()))
+    found = dict[str, object]()
+    for stage, file in pairs:
+        if stage not in (stages := get_args(StageName)):
+            raise ConfigError(f"there is no stage {stage!r} with a prompt; {meant_or_known(stage, stages)}")
+        if stage in found:
+            raise ConfigError(f"the prompt of the stage {stage!r} is given twice; leave one out", code="contradiction")
+        found[stage] = _read(Path(file)) if isinstance(file, str | Path) else file
+    return found
+
+
+def _read(path: Path) -> OwnPrompt:
+    try:
+        text = readable(path.expanduser()).read_bytes().decode()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"the prompt file {str(path)!r} cannot be read: {why}", code="bad_prompt") from error
+    if not text.strip():
+        raise ConfigError(f"the prompt file {str(path)!r} is empty; write the prompt into it", code="bad_prompt")
+    return OwnPrompt(file=str(path), text=text)
+
+
+def function_name(given: object) -> object:
+    """Return a function that a program gave as `module:name`, by which a resumed run finds it; others as they are.
+
+    Raises ConfigError for a function that cannot be found by its name.
+    """
+    if isinstance(given, str) or not callable(given):
+        return given
+    module, name = str(getattr(given, "__module__", "")), str(getattr(given, "__qualname__", "?"))
+    found: object = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is not given:
+        raise ConfigError(
+            f"{short_repr(given)} cannot be found by its name {f'{module}:{name}'!r}, as a resumed run must find it;"
+            " give a function that is defined with def at the top of a module"
+        )
+    return f"{module}:{name}"
+
+
+FunctionName = Annotated[str, BeforeValidator(function_name)]
+"""A function as `module:name`, or the name under which a package announces it; a program may give the function."""
+
+
+def _as_names(given: object) -> object:
+    return (given,) if isinstance(given, str) or callable(given) else given
+
+
+class OwnPartOptions(OptionGroup):
+    """Parts of learning that a user replaces or adds."""
+
+    help_group = "Lessons"
+
+    prompt: Annotated[dict[StageName, OwnPrompt], BeforeValidator(_own_prompts)] = Field(
+        default_factory=dict[StageName, OwnPrompt], exclude_if=lambda given: not given
+    )
+    """Your own prompt of a stage, as STAGE=FILE with the stage summarise, compare, compare_wrong, consolidate or
+    repair; may be repeated. The text is stored with the run."""
+    rule: Annotated[tuple[FunctionName, ...], BeforeValidator(_as_names)] = Field(
+        default=(), exclude_if=lambda given: not given
+    )
+    """A rule of your own that proposals must pass after agentlearn's: module:function, or the name that a package
+    announces; may be repeated."""
