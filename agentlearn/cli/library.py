@@ -1,6 +1,7 @@
 """`agentlearn library list`, `show`, `import` and `export`. They work while a run holds the store."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,9 +27,10 @@ from agentlearn.pages.figure import count_words
 from agentlearn.text import block, visible_line
 from agentlearn.text.printing import print_line
 from agentlearn.text.secret_values import key_caution
-from agentlearn.types.experience import Library, estimated_tokens
+from agentlearn.types.experience import Experience, Library, estimated_tokens
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.ranking import ChosenLessons
+from agentlearn.types.rendering import headline, is_section
 
 if TYPE_CHECKING:
     from agentlearn.library.import_lessons import ImportedLessons
@@ -114,14 +116,21 @@ def _lesson_lines(
 
     for number, one in enumerate(library.experiences, start=1):
         tags = f"  {' '.join(one.tags)}" if one.tags else ""
-        yield block(visible_line(one.lesson), f"[G{number}] ", "      ")
+        yield block(_words(one), f"[G{number}] ", "      ")
         yield f"      {one.id[:12]}  {one.origin.words}  {estimated_tokens(one.lesson)} tokens{tags}"
         if made is not None:
             for line in origin_lines(one, made.get(one.id, ()), replaced, reference=reference):
                 yield f"      {line}"
     for one in library.withheld:
-        yield block(visible_line(one.experience.lesson), f"[{one.status}] ", "      ")
+        yield block(_words(one.experience), f"[{one.status}] ", "      ")
         yield f"      {one.experience.id[:12]}  {one.reason or 'no reason is stored'}"
+    if library.files:
+        yield block(", ".join(one.path for one in library.files), "files beside it: ", "      ")
+
+
+def _words(one: Experience) -> str:
+    """A section with its lines; a lesson on one line."""
+    return one.lesson.strip("\n") if is_section(one.lesson) else visible_line(one.lesson)
 
 
 def _query_lines(library: Library, chosen: ChosenLessons) -> Iterator[str]:
@@ -141,11 +150,11 @@ def _query_lines(library: Library, chosen: ChosenLessons) -> Iterator[str]:
         why = f"score {one.score:.4g}  {words}{near}"
         if not one.score:
             why = "nothing matches; the first lessons of the library fill the places"
-        yield f"{one.rank:>3}. [{labels[one.lesson]}] {lesson}"
+        yield f"{one.rank:>3}. [{labels[one.lesson]}] {headline(lesson)}"
         yield f"      {why}  {estimated_tokens(lesson)} tokens"
 
 
-_REFUSED_SHOWN = 20
+_REFUSED_SHOWN, _PLACES = 20, 8
 _MEGABYTE = 1_000_000
 _FORMS = (
     "lines: one lesson per line, for git; training-free-grpo: the original's JSON; youtu: youtu-agent's YAML; ace: an"
@@ -199,7 +208,8 @@ def library_import(
     if library != into:
         note = f"{imported.path} (format {imported.form})"
         with notifying(notify, store):
-            history.update(next_library, kind="import", copied=lambda: imported.copied, note=note)
+            kept = imported.files.values()
+            history.update(next_library, kind="import", copied=lambda: imported.copied, files=kept, note=note)
     for one in imported.lessons:
         caution_of_key(one.experience.lesson)
     fresh = {one.experience.id for one in imported.lessons}
@@ -215,8 +225,25 @@ def library_import(
         "refused": [
             {name: getattr(one, name) for name in ("place", "lesson", "code", "reason")} for one in imported.refused
         ],
+        "files": sorted(imported.files),
+        "not_read": [asdict(one) for one in imported.unread],
     }
     print_result(document, _import_lines(imported, library, into, name, store), json=json)
+
+
+def _unread_lines(imported: "ImportedLessons") -> Iterator[str]:
+    """What of a file was not read, with the first places, and how all of it is kept."""
+    kinds = Counter(one.what for one in imported.unread)
+    if not kinds:
+        return
+    yield f"not read: {', '.join(count_words(number, what) for what, number in kinds.items())}"
+    for what in kinds:
+        unread = (one for one in imported.unread if one.what == what)
+        places = [f"{one.place}{f' ({one.reason})' if one.reason else ''}" for one in unread]
+        more = f", and {len(places) - _PLACES:,} more" if len(places) > _PLACES else ""
+        yield block(f"{what}: {visible_line(', '.join(places[:_PLACES]))}{more}", "  ", "      ")
+    if imported.form == "markdown":
+        yield "to keep all of it, import it as whole sections: --format document"
 
 
 def library_export(
@@ -250,6 +277,13 @@ def library_export(
         raise LibraryError("--description and --model both describe the skill; give one of them")
     library = find_library(store, reference).library
     called = Path(reference).stem if names_file(reference) else reference.partition("@")[0] or library.version[:8]
+    libraries = LibraryStore(store / "libraries")
+    if form == "skill" and (main := AgentSkill.main_of(library)) is not None:
+        if description or model:
+            raise LibraryError(
+                "this skill keeps the description that it came with; leave --description and --model out"
+            )
+        name = name or AgentSkill.own_name(libraries.content(main))
     name = name or (AgentSkill.usual_name(called) if form == "skill" else called)
 
     if model:
@@ -261,8 +295,8 @@ def library_export(
     def described(one: "Library") -> str:
         return description or (AgentSkill.description(one, name, learned_from(store, one)) if form == "skill" else "")
 
-    known = LibraryStore(store / "libraries").exported(reference)
-    written = write_form(library, out, form, name, describe=described, known=known)
+    known = libraries.exported(reference)
+    written = write_form(library, out, form, name, describe=described, known=known, content=libraries.content)
     lost = loss_sentence(library, form)
     document = {"version": library.version, "lessons": len(library), "format": form}
     document |= {"path": str(written), "left_out": lost or None}
@@ -299,5 +333,8 @@ def _import_lines(
         yield block(f"{one.code}: {one.reason}: {one.lesson}", f"  {one.place}  ", "      ")
     if (more := len(imported.refused) - _REFUSED_SHOWN) > 0:
         yield f"  and {more:,} more; --json lists all"
+    if imported.files:
+        yield f"{count_words(len(imported.files), 'file')} of the skill kept as they are; none is run"
+    yield from _unread_lines(imported)
     changed = f"to look at it:  {command_words('library', 'show', name, store=store)}"
     yield f"library {name!r} is unchanged" if library == into else changed

@@ -20,6 +20,7 @@ from agentlearn.pages.records import how_to_measure
 from agentlearn.pages.terminal import print_table
 from agentlearn.text import block, visible
 from agentlearn.text.secret_values import without_keys
+from agentlearn.types.rendering import headline
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -221,7 +222,7 @@ def library_effects(
         return
     titles = ("lesson", "model", "label", "points", "interval", "with", "without", "blocks", "tokens", "to know", "on")
     print_table(out, [titles, *(one.cells() for one in rows)])
-    for lesson, text in {one.lesson: one.text for one in rows}.items():
+    for lesson, text in {one.lesson: headline(one.text) for one in rows}.items():
         out.print(f"{lesson[:_ID_SHOWN]}  {visible(text)}")
     measured = [(one.lesson[:_ID_SHOWN], one.evidence) for one in rows if one.evidence is not None]
     for lesson, evidence in measured:
@@ -282,7 +283,7 @@ def library_prune(
         return [{"id": one.experience.id, "lesson": one.experience.lesson, "reason": one.reason} for one in entries]
 
     def words(one: "ToPark") -> str:
-        return f"{one.experience.id[:_ID_SHOWN]}  {visible(one.experience.lesson)}\n    {visible(one.reason)}"
+        return f"{one.experience.id[:_ID_SHOWN]}  {visible(headline(one.experience.lesson))}\n    {visible(one.reason)}"
 
     lines = [f"{'would park' if dry_run else 'parked'}  {words(one)}" for one in plan.park]
     lines += [f"kept, for you to decide  {words(one)}" for one in plan.reported]

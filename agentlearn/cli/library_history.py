@@ -16,10 +16,11 @@ from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
+from agentlearn.library.formats.source_files import SourceFiles
 from agentlearn.library.history import MAIN, Change, History
 from agentlearn.library.history.change_log import names_file
 from agentlearn.library.history.hand_edits import LibraryDiff
-from agentlearn.types.experience import MAX_LESSON_WORDS, held_lessons
+from agentlearn.types.experience import MAX_LESSON_WORDS, MAX_SECTION_WORDS, held_lessons
 
 _BRANCH = Parameter(help="NAME, or NAME@BRANCH to change another branch than main.")
 AcceptOption = Annotated[
@@ -31,7 +32,17 @@ _Note = Annotated[str, Parameter(help="A remark that is stored with the change."
 _TagOption = Annotated[
     tuple[str, ...], Parameter(name="--tag", negative="", help="A tag of the lesson; give it again for more.")
 ]
+_FileOption = Annotated[
+    Path | None, Parameter(help=f"File with a section of Markdown instead, of at most {MAX_SECTION_WORDS} words.")
+]
 _ID = 12
+
+
+def _given_words(words: str, file: Path | None) -> str:
+    """The words, or the section in a file. Raises LibraryError."""
+    if bool(words) == (file is not None):
+        raise LibraryError("give the words of the lesson, or a section with --file FILE.md, and only one of them")
+    return words if file is None else SourceFiles.read(file).only.strip("\n") + "\n"
 
 
 def library_log(
@@ -183,15 +194,16 @@ _Version = Annotated[_Place, Parameter(help="NAME, or NAME@X with a branch or th
 @_changes
 def library_add(
     reference: _Branch,
-    lesson: Annotated[str, Parameter(help=f"One line of at most {MAX_LESSON_WORDS} words.")],
+    lesson: Annotated[str, Parameter(help=f"One line of at most {MAX_LESSON_WORDS} words.")] = "",
     /,
     *,
+    file: _FileOption = None,
     tag: _TagOption = (),
     accept: AcceptOption = (),
     note: _Note = "",
 ) -> tuple[Change, str]:
     """Add a lesson by hand, after the same check as for learned ones. A library that does not exist is begun."""
-    caution_of_key(lesson)
+    caution_of_key(lesson := _given_words(lesson, file))
     change = reference.history.add(lesson, tags=tag, accept=accept, branch=reference.branch, note=note)
     return change, f"added {reference.made(change)}"
 
@@ -200,9 +212,10 @@ def library_add(
 def library_edit(
     reference: _Branch,
     lesson: _LessonId,
-    words: Annotated[str, Parameter(help="The new words.")],
+    words: Annotated[str, Parameter(help="The new words.")] = "",
     /,
     *,
+    file: _FileOption = None,
     tag: _TagOption = (),
     accept: AcceptOption = (),
     note: _Note = "",
@@ -211,7 +224,7 @@ def library_edit(
 
     Learn runs never change, merge or delete a lesson that a person wrote, unless --change-written tells them to.
     """
-    caution_of_key(words)
+    caution_of_key(words := _given_words(words, file))
     change = reference.history.edit(lesson, words, tags=tag, accept=accept, branch=reference.branch, note=note)
     return change, f"edited {lesson}, now {reference.made(change)}"
 

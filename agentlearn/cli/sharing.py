@@ -80,6 +80,10 @@ def library_sign(
     package = signing.sign(package, release, signer)
     channels.write_package(package, out or Path(what), replace=out is None)
     lines = [f"signed {release.name}@{release.version[:8]} by the key {signing.key_id(signer.public_key())[:16]}"]
+    if package.library.files:
+        lines.append(
+            f"{len(package.library.files)} files beside it do not travel: the package has their names and hashes"
+        )
     print_result(release, [*lines, f"content id {release.content}", f"root {release.root}"], json=json)
 
 

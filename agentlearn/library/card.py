@@ -9,6 +9,7 @@ from agentlearn.library.audit import DEFAULT_THRESHOLD, LibraryAudit
 from agentlearn.library.formats.markdown import escaped
 from agentlearn.text import visible_line
 from agentlearn.types.experience import Library, counted_lessons, estimated_tokens
+from agentlearn.types.rendering import headline
 
 _CARD_LESSONS = 500
 """Largest number of lessons that are listed."""
@@ -126,7 +127,7 @@ class LibraryCard:
         for one in self.library.experiences[:_CARD_LESSONS]:
             tokens, score = f"{estimated_tokens(one.lesson)} tokens", f"audit {scores.get(one.id, '-')}"
             known = _safe(", ".join((*one.tags, one.origin.words, tokens, score)))
-            yield f"- `{_code(one.id[:12])}` {_safe(one.lesson)} ({known})"
+            yield f"- `{_code(one.id[:12])}` {_safe(headline(one.lesson))} ({known})"
         if (more := len(self.library) - _CARD_LESSONS) > 0:
             yield ""
             yield f"{more:,} more lessons are not on this page."

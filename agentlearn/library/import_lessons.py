@@ -7,6 +7,7 @@ the library published before keeps its id and its origin; every other one gets a
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import pairwise, repeat
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from agentlearn.library.formats.source_files import (
     ImportLimits,
     ReadLessons,
     SourceFiles,
+    Unread,
 )
 from agentlearn.library.history.three_way import Ancestry
 from agentlearn.library.shown import NotShown
@@ -33,6 +35,7 @@ from agentlearn.types.experience import (
     EMPTY_LIBRARY,
     MAX_LESSON_WORDS,
     Experience,
+    KeptFile,
     Library,
     Origin,
     Withheld,
@@ -89,6 +92,10 @@ class ImportedLessons:
     """Lessons that the file itself withholds, so that `approve` does not take them."""
     published: Library | None = None
     """The same version in the store, when the file is an unchanged export of it."""
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """The bytes of the files of a skill, by path. The library names them, and `History.update` keeps them."""
+    unread: tuple[Unread, ...] = ()
+    """What is no lesson and is not kept, with its place."""
 
     def added_to(self, library: Library, *, approve: bool = False) -> Library:
         """Return the next version, with these lessons withheld; the library itself when there is nothing to add.
@@ -97,7 +104,9 @@ class ImportedLessons:
         """
         if self.published is not None and library == EMPTY_LIBRARY:
             return self.published
-        if not self.lessons:
+        named = {path: KeptFile(path=path, sha256=sha256(content).hexdigest()) for path, content in self.files.items()}
+        files = tuple(one for _, one in sorted(({one.path: one for one in library.files} | named).items()))
+        if not self.lessons and files == library.files:
             return library
         shown = [one for one in self.lessons if approve and self.approvable(one)]
         held = [one for one in self.lessons if one not in shown]
@@ -105,6 +114,8 @@ class ImportedLessons:
             parent=None if library == EMPTY_LIBRARY else library.version,
             experiences=(*library.experiences, *(one.experience for one in shown)),
             withheld=(*library.withheld, *held),
+            document=library.document,
+            files=files,
         )
 
     def approvable(self, one: Withheld) -> bool:
@@ -145,9 +156,10 @@ def _checked_lessons(
 ) -> ImportedLessons:
     """Return the lessons that were read, each with a verdict. Raises LibraryError for none, and for too many."""
     if not read.lessons:
+        others = " --format" if form != "markdown" or not read.unread else " --format: 'document' keeps all of it"
         raise LibraryError(
             f"{source.path!r} holds no lesson in the format {form!r}; look into the file, or name another format with"
-            " --format",
+            f"{others}",
             code="no_lessons",
         )
     if len(read.lessons) > limits.max_lessons:
@@ -165,7 +177,9 @@ def _checked_lessons(
     held = () if library is None else (*library.experiences, *(one.experience for one in library.withheld))
     for lesson, own in zip(lessons, held if library is not None else repeat(None, len(lessons)), strict=True):
         check.take(lesson, own)
-    found = check.result(source.path, form)
+    lacking = () if library is None else library.files
+    named = (Unread("file", one.path, "the format has only its name and hash") for one in lacking)
+    found = replace(check.result(source.path, form), files=read.files, unread=(*read.unread, *named))
     return found if store is None else replace(found, copied=_copied(found, read.exported, store.ancestry()))
 
 
@@ -345,6 +359,8 @@ class _Check:
         if end := None if is_section(checked) else screened(checked):
             return end
         near = self._near.near(checked)
+        if is_section(checked) and (near is None or near >= self._had):
+            return checked, tags, ""  # a document may say something twice
         if near is not None and self._texts[near].split() == checked.split():
             return Rejected(code=DUPLICATE, reason="the library or the file has this lesson already")
         says = "" if near is None else f"it says nearly the same as {self._texts[near]!r}"

@@ -1,10 +1,12 @@
 """Published libraries as plain files, readable without the database and its lock.
 
 DIR/NAME/VERSION.json    one file per published version, written once
+DIR/NAME/files/SHA256    the bytes of a file that came with a skill, written once and never run
 DIR/NAME/history.jsonl   one line per change, only appended to (`library.history`)
 DIR/NAME/HEAD            one line per version that the name came to mean, `VERSION TIME`; the last is current
 """
 
+import hashlib
 import logging
 import threading
 import time
@@ -18,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.formats import parse_library, write_form
+from agentlearn.library.formats import missing_file, parse_library, write_form
 from agentlearn.library.formats.source_files import Form
 from agentlearn.library.history import History
 from agentlearn.library.history.change_log import (
+    FILES,
     HEAD_FILE,
     LOG_FILE,
     MAIN,
@@ -38,7 +41,7 @@ from agentlearn.library.shown import ERASED_FILE, NotShown, in_canary
 from agentlearn.text import nearest_name
 from agentlearn.text.files import own, own_folder, readable, write_whole
 from agentlearn.types.author import Author
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, held_lessons
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, KeptFile, Library, Origin, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 from agentlearn.types.ranking import lower_case_words
 
@@ -337,7 +340,16 @@ class LibraryStore:
 
     def export(self, reference: str, out: Path, format: Form = "agentlearn") -> None:  # noqa: A002 - the name of the option
         """Write a library to a file. Raises LibraryError, also where another file or a changed one is there."""
-        write_form(self.load(reference), out, format, known=self.exported(reference))
+        write_form(self.load(reference), out, format, known=self.exported(reference), content=self.content)
+
+    def content(self, file: KeptFile) -> bytes:
+        """Return the bytes of a file beside a skill, which any library of the store holds. Raises LibraryError."""
+        for found in sorted(self.directory.glob(f"*/{FILES}/{file.sha256}")):
+            with suppress(OSError):
+                content = own(found, self.directory.parent).read_bytes()
+                if hashlib.sha256(content).hexdigest() == file.sha256:
+                    return content
+        raise missing_file(file)
 
     def exported(self, reference: str) -> Iterator[Library]:
         """Yield the published versions of the library of a reference, the newest first; none for a file."""

@@ -40,6 +40,7 @@ _UNREACHED = (
     "the services that ran the models: ask them to delete their records",
     "files that you gave: data files, logs, and sessions of coding agents, which `learn sessions` would read again",
     "files written before for other programs and moved since, recordings of browsers, and traces sent to a collector",
+    "files beside imported skills, which are in the folder `files` of their library, and which no run reads",
     "exports of libraries, signed packages and copies on other machines; imported here, these lessons stay parked",
     "programs that run now with lessons in their memory, and do not follow the library",
     "weights that a model was trained to with these rollouts",

@@ -15,7 +15,7 @@ from agentlearn.pages.markup import clipped, shown
 from agentlearn.pages.page import Details, PagePart, Section
 from agentlearn.pages.records import ENDS, SHORT_ID, GroupRow, counted_ends, end_words, group_address, operation_parts
 from agentlearn.pages.runs import phase_table
-from agentlearn.pages.table import CodeBlock, Note, Paragraph, TableCell, box, keys, number_cells, sheet
+from agentlearn.pages.table import CodeBlock, Note, Paragraph, TableCell, box, keys, lesson_box, number_cells, sheet
 from agentlearn.pages.terminal import ordered_stages, stage_table
 from agentlearn.store import ProposalRow
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, Experience
@@ -276,7 +276,7 @@ class LearnTables:
             more = f" · and {len(starts) - 3:,} more" if len(starts) > 3 else ""
             tasks = count_words(len(starts), "task") + (f": {words}{more}" if words else "")
         return (
-            box(one.lesson, ", ".join(filter(None, (one.id[:8], *one.tags)))),
+            lesson_box(one.lesson, ", ".join(filter(None, (one.id[:8], *one.tags)))),
             box(origin),
             box(tasks),
             *number_cells(count, max((origin.rollouts for origin in every), default=None)),

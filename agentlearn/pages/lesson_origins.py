@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from difflib import unified_diff
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from agentlearn.text import block
 from agentlearn.text.secret_values import without_keys
 from agentlearn.types.experience import Experience, LessonStatus, Library
 from agentlearn.types.ids import ExperienceId, TaskId
+from agentlearn.types.rendering import headline, is_section
 
 if TYPE_CHECKING:
     from agentlearn.library.history.canary import Canary
@@ -146,23 +148,31 @@ def _change_words(change: Change) -> str:
 
 
 def diff_lines(found: LibraryDiff) -> Iterator[str]:
-    """One line per lesson that changed."""
+    """One line per lesson that changed, and the lines of a section that did."""
 
     def lesson(one: Experience) -> str:
-        return f"{one.id[:_ID]}  {one.lesson}"
+        return f"{one.id[:_ID]}  {headline(one.lesson)}"
+
+    def lines(sign: str, one: Experience) -> Iterator[str]:
+        yield f"{sign} {lesson(one)}"
+        yield from (f"    {sign}{line}" for line in one.lesson.splitlines() if is_section(one.lesson))
 
     yield f"from version {found.before[:SHORT_ID]} to {found.after[:SHORT_ID]}"
     if found.empty:
         yield "both hold the same lessons in the same order"
-    yield from (f"+ {lesson(one)}" for one in found.added)
-    yield from (f"- {lesson(one)}" for one in found.removed)
+    for sign, changed in (("+", found.added), ("-", found.removed)):
+        yield from (line for one in changed for line in lines(sign, one))
     for edit in found.edited:
         yield f"~ {', '.join(one.id[:_ID] for one in edit.before)} -> {lesson(edit.after)}"
-        yield from (f"    was: {one.lesson}" for one in edit.before)
+        if is_section(edit.after.lesson):
+            old, new = (one.lesson.splitlines() for one in (edit.before[0], edit.after))
+            yield from (f"    {line}" for line in list(unified_diff(old, new, lineterm=""))[2:])
+            continue
+        yield from (f"    was: {headline(one.lesson)}" for one in edit.before)
         yield from (f"    {words.before or '(nothing)'} -> {words.after or '(nothing)'}" for words in edit.words)
-    yield from (f"> {one.id[:_ID]}  moved: {one.lesson}" for one in found.moved)
+    yield from (f"> {one.id[:_ID]}  moved: {headline(one.lesson)}" for one in found.moved)
     for change in found.status:
-        yield f"! {change.experience.id[:_ID]}  {change.before} -> {change.after}: {change.experience.lesson}"
+        yield f"! {change.experience.id[:_ID]}  {change.before} -> {change.after}: {headline(change.experience.lesson)}"
 
 
 def audit_lines(what: str, audit: LibraryAudit, threshold: int) -> Iterator[str]:
@@ -293,7 +303,7 @@ def blame_lines(store: Path, name: str, chain: Sequence[BlamedLesson]) -> Iterat
     known = {held.experience.id for held in chain}
     for one in chain:
         lesson = one.experience
-        yield f"{lesson.id[:_ID]}  {lesson.lesson}"
+        yield f"{lesson.id[:_ID]}  {headline(lesson.lesson)}"
         yield from (f"    {words}" for words in blamed_words(one))
         for origin in origins.get(lesson.id, ()):
             yield f"    proposal {origin.proposal[:_ID]} of run {origin.run}, {origin.phase}/{origin.batch}"
@@ -341,6 +351,6 @@ def taught_lines(taught: Sequence[HeldLesson]) -> Iterator[str]:
     if not taught:
         yield "no lesson in a published version was learned from it"
     for one in taught:
-        yield f"{one.experience.id[:_ID]}  {one.experience.lesson}"
+        yield f"{one.experience.id[:_ID]}  {headline(one.experience.lesson)}"
         for name, _, version in (reference.partition("@") for reference in one.versions):
             yield f"    in {name}@{version[:_ID]}"

@@ -15,7 +15,7 @@ from agentlearn.types.experience import Library
 from agentlearn.types.group import Summary
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId
 from agentlearn.types.operation import Feedback
-from agentlearn.types.rendering import Rendered
+from agentlearn.types.rendering import Rendered, headline
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import (
     MAIN_ARM,
@@ -254,7 +254,7 @@ class RolloutRecord:
             label = ""
         for one in library.experiences:
             if one.id in self.trajectory.treatment.masked:
-                yield labelled("withheld", one.lesson)
+                yield labelled("withheld", headline(one.lesson))
 
     def _result_lines(self, *, full: bool) -> Iterator[str]:
         trajectory, usage = self.trajectory, self.trajectory.usage

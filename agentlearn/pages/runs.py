@@ -44,6 +44,7 @@ from agentlearn.pages.terminal import (
 from agentlearn.plugins import announced, load
 from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow
 from agentlearn.text import visible_line
+from agentlearn.types.rendering import headline
 from agentlearn.types.trajectory import prompt_labels
 from agentlearn.types.value import Value, first_fault
 
@@ -258,7 +259,8 @@ def learn_end(report: LearnReport, store: Path | None = None) -> Iterator[EndPar
             yield "changes", command_words("library", "diff", name, store=store)
             how = ("--out", out, "--format", "document")
             yield "write it", command_words("library", "export", name, *how, store=store)
-        yield from labelled_lines("lessons", (visible_line(one.lesson) for one in report.lessons[:FIRST_LESSONS]))
+        lessons = (visible_line(headline(one.lesson)) for one in report.lessons[:FIRST_LESSONS])
+        yield from labelled_lines("lessons", lessons)
         if (more := len(report.lessons) - FIRST_LESSONS) > 0:
             yield "", f"and {more} more, which rest on fewer rollouts"
     else:

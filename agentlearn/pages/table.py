@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from agentlearn.pages.figure import Tone, figure, finite, glyph, named, scrolling, small
 from agentlearn.pages.markup import Html, element
+from agentlearn.types.rendering import headline, is_section
 from agentlearn.types.value import Value
 
 _LETTER = re.compile(r"[^\W\d_]")
@@ -41,12 +42,20 @@ class TableCell(Value):
     tone: Tone = "plain"
     href: str = ""
     """Address that the text links to; empty for none."""
+    whole: str = ""
+    """What unfolds below the text, as it was written; empty for nothing."""
 
     def html(self, column: Column, position: int) -> Html:
         """The cell as HTML. position: from 0; the first cell of a row is its name."""
         value = finite(self.value)
         text = element("bdi", self.text) if column.kind == "text" else self.text
-        inside = (glyph(self.tone), element("a", text, href=self.href) if self.href else text, small(self.sub))
+        if self.whole:
+            folded = element("details", element("summary", text), element("pre", self.whole, tabindex=0))
+            address = element("a", "open its page", href=self.href, class_="sub") if self.href else None
+            inside = (folded, address, small(self.sub))
+        else:
+            linked = element("a", text, href=self.href) if self.href else text
+            inside = (glyph(self.tone), linked, small(self.sub))
         classes = [
             *(["num"] if column.kind == "number" else ()),
             *(["long"] if len(self.text) > _WORDY else () if _LETTER.search(self.text) else ["whole"]),
@@ -66,6 +75,12 @@ def number_cells(words: Callable[[Any], str], *values: float | None) -> tuple[Ta
 def box(text: str, sub: str = "", href: str = "", *, value: float | None = None, tone: Tone = "plain") -> TableCell:
     """A cell of a table."""
     return TableCell(text=text, sub=sub, href=href, value=value, tone=tone)
+
+
+def lesson_box(lesson: str, sub: str, href: str = "") -> TableCell:
+    """A cell with a lesson. A section unfolds under its first line."""
+    whole = lesson.strip("\n") if is_section(lesson) else ""
+    return TableCell(text=headline(lesson), sub=sub, href=href, whole=whole)
 
 
 class Table(Value):

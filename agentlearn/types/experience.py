@@ -150,8 +150,8 @@ class KeptFile(Value):
 
     @model_validator(mode="after")
     def _stays_inside(self) -> Self:
-        if {".", ".."} & set(self.path.split("/")):
-            raise ValueError(f"{self.path!r} leads out of the folder of the skill")
+        if any(part.startswith(".") for part in self.path.split("/")):
+            raise ValueError(f"{self.path!r} leads out of the folder of the skill, or is hidden")
         return self
 
 

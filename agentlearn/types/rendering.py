@@ -87,6 +87,11 @@ def is_section(text: str) -> bool:
     return "\n" in text
 
 
+def headline(text: str) -> str:
+    """A lesson of one line as it is; of a section, the first line with words, and `…`."""
+    return f"{text.strip().partition(chr(10))[0]} …" if is_section(text) else text
+
+
 def is_block_name(name: str) -> bool:
     """Whether a block of advice may have this name."""
     return _NAME.fullmatch(name) is not None

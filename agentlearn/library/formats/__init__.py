@@ -18,6 +18,7 @@ counts may be absent, as in those of its AppWorld experiments, and a line may co
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -30,10 +31,11 @@ from agentlearn.errors import LibraryError, MissingExtra
 from agentlearn.library.formats.document import MarkdownDocument
 from agentlearn.library.formats.markdown import AgentSkill, AgentsMd, MarkdownList, tags_of_heading
 from agentlearn.library.formats.source_files import Form, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
-from agentlearn.text.files import write_whole
+from agentlearn.text.files import own, write_whole
 from agentlearn.types.experience import (
     EMPTY_LIBRARY,
     Experience,
+    KeptFile,
     Library,
     Origin,
     OriginKind,
@@ -296,7 +298,7 @@ class _OriginalJson(LibraryFormat):
 
     def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
         """Return the object with the labels `G0`, `G1`, …"""
-        lessons = {f"G{place}": experience.lesson for place, experience in enumerate(library.experiences)}
+        lessons = {f"G{place}": _one_line(experience.lesson) for place, experience in enumerate(library.experiences)}
         return {"": json.dumps({"experiences": lessons, "next_id": len(lessons)}, ensure_ascii=False, indent=2) + "\n"}
 
     @staticmethod
@@ -364,7 +366,7 @@ class _AcePlaybook(LibraryFormat):
             letters = "".join(word[0] for word in re.findall(r"[a-z]+", title.lower())) or "x"
             lines = [f"## {title}"]
             for number, one in enumerate(lessons, number + 1):  # noqa: B020  numbers go on from section to section
-                lines.append(f"[{letters[:5]}-{number:05d}] helpful=0 harmful=0 :: {one.lesson}")
+                lines.append(f"[{letters[:5]}-{number:05d}] helpful=0 harmful=0 :: {_one_line(one.lesson)}")
             blocks.append("\n".join(lines))
         return {"": "\n\n".join(blocks or [f"## {_SECTION_NAME}"]) + "\n"}
 
@@ -456,7 +458,7 @@ class _YoutuAgent(LibraryFormat):
 
     def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
         """Return the configuration of an agent of this name."""
-        lines = [f"    [G{number}]. {one.lesson}\n" for number, one in enumerate(library.experiences)]
+        lines = [f"    [G{number}]. {_one_line(one.lesson)}\n" for number, one in enumerate(library.experiences)]
         return {"": _HEAD.format(name=re.sub(r"[^A-Za-z0-9_-]", "_", name) or "agent") + "".join(lines)}
 
 
@@ -595,6 +597,19 @@ def parse_library(text: str, source: str, base: BaseLoader | None = None) -> Lib
             )
 
 
+def missing_file(file: KeptFile) -> LibraryError:
+    """The error about a file beside a skill whose bytes no library of this store has."""
+    return LibraryError(
+        f"the bytes of {file.path!r} (sha256 {file.sha256[:12]}) are not in this store; import the folder of the skill"
+        " here, or export to another format than 'skill'",
+        code="no_file",
+    )
+
+
+def _no_content(file: KeptFile) -> bytes:
+    raise missing_file(file)
+
+
 def write_form(
     library: Library,
     out: Path,
@@ -603,6 +618,7 @@ def write_form(
     *,
     describe: Callable[[Library], str] = lambda _: "",
     known: Iterable[Library] = (),
+    content: Callable[[KeptFile], bytes] = _no_content,
 ) -> Path:
     """Write the library and return the file or the folder of the skill. Raises LibraryError.
 
@@ -611,7 +627,8 @@ def write_form(
     name is not that of the folder gets a folder of its name in it, because programs want both to be the same. In the
     format `lines`, a folder that exists stands for its file `lessons.jsonl`. describe: returns the description of a
     skill. In the format `agents-md` only the block of this name in a file is replaced, see `AgentsMd.put`. known: the
-    published versions of the library; read only where `out` exists.
+    published versions of the library; read only where `out` exists. content: returns the bytes of a file beside a
+    skill.
     """
     chosen = library_format(form)
     if form == "lines" and out.is_dir():
@@ -621,7 +638,9 @@ def write_form(
     name = name or (out.resolve().name if form == "skill" else out.stem) or "library"
 
     def export(one: Library) -> dict[str, bytes]:
-        texts = chosen.write(one, name, describe(one) if form == "skill" else "")
+        if isinstance(chosen, AgentSkill):
+            return chosen.folder(one, name, describe(one), content)
+        texts = chosen.write(one, name)
         return {part: text.encode("utf-8", "backslashreplace") for part, text in texts.items()}
 
     texts = export(library)
@@ -633,31 +652,33 @@ def write_form(
 
     def holds(part: str, content: bytes) -> bool:
         """Whether a part is a file of its own with this content."""
-        file = out / part if part else out
+        file = own(out / part, out) if part else out
         return file.is_file() and not file.is_symlink() and file.read_bytes() == content
 
     exports = chain([texts], map(export, known))
-    parts = set[str]()
+    old = dict[str, bytes]()
     try:
         if "" in texts:
             free = not (out.exists() or out.is_symlink()) or any(holds("", one[""]) for one in exports)
         else:  # other files in the folder of a skill are left alone
             parts = AgentSkill.parts_in(out)
             free = not out.exists() or not any(out.iterdir())
-            free = free or any(parts == set(one) and all(holds(part, one[part]) for part in parts) for one in exports)
+            same = (one for one in exports if parts <= set(one) and all(holds(part, one[part]) for part in one))
+            old = {} if free else max(same, key=len, default={})
+            free = free or (bool(old) and not any(os.path.lexists(out / part) for part in texts.keys() - old.keys()))
         if not free:
             raise LibraryError(
                 f"{str(out)!r} exists, and it is not an unchanged export of this library; give another --out, or move"
                 " it away",
                 code="exists",
             )
-        for file in parts - texts.keys():
-            (out / file).unlink()
-        for part, content in texts.items():
-            file = out / part if part else out
+        for part in old.keys() - texts.keys():
+            (out / part).unlink()
+        for part, made in texts.items():
+            file = own(out / part, out) if part else out
             if part:
                 file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(file, content)
+            write_whole(file, made)
     except OSError as error:
         raise LibraryError(f"the library could not be written to {str(out)!r}: {error}") from error
     return out

@@ -6,10 +6,11 @@
 
     - When counting cells of a grid, count each once.
 
-The text is read as CommonMark. Code, quotations, comments, footnotes, pictures and struck text are not lessons. Tables
-and paragraphs outside of lists are lessons only in skills that others wrote. Characters that Markdown would obey are
-escaped with `\\`. An Agent Skill is a folder with `SKILL.md`, whose front matter names the skill; a long library
-continues in `references/`.
+The text is read as CommonMark. Code, tables, quotations and paragraphs outside of lists are no lessons, and are named;
+comments, footnotes, pictures and struck text are left out. Characters that Markdown would obey are escaped with `\\`. A
+section stands behind the list as it is, between two comments. An Agent Skill is a folder with `SKILL.md`, whose front
+matter names the skill; a long library continues in `references/`. The skill of somebody else is read as sections, and
+its files are kept as they are.
 
 A file such as `AGENTS.md` or `CLAUDE.md`, which coding agents read before they start to work, has the lessons in a
 block between two marks, which are comments of Markdown. All other bytes of the file belong to the person and are never
@@ -24,7 +25,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, groupby, takewhile
+from itertools import groupby, takewhile
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,11 +33,19 @@ from unicodedata import normalize
 
 from agentlearn.errors import LibraryError, MissingExtra
 from agentlearn.library.formats.document import FRONT_MATTER, sections_of
-from agentlearn.library.formats.source_files import SKILL, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
+from agentlearn.library.formats.source_files import (
+    REFERENCE,
+    SKILL,
+    FoundLesson,
+    LibraryFormat,
+    ReadLessons,
+    SourceFiles,
+    Unread,
+)
 from agentlearn.text import estimated_tokens
 from agentlearn.text.files import readable, write_whole
-from agentlearn.types.experience import Experience, Library
-from agentlearn.types.rendering import in_sections
+from agentlearn.types.experience import Experience, KeptFile, Library
+from agentlearn.types.rendering import in_sections, is_section
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -66,7 +75,6 @@ _NOTE_IN_TEXT = re.compile(r"[ \t]*\^\[[^\[\]\n]* [^\[\]\n]*\]")
 _COMMENT_BEFORE_TEXT = re.compile(
     r"^([ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)<!--(?:(?!-->).)*-->[ \t]*(?=\S)", re.MULTILINE
 )
-_DEFINITION = re.compile(r"\n[ ]{0,3}:[ \t]+")
 _COLONS = (":", "：")
 _LEADS = re.compile(r"[:：][*_~]*\s*\Z")
 _LONGEST_PARAGRAPH = 10_000
@@ -80,14 +88,22 @@ _START = re.compile(r"(?=[-+#=])|(\d+)(?=[.)])")
 _LONGEST_TAG = 24
 _TAGS = attrgetter("tags")
 _FOLLOW = "Follow those of these lessons that fit the task at hand."
+_MORE = "More lessons, to be read when none of these fits:"
+_OURS = re.compile(rf"{re.escape(_FOLLOW)}|{_MORE}|\[lessons-\d+\.md\]\(references/.*")
+"""The paragraphs that we write."""
+_UNREAD = {"blockquote_open": "quotation", "table_open": "table", "fence": "code block", "code_block": "code block"}
+"""What is named where it is no lesson, by token."""
+_SECTION = re.compile(
+    r"^<!-- agentlearn: section(?: ([^\n>]*))? -->\n((?:.*\n)*?)(?=<!-- agentlearn: (?:section|end)\b|\Z)", re.MULTILINE
+)
+"""A section in a list, and its tags."""
 
 _SKILL_FORMAT = "agentlearn-skill/1"
 """The value of `metadata.agentlearn-format` in skills that we write."""
-_REFERENCE = re.compile(r"references/lessons-(\d{1,4})\.md")
-"""Names of the files that we write next to `SKILL.md`."""
 _SKILL_VERSION = re.compile(r'agentlearn-version: "?([0-9a-f]{8,64})"?')
 _SKILL_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST_NAME = 64
+_NAME_LINE = re.compile(r"^name:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
 _IN_SKILL, _IN__REFERENCE = (100, 5_000), (200, 10_000)
 """Largest number of lessons, and of their tokens, in `SKILL.md` and in each further file."""
 _LONGEST_DESCRIPTION = 1024
@@ -99,16 +115,14 @@ _AGENTS_FILE = "AGENTS.md"
 _MARK = re.compile(rb"^<!-- agentlearn:(begin|end) ([\w.-]+)(?: ([0-9a-f]{16}))? -->[ \t]*\r?$", re.MULTILINE)
 _LIKE_A_MARK = re.compile(rb"(?<!\\)<!--[ \t]*agentlearn:(?:begin|end)\b")
 _BLOCK_NAME = re.compile(r"(?!.*--)[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
-_BAR = re.compile(r"(?<!\\)\|")
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
-def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[FoundLesson]:
-    """Return the list items of a Markdown text, in order. place: put before the line numbers.
+def _read_items(text: str, place: str = "") -> ReadLessons:
+    """Return the list items of a Markdown text, in order, and the sections behind them. place: put before the lines.
 
     An item is its own text, without that of the lists in it. One that ends with a colon only leads up to the items in
-    it, and they begin with its words. prose: also return each paragraph that does not lead up to something else with a
-    colon, and each row of a table below its head. Raises MissingExtra without markdown-it-py.
+    it, and they begin with its words. Raises MissingExtra without markdown-it-py.
     """
     try:
         from markdown_it import MarkdownIt
@@ -118,19 +132,18 @@ def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[Foun
     references, heading = dict[str, Any](), ""
     if front := FRONT_MATTER.match(text):  # an empty line for each of its lines, so that line numbers stay true
         text = "\n" * front[0].count("\n") + text[front.end() :]
+    text, sections = _without_sections(text, place)
     text = _COMMENT_BEFORE_TEXT.sub(r"\1", _without_notes(text))
-    items: list[_Item] = []
+    items, unread = list[_Item](), list[Unread]()
     open_items: list[_Item] = []
     aside, level = 0, 0
     for token in markdown.disable("inline").parse(text, references):
+        line = token.map[0] + 1 if token.map else 0
         match token.type:
-            case "blockquote_open" | "thead_open":
-                aside += 1
-            case "blockquote_close" | "thead_close":
-                aside -= 1
-            case "table_open" if open_items or not prose:
-                aside += 1
-            case "table_close" if open_items or not prose:
+            case "blockquote_open" | "table_open" | "fence" | "code_block" as what:
+                unread += [] if aside else [Unread(_UNREAD[what], f"{place}line {line}")]
+                aside += token.nesting
+            case "blockquote_close" | "table_close":
                 aside -= 1
             case _ if aside:
                 continue
@@ -138,22 +151,21 @@ def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[Foun
                 level = int(token.tag[1:])
             case "heading_close":
                 level = 0
-            case "list_item_open" | "paragraph_open" | "tr_open" as opened if opened == "list_item_open" or (
-                prose and not open_items and not level
-            ):
-                line, before = token.map[0] + 1 if token.map else 0, list[str]()
+            case "list_item_open":
+                before = list[str]()
                 for one in open_items:
                     if one.paragraphs and _LEADS.search(one.paragraphs[-1]) and len(one.paragraphs[-1]) < _LONGEST_LEAD:
                         one.leads, before = True, [*before, *one.paragraphs]
-                end, leads = opened.replace("open", "close"), opened == "paragraph_open"
-                items.append(_Item(line, heading, end, before=before, leads=leads))
+                items.append(_Item(line, heading, before=before))
                 open_items.append(items[-1])
-            case closed if open_items and closed == open_items[-1].end:
+            case "list_item_close":
                 open_items.pop()
             case "inline" if open_items:
                 open_items[-1].paragraphs.append(token.content)
             case "inline" if level:
                 heading = token.content if level > 1 else ""
+            case "inline" if not _OURS.fullmatch(token.content):
+                unread.append(Unread("paragraph", f"{place}line {line}"))
             case _:
                 continue
     markdown.enable("inline")
@@ -167,11 +179,24 @@ def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[Foun
     def tags_of(heading: str) -> tuple[str, ...]:
         return tags_of_heading(words_of(heading))
 
-    return [
+    listed = (
         FoundLesson(f"{place}line {one.line}", words, tags_of(one.heading))
-        for one in chain.from_iterable(one.rows() for one in items)
+        for one in items
         if (words := one.words(words_of)) and not (one.leads and words.endswith(_COLONS))
-    ]
+    )
+    return ReadLessons((*listed, *sections), unread=tuple(unread))
+
+
+def _without_sections(text: str, place: str) -> tuple[str, list[FoundLesson]]:
+    """The text without the sections that we wrote, in which lines keep their numbers, and these sections."""
+    sections = list[FoundLesson]()
+
+    def take(found: re.Match[str]) -> str:
+        line = text.count("\n", 0, found.start()) + 2
+        sections.append(FoundLesson(f"{place}line {line}", found[2], tags_of_heading(found[1] or "")))
+        return "\n" * found[0].count("\n")
+
+    return _SECTION.sub(take, text), sections
 
 
 def _without_notes(text: str) -> str:
@@ -185,13 +210,11 @@ def _without_notes(text: str) -> str:
 
 @dataclass
 class _Item:
-    """A list item that is being read, or a paragraph or a row of a table."""
+    """A list item that is being read."""
 
     line: int
     heading: str
     """The source of the heading above it; empty below the title."""
-    end: str
-    """The type of the token that ends it."""
     paragraphs: list[str] = field(default_factory=list[str])
     """The source of its own paragraphs; the first one may begin with a check box."""
     before: list[str] = field(default_factory=list[str])
@@ -199,27 +222,10 @@ class _Item:
     leads: bool = False
     """Whether it leads up to something else if it ends with a colon."""
 
-    def rows(self) -> "Iterator[_Item]":
-        """Yield the definitions of a term, or the rows of a table that lost its head, which CommonMark reads as a
-        paragraph; otherwise the item."""
-        whole = self.paragraphs[0] if self.end == "paragraph_close" and self.paragraphs else ""
-        term, *definitions = _DEFINITION.split(whole)
-        for one in definitions:
-            yield _Item(self.line, self.heading, "definition", [f"{term}: {one}"])
-        if definitions:
-            return
-        lines = whole.splitlines()
-        rows = [_BAR.split(line.strip()) for line in lines]
-        if not rows or not all(len(row) > 3 and not row[0] and not row[-1] for row in rows):
-            yield self
-            return
-        for number, row in enumerate(rows):
-            yield _Item(self.line + number, self.heading, "tr_close", [one.strip() for one in row[1:-1]])
-
     def words(self, words_of: Callable[[str], str]) -> str:
         """Its words, behind those of the items that lead up to it."""
         found = (words_of(_CHECK_BOX.sub("", one, count=1)) for one in (*self.before, *self.paragraphs))
-        return (" | " if self.end == "tr_close" else " ").join(filter(None, found))
+        return " ".join(filter(None, found))
 
 
 def _words(paragraph: "Sequence[Token]") -> str:
@@ -254,10 +260,13 @@ def _words(paragraph: "Sequence[Token]") -> str:
     return "".join(found).strip()
 
 
-def _written_items(experiences: Iterable[Experience], level: int = 2) -> Iterator[str]:
-    """Yield the lines of a list: one section for each first tag, with a heading below it for each change of tags."""
+def _written_items(experiences: Sequence[Experience], level: int = 2) -> Iterator[str]:
+    """Yield the lines of a list: one section for each first tag, with a heading below it for each change of tags.
+
+    Sections of Markdown follow as they are.
+    """
     first = True
-    for section in in_sections(experiences, _TAGS).values():
+    for section in in_sections((one for one in experiences if not is_section(one.lesson)), _TAGS).values():
         for number, (tags, lessons) in enumerate(groupby(section, key=_TAGS)):
             if not first:
                 yield ""
@@ -266,6 +275,19 @@ def _written_items(experiences: Iterable[Experience], level: int = 2) -> Iterato
             yield ""
             for one in lessons:
                 yield f"- {escaped(one.lesson)}"
+    for one in (one for one in experiences if is_section(one.lesson)):
+        yield from ("", f"<!-- agentlearn: section {escaped(', '.join(one.tags))}".rstrip() + " -->")
+        yield from (one.lesson.removesuffix("\n"), "<!-- agentlearn: end -->")
+
+
+def _joined(experiences: Iterable[Experience]) -> str:
+    """The sections as they are, and lessons of one line as items of a list between empty lines."""
+    text, item = "", False
+    for one in (one.lesson for one in experiences):
+        was, item = item, not is_section(one)
+        apart = "\n" if text and was != item and not text.endswith("\n\n") else ""
+        text += f"{apart}{'- ' if item else ''}{one}" + ("" if one.endswith("\n") else "\n")
+    return text
 
 
 def _text(lines: Iterable[str]) -> str:
@@ -311,7 +333,7 @@ class MarkdownList(LibraryFormat):
 
     def read(self, source: SourceFiles) -> ReadLessons:
         """Return the items of the list."""
-        return ReadLessons(tuple(_read_items(source.only)))
+        return _read_items(source.only)
 
     def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
         """Return the list, with the name as its title."""
@@ -329,30 +351,30 @@ class AgentSkill(LibraryFormat):
         return any(name in source.texts for name in SKILL)
 
     def read(self, source: SourceFiles) -> ReadLessons:
-        """Return the lessons of a skill of ours, the list items; of another one, the sections of `SKILL.md`, whole."""
+        """Return the lessons of a skill of ours, and the sections of `SKILL.md` of another one; with all other files.
+
+        The `SKILL.md` of another skill is kept with its files, for its front matter.
+        """
         name = next((one for one in (SKILL if source.is_folder else source.texts) if one in source.texts), None)
         if name is None:
             raise LibraryError(f"{source.path!r} has no SKILL.md; give the folder of a skill")
-
-        def number(path: str) -> tuple[int, str]:
-            found = _REFERENCE.fullmatch(path)
-            return (int(found[1]) if found else 0, path)
-
-        others = [one for one in source.texts if one.startswith("references/") and one.endswith(".md")]
-        lines = source.texts[name].split("\n")
+        text, kept = source.texts[name], dict(source.files)
+        lines = text.split("\n")
         front = takewhile(lambda line: line.rstrip() != "---", lines[1:] if lines[0].rstrip() == "---" else ())
         exported = next((found[1] for line in front if (found := _SKILL_VERSION.fullmatch(line.strip()))), "")
         if not exported:
-            text = source.texts[name]
-            front_matter = FRONT_MATTER.match(text)
-            sections = ((line, one) for line, one in sections_of(text) if line > 1 or front_matter is None)
-            return ReadLessons(tuple(FoundLesson(f"{name} line {line}", one) for line, one in sections))
-        lessons = (
-            lesson
-            for one in (name, *sorted(others, key=number))
-            for lesson in _read_items(source.texts[one], f"{one} ")
+            main = {} if source.is_folder else {SKILL[0]: kept.get(name, text.encode(errors="replace"))}
+            start = 1 + (front_matter[0].count("\n") if (front_matter := FRONT_MATTER.match(text)) else 0)
+            found = (FoundLesson(f"{name} line {line}", one) for line, one in sections_of(text) if line >= start)
+            return ReadLessons(tuple(found), files=main or kept, unread=source.unread)
+        others = sorted(filter(REFERENCE.fullmatch, source.texts), key=lambda one: (len(one), one))
+        parts = [_read_items(source.texts[one], f"{one} ") for one in (name, *others)]
+        return ReadLessons(
+            tuple(lesson for part in parts for lesson in part.lessons),
+            exported=exported,
+            files={path: content for path, content in kept.items() if path not in source.texts},
+            unread=(*(one for part in parts for one in part.unread), *source.unread),
         )
-        return ReadLessons(tuple(lessons), exported=exported)
 
     def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
         """Return the files of the skill.
@@ -390,17 +412,52 @@ class AgentSkill(LibraryFormat):
             f'  agentlearn-lessons: "{len(library)}"',
             *("---", "", f"# {name}", "", _FOLLOW),
         ]
-        lines += ["", "More lessons, to be read when none of these fits:"] if files else []
+        lines += ["", _MORE] if files else []
         for one, lessons in zip(files, parts[1:], strict=True):
             topics = ", ".join(filter(None, in_sections(lessons, _TAGS))) or _UNTAGGED
             lines += ["", f"[{one.rpartition('/')[2]}]({one}): {escaped(topics)}"]
         return {"SKILL.md": _text([*lines, "", *_written_items(parts[0])]), **files}
 
+    def folder(
+        self, library: Library, name: str, description: str, content: Callable[[KeptFile], bytes]
+    ) -> dict[str, bytes]:
+        """Return the files of the skill: those that are kept, byte for byte, and `SKILL.md`.
+
+        Of an imported skill it has the front matter that came with it, and the sections; what nobody changed is the
+        same bytes. content: returns the bytes of a kept file. Raises LibraryError.
+        """
+        kept, main = {one.path: content(one) for one in library.files}, self.main_of(library)
+        if main is None:
+            texts = self.write(library, name, description)
+            return {**kept, **{path: text.encode("utf-8", "backslashreplace") for path, text in texts.items()}}
+        original = kept[main.path]
+        before, own = SourceFiles.of_bytes(original, main.path).only, self.own_name(original)
+        head = front[0] if (front := FRONT_MATTER.match(before)) else ""
+        renamed = _NAME_LINE.sub(f"name: {name}", head, count=1) if own and name != own else head
+        text = renamed + _joined(library.experiences)
+        if text.rstrip("\n") != before.rstrip("\n"):
+            text = text.replace("\n", "\r\n") if b"\r\n" in original else text
+            kept[main.path] = text.encode("utf-8", "backslashreplace")
+        return kept
+
+    @staticmethod
+    def main_of(library: Library) -> KeptFile | None:
+        """The `SKILL.md` that a library was imported with; None for a library of ours."""
+        return next((one for one in library.files if one.path in SKILL), None)
+
+    @staticmethod
+    def own_name(main: bytes) -> str:
+        """The name in the front matter of a `SKILL.md`; empty where there is none that the standard allows."""
+        front = FRONT_MATTER.match(SourceFiles.of_bytes(main, SKILL[0]).only)
+        named = _NAME_LINE.search(front[0]) if front else None
+        own = named[1].strip("\"'") if named else ""
+        return own if _SKILL_NAME.fullmatch(own) and len(own) <= _LONGEST_NAME else ""
+
     @staticmethod
     def parts_in(folder: Path) -> set[str]:
         """The names of the files in a folder that a skill of ours consists of."""
         found = (folder / "references").glob("*") if (folder / "references").is_dir() else ()
-        parts = {part for file in found if _REFERENCE.fullmatch(part := f"references/{file.name}")}
+        parts = {part for file in found if REFERENCE.fullmatch(part := f"references/{file.name}")}
         return parts | {part for part in SKILL if (folder / part).exists() or (folder / part).is_symlink()}
 
     @staticmethod
@@ -428,7 +485,7 @@ class AgentSkill(LibraryFormat):
         topics = f" Topics: {', '.join(list(tags)[:_TAGS_NAMED])}." if tags else ""
         start = f"Lessons for {about}." if about else f"Lessons of the library {name}."
         words = f"{start}{topics} Load it before and while you work on such a task."
-        named = [one.lesson for one in library.experiences if not re.search("[<>]", one.lesson)][:_LESSONS_NAMED]
+        named = [one.lesson for one in library.experiences if not re.search("[<>\n]", one.lesson)][:_LESSONS_NAMED]
         for number, lesson in enumerate(named):
             longer = f"{words}{' For example:' if number == 0 else ''} {lesson}"
             if len(longer) <= _LONGEST_DESCRIPTION:
@@ -453,7 +510,7 @@ class AgentsMd(LibraryFormat):
             mark = _MARK.fullmatch(line.encode(errors="surrogatepass"))
             inside = mark[1] == b"begin" if mark else inside
             kept.append(line if inside and not mark else "")
-        return ReadLessons(tuple(_read_items("\n".join(kept))))
+        return _read_items("\n".join(kept))
 
     def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
         """Return the block with its marks."""
@@ -463,6 +520,7 @@ class AgentsMd(LibraryFormat):
                 " --name"
             )
         body = _text([f"## Lessons ({name})", "", _FOLLOW, "", *_written_items(library.experiences, level=3)])
+        body = _LIKE_A_MARK.sub(rb"\\\g<0>", body.encode(errors="surrogatepass")).decode(errors="surrogatepass")
         mark = f"<!-- agentlearn:begin {name} {self._hash(body.encode())} -->"
         return {"": f"{mark}\n{body}<!-- agentlearn:end {name} -->\n"}
 

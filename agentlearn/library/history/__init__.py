@@ -363,6 +363,7 @@ class History:
         *,
         kind: ChangeKind,
         copied: Callable[[], Mapping[ExperienceId, Collection[ExperienceId]]] = dict,
+        files: Iterable[bytes] = (),
         branch: str = MAIN,
         **signed: Any,
     ) -> Change | None:
@@ -370,12 +371,14 @@ class History:
 
         change: gets the version that is current while nobody else can write; the empty library where there is none.
         copied: called after it; returns the lessons of this store that lessons of the new version were copied from.
+        files: the bytes of the files that the new version names and that may not be stored yet.
         """
         with self._writing() as writer:
             before = self._current(writer.logged.state, branch, create=True)
             after = change(before)
             if after.version == before.version:
                 return None
+            self._files.keep(files)
             self._files.save(after)
             sources = {one: tuple(sorted(found)) for one, found in sorted(copied().items())}
             return self._append(writer, kind, after.version, branch, copied=sources, **signed)

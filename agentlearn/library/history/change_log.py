@@ -10,6 +10,8 @@ different corrects HEAD. A HEAD that names more versions than the log shows that
 believed only where it has the hash of itself, of these lines and of the part of HEAD that follows from them; else it is
 ignored and replaced. The clock is not used.
 
+`NAME/files/SHA256` holds the bytes of a file that came with a skill.
+
 A version `NAME/VERSION.json` is written once and never changed. It holds all lessons, or what changed since another
 version and the hash of that version's file.
 """
@@ -260,6 +262,8 @@ class LibraryState:
         return state
 
 
+FILES = "files"
+"""The folder with the bytes of files beside skills, each under its hash. None of them is ever run."""
 LOG_FILE = "history.jsonl"
 HEAD_FILE = "HEAD"
 _CACHE_FILE = "history.cache"
@@ -602,6 +606,14 @@ class VersionFiles:
                         break
             write_whole(file, (text or library_text(library)).encode("utf-8", "backslashreplace"), private=True)
         return file
+
+    def keep(self, contents: Iterable[bytes]) -> None:
+        """Write the bytes of files beside a skill, each under its hash, unless they are there. Raises OSError."""
+        for content in contents:
+            file = self.folder / FILES / hashlib.sha256(content).hexdigest()
+            if not own(file, self.directory.parent).exists():
+                own_folder(file.parent, self.directory.parent)
+                write_whole(file, content, private=True)
 
     def load(self, version: LibraryVersion) -> Library:
         """Return the version. Raises LibraryError when its file is missing, unreadable or holds another version."""

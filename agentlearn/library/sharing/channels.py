@@ -25,6 +25,7 @@ from agentlearn.library.sharing.signing import statement as statement_of
 from agentlearn.text import visible_line
 from agentlearn.text.files import own, refuse_links, write_whole
 from agentlearn.types.experience import Library, counted_lessons
+from agentlearn.types.rendering import headline
 
 CARD_FILE = "README.md"
 _HUB_LICENCES = frozenset(
@@ -224,7 +225,7 @@ def hub_card(library: Library, name: str, description: str, told: Mapping[str, s
     front = [f"license: {licence.lower()}"] if licence.lower() in _HUB_LICENCES else other
     facts = {**told, "version": library.version}
     rows = [f"| {what} | {escaped(visible_line(text))} |" for what, text in facts.items() if text]
-    shown = [f"- {escaped(visible_line(one.lesson))}" for one in library.experiences[:_CARD_LESSONS]]
+    shown = [f"- {escaped(visible_line(headline(one.lesson)))}" for one in library.experiences[:_CARD_LESSONS]]
     more = len(library) - len(shown)
     lines = [
         *("---", *front, "library_name: agentlearn", "tags:", "- agentlearn", "- agent-skills", "---", ""),

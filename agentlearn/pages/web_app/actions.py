@@ -19,6 +19,7 @@ from agentlearn.store import read_store
 from agentlearn.store.erasure_intent import LessonChoice
 from agentlearn.store.page_queries import PageQuery
 from agentlearn.text.secret_values import key_caution
+from agentlearn.types.rendering import is_section
 
 Fields = Mapping[str, str]
 """What a form sent."""
@@ -58,7 +59,7 @@ def _change(store: Path, fields: Fields, act: str) -> str:
             more = key_caution(lesson) and f" Caution: {key_caution(lesson)}; edit it, and revoke the key."
             return f"The lesson was added; the library is at version {change.version[:12]}.{more}"
         case "edit":
-            version = history.edit(lesson, fields.get("words", "").strip(), note=note).version[:12]
+            version = history.edit(lesson, _typed(fields.get("words", "")), note=note).version[:12]
             return f"The lesson was edited; the library is at version {version}, and the old words stay in older ones."
         case "park":
             history.park(lesson, reason=note)
@@ -107,12 +108,18 @@ def _decide(inbox: Inbox, fields: Fields, act: str) -> str:
             failed = [f" Not approved: {one.item[:40]}: {one.problem}." for one in made if one.verdict == "failed"]
             return f"Approved: {len(made) - len(failed)} of {len(made)}.{''.join(failed)}"
         case _:
-            given = {name[6:]: text for name, text in fields.items() if name.startswith("words-")}
+            given = {name[6:]: _typed(text) for name, text in fields.items() if name.startswith("words-")}
             without = [lesson for lesson in given if f"take-{lesson}" not in fields]
             same = [of for of, text in given.items() if text.split() == fields.get(f"old-{of}", "").split()]
             words = {of: text for of, text in given.items() if of not in {*without, *same}}
             done = inbox.approve(waiting, without=without, words=words, note=note)
             return f"{done.verdict.capitalize()}. {_now(done)}"
+
+
+def _typed(words: str) -> str:
+    """What a person typed: a lesson, or a section, whose lines end as everywhere else."""
+    text = words.replace("\r\n", "\n").strip()
+    return f"{text}\n" if is_section(text) else text
 
 
 def _now(made: ReviewDecision) -> str:

@@ -28,6 +28,7 @@ from agentlearn.pages.web_app.page import (
 from agentlearn.pages.web_app.runs import mark_of, run_trail
 from agentlearn.store.page_queries import PageQuery
 from agentlearn.types.operation import Applied
+from agentlearn.types.rendering import headline
 from agentlearn.types.trajectory import TOOLS, Trajectory, prompt_labels
 
 STEPS = 40
@@ -138,13 +139,14 @@ def _lessons(view: View, head: Trajectory) -> Html:
         element(
             "li",
             element("b", f"{labels[one.id]} "),
-            link(one.lesson, view.to("lesson", one.id)),
+            link(headline(one.lesson), view.to("lesson", one.id)),
             element("span", " cited", class_="mark") if one.id in used else None,
         )
         for one in shown[:200]
     ]
+    withheld = element("span", " withheld", class_="mark")
     items += [
-        element("li", link(one.lesson, view.to("lesson", one.id)), element("span", " withheld", class_="mark"))
+        element("li", link(headline(one.lesson), view.to("lesson", one.id)), withheld)
         for one in library.experiences
         if one.id in treatment.masked
     ][:50]

@@ -27,7 +27,7 @@ from agentlearn.pages.lesson_origins import (
 from agentlearn.pages.markup import Html, clipped, element, joined, markdown
 from agentlearn.pages.records import how_to_measure
 from agentlearn.pages.rollouts import reward_words
-from agentlearn.pages.table import Paragraph, Statement, Table, TableCell, box, keys, number_cells, sheet
+from agentlearn.pages.table import Paragraph, Statement, Table, TableCell, box, keys, lesson_box, number_cells, sheet
 from agentlearn.pages.terminal import labelled_table
 from agentlearn.pages.web_app.page import (
     Body,
@@ -40,10 +40,19 @@ from agentlearn.pages.web_app.page import (
     link,
     row_of,
     tabs,
+    text_block,
 )
 from agentlearn.store.page_queries import PageQuery
-from agentlearn.types.experience import MAX_LESSON_CHARACTERS, Experience, LessonStatus, Library, held_lessons
+from agentlearn.types.experience import (
+    MAX_LESSON_CHARACTERS,
+    MAX_SECTION_CHARACTERS,
+    Experience,
+    LessonStatus,
+    Library,
+    held_lessons,
+)
 from agentlearn.types.ids import ExperienceId
+from agentlearn.types.rendering import headline, is_section
 from agentlearn.types.trajectory import Trajectory
 
 SHOWN = 40
@@ -145,7 +154,7 @@ def _library_tabs(view: View, name: str, at: str, current: str) -> Html:
 
 def _lessons_table(view: View, library: Library) -> Table:
     rows = [
-        (box(one.lesson, " ".join(one.tags), view.to("lesson", one.id)), box(one.origin.words), box(one.id[:12]))
+        (lesson_box(one.lesson, " ".join(one.tags), view.to("lesson", one.id)), box(one.origin.words), box(one.id[:12]))
         for one in library.experiences
     ]
     return sheet("Lessons in the order in which agents read them", "Lesson, *Author, Id", rows)
@@ -224,11 +233,11 @@ def _change_row(view: View, name: str, change: Change) -> tuple[TableCell, ...]:
 
 def _done(operation: Any) -> str:
     target = str(getattr(operation, "target", ""))[:12]
-    return f"{operation.op} {getattr(operation, 'lesson', '') or target}".strip()
+    return f"{operation.op} {headline(getattr(operation, 'lesson', '')) or target}".strip()
 
 
 def _lesson_cell(view: View, one: Experience) -> TableCell:
-    return box(one.lesson, one.id[:12], view.to("lesson", one.id))
+    return lesson_box(one.lesson, one.id[:12], view.to("lesson", one.id))
 
 
 @_of_library
@@ -236,7 +245,7 @@ def diff_page(view: View, name: str) -> Page:
     """What changed between two versions of a library, as `agentlearn library diff` says it."""
     before, after = (view.query.get(side, "")[:200] for side in ("before", "after"))
     found = view.libraries.history(name).diff(before or None, after or None)
-    return _as_text(view, name, "", "Diff", "\n".join(diff_lines(found)))
+    return _as_text(view, name, "", "Diff", text_block("\n".join(diff_lines(found))))
 
 
 @_of_library
@@ -295,7 +304,7 @@ def lesson_page(view: View, identity: str) -> Page:
         for one in shown
     ]
     body: tuple[Body | None, ...] = (
-        Statement(text=lesson.lesson),
+        text_block(lesson.lesson.strip("\n")) if is_section(lesson.lesson) else Statement(text=lesson.lesson),
         element("dl", *items, class_="facts"),
         *_hand(view, name, held, lesson),
         element("h2", "Where it comes from"),
@@ -344,9 +353,15 @@ def _hand(view: View, name: str, held: LessonStatus | None, lesson: Experience) 
     elif held == "parked":
         yield row_of(view.form("unpark", submit="Show it again", **sent), kind="hand")
     else:
-        words = field_of("words", "New words", value=lesson.lesson, rows=2, limit=MAX_LESSON_CHARACTERS)
+        words = _words_field("words", "New words", lesson.lesson)
         edit = view.form("edit", words, why, submit="Save the edit", **sent)
         yield row_of(edit, view.form("park", why, submit="Park it", **sent), kind="hand")
+
+
+def _words_field(name: str, words: str, lesson: str) -> Html:
+    """A field to change the words of a lesson."""
+    rows, most = (16, MAX_SECTION_CHARACTERS) if is_section(lesson) else (2, MAX_LESSON_CHARACTERS)
+    return field_of(name, words, value=lesson, rows=rows, limit=most)
 
 
 def _sources(view: View, lesson: Experience) -> Iterator[Body]:
@@ -357,7 +372,7 @@ def _sources(view: View, lesson: Experience) -> Iterator[Body]:
         size = f", {origin.phase}, batch {origin.batch}, from {count_words(origin.rollouts, 'attempt')}."
         yield element("p", "Made in ", link(f"run {origin.run[:12]}", view.to("run", origin.run)), size)
     for parent in reader.experiences(lesson.origin.parents):
-        yield element("p", "It replaces: ", link(parent.lesson, view.to("lesson", parent.id)))
+        yield element("p", "It replaces: ", link(headline(parent.lesson), view.to("lesson", parent.id)))
     if not rollouts:
         yield Paragraph(text="No attempt is known that it was learned from.", quiet=True)
     for head in map(reader.head, rollouts[:_SOURCES]):
@@ -403,7 +418,7 @@ def _blame(view: View, name: str, lesson: Experience) -> Iterator[Body]:
     items: list[Html] = []
     for one in view.libraries.history(name).blame(lesson.id) if name else ():
         text = element("span", element("bdi", f" {'; '.join(blamed_words(one))}"), class_="quiet")
-        items.append(element("li", link(one.experience.lesson, view.to("lesson", one.experience.id)), text))
+        items.append(element("li", link(headline(one.experience.lesson), view.to("lesson", one.experience.id)), text))
     yield element("ol", *items) if items else Paragraph(text="No published version holds it.", quiet=True)
     if versions := view.reader.rows(PageQuery.VERSIONS_WITH, lesson.id, 40):
         links = [
@@ -463,7 +478,8 @@ def _waits(view: View, one: Item) -> Html:
 
 def _waiting_lesson(view: View, one: Item, lesson: WaitingLesson, *, choose: bool) -> Html:
     """A lesson that waits, with what it came from in its own words, and fields to take it or to change it."""
-    said = joined(f"{lesson.change}: ", element("b", element("bdi", lesson.lesson)))
+    whole = text_block(lesson.lesson.strip("\n")) if is_section(lesson.lesson) else None
+    said = joined(f"{lesson.change}: ", element("b", element("bdi", headline(lesson.lesson))), whole)
     if view.links.token and choose and lesson.change != "remove":
         box_of = element("input", type="checkbox", name=f"take-{lesson.id}", value="on", checked=True)
         said = element("label", box_of, element("span", said), class_="take")
@@ -471,8 +487,7 @@ def _waiting_lesson(view: View, one: Item, lesson: WaitingLesson, *, choose: boo
     told = "; ".join(f"{words}: {text}" for words, text in known.items() if text)
     own = None
     if view.links.token and lesson.change != "remove":
-        name, most = f"words-{lesson.id}", MAX_LESSON_CHARACTERS
-        words = field_of(name, "In your words", value=lesson.lesson, rows=2, limit=most)
+        words = _words_field(f"words-{lesson.id}", "In your words", lesson.lesson)
         own = fold("Change its words" if lesson.change != "park" else "Change its words, and do not park it", words)
     return element(
         "div",

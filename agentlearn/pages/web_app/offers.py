@@ -11,6 +11,7 @@ from agentlearn.pages.figure import count_words, fold
 from agentlearn.pages.markup import Html, clipped, element, joined
 from agentlearn.pages.table import CodeBlock, Note, Paragraph, TableCell, box, sheet
 from agentlearn.pages.web_app.page import Page, View
+from agentlearn.types.rendering import headline
 
 if TYPE_CHECKING:
     from agentlearn.library.sharing.channels import Offer
@@ -99,7 +100,7 @@ def _details(offer: "Offer", channel: str) -> Html:
         ]
         parts.append(CodeBlock(text=shlex.join(fetch), label="To get it").html())
     items = [joined(element("dt", name), element("dd", element("bdi", said))) for name, said in facts.items()]
-    listed = [element("li", element("bdi", clipped(one.lesson, _WORDS))) for one in held[:_LESSONS]]
+    listed = [element("li", element("bdi", clipped(headline(one.lesson), _WORDS))) for one in held[:_LESSONS]]
     more = element("p", f"and {len(held) - _LESSONS:,} more") if len(held) > _LESSONS else None
     content = joined(element("dl", *items, class_="facts"), *parts, element("ul", *listed), more)
     return fold(clipped(offer.name, 80), content, aside=count_words(len(held), "lesson"))

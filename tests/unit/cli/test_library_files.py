@@ -107,3 +107,46 @@ def test_an_audit_compares_with_given_tasks(capfd: pytest.CaptureFixture[str]) -
     Path("test.jsonl").write_text(json.dumps(task) + "\n", encoding="utf-8")
     found = printed(capfd, "library", "audit", "new", "--against", "test.jsonl", status=1)
     assert [one["code"] for one in found["lessons"][0]["findings"]] == ["copies_task"]
+
+
+SKILL = "---\nname: sheets\ndescription: Reads sheets.\n---\n\n# Sheets\n\n```sh\nscripts/read.sh \\\n  x\n```\n"
+
+
+def test_a_skill_of_others_says_what_it_keeps_and_comes_back(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("in/scripts").mkdir(parents=True)
+    Path("in/SKILL.md").write_text(SKILL, encoding="utf-8")
+    Path("in/scripts/read.sh").write_bytes(b"echo \xff\n")
+    Path("in/scripts/old.zip").write_bytes(b"PK\x03\x04")
+    words = said(capfd, "library", "import", "in", "--name", "new", "--approve")
+    assert "in: format skill, 1 lesson can be used" in words
+    assert "2 files of the skill kept as they are; none is run\nnot read: 1 file\n  file: scripts/old.zip (" in words
+    again = printed(capfd, "library", "import", "in", "--name", "new")
+    assert again["changed"] is False
+    assert again["files"] == ["SKILL.md", "scripts/read.sh"]
+    assert [(one["what"], one["place"]) for one in again["not_read"]] == [("file", "scripts/old.zip")]
+    shown = said(capfd, "library", "show", "new")
+    assert "[G1] # Sheets\n      \n      ```sh\n      scripts/read.sh \\\n        x\n      ```\n" in shown
+    assert "files beside it: SKILL.md, scripts/read.sh" in shown
+    told = "the format 'skill' does not keep: ids and versions, origins"
+    words = said(capfd, "library", "export", "new", "--format", "skill", "--out", "skills")
+    assert words == f"wrote skills/sheets\n{told}\n"
+    for name in ("SKILL.md", "scripts/read.sh"):
+        assert Path("skills/sheets", name).read_bytes() == Path("in", name).read_bytes()
+    said(capfd, "library", "export", "new", "--format", "skill", "--out", "skills", "--name", "mine")
+    assert Path("skills/mine/SKILL.md").read_text("utf-8") == SKILL.replace("name: sheets", "name: mine")
+    kept = ("library", "export", "new", "--format", "skill", "--out", "x", "--description", "Mine.")
+    assert run([*kept, "--store", "st"]) == 2
+    assert "keeps the description that it came with" in capfd.readouterr().err
+
+
+def test_a_list_says_what_it_leaves_unread_and_how_to_keep_it(capfd: pytest.CaptureFixture[str]) -> None:
+    code = "```\ncode\n```\n" * 9
+    Path("notes.md").write_text(f"Words.\n\n{code}\n- {GOOD}\n", encoding="utf-8")
+    words = said(capfd, "library", "import", "notes.md", "--name", "new")
+    assert "not read: 1 paragraph, 9 code blocks\n  paragraph: line 1\n  code block: line 3, line 6" in words
+    assert ", line 24, and 1 more\nto keep all of it, import it as whole sections: --format document\n" in words
+    whole = printed(capfd, "library", "import", "notes.md", "--name", "whole", "--format", "document")
+    assert [one["experience"]["lesson"] for one in whole["withheld"]] == [Path("notes.md").read_text("utf-8")]
+    Path("notes.md").write_text("# A\n\n```\ncode\n```\n", encoding="utf-8")
+    assert run(["library", "import", "notes.md", "--name", "other", "--store", "st"]) == 2
+    assert "or name another format with --format: 'document' keeps all of it" in capfd.readouterr().err

@@ -162,3 +162,25 @@ def test_a_lesson_is_traced_to_its_rollouts_and_back(
     of_task = next(one["id"] for one in rollouts if one["task"].startswith(task))
     taught_by = found("library", "blame", "--rollout", of_task)["lessons"]
     assert any(f"math@{change['version']}" in one["versions"] for one in taught_by)
+
+
+def test_a_procedure_of_a_file_is_added_edited_and_compared_line_by_line(
+    said: Any, store: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "sheets.md"
+    file.write_text("## Reading a sheet\r\n\r\n1. Open it.\r\n2. Count the rows, and stop.\r\n", encoding="utf-8")
+    said("library", "add", "math", "--file", str(file))
+    section = LibraryStore(store / "libraries").load("math").experiences[-1]
+    assert (section.lesson, section.origin.kind) == (
+        "## Reading a sheet\n\n1. Open it.\n2. Count the rows, and stop.\n",
+        "person",
+    )
+    file.write_text(section.lesson.replace("and stop", "and go on"), encoding="utf-8")
+    said("library", "edit", "math", section.id[:8], "--file", str(file))
+    diff = said("library", "diff", "math")
+    assert "    -2. Count the rows, and stop.\n    +2. Count the rows, and go on.\n" in diff
+    assert "TOO_LONG" not in said("library", "audit", "math").upper()
+    file.write_text("## Long\n\n" + "word " * 601, encoding="utf-8")
+    assert "at most 600 words" in said("library", "add", "math", "--file", str(file), status=2)
+    assert "only one of them" in said("library", "add", "math", "words", "--file", str(file), status=2)
+    assert "give the words of the lesson" in said("library", "add", "math", status=2)

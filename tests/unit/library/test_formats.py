@@ -242,31 +242,6 @@ def test_a_large_skill_is_split_by_size_and_says_what_each_file_holds(tmp_path: 
     ]
 
 
-def test_the_paragraphs_and_tables_of_a_skill_of_others_are_read() -> None:
-    text = "---\nname: sheets\n---\n# Sheets\n\n## Reading\n\nRead *all*\nsheets first.\n\nDo this:\n\n"
-    text += "- Count the rows.\n\n  Then stop.\n\n"
-    text += "| use | library |\n|--|--|\n| formulas | `openpyxl` |\n\n> quoted\n\n```\ncode\n```\n"
-    lessons = ["Read all sheets first.", "Count the rows. Then stop.", "formulas | `openpyxl`"]
-    for source in (SourceFiles("x", {"SKILL.md": text}, is_folder=True), SourceFiles.of_text(text, "best.md")):
-        read = library_format("skill").read(source).lessons
-        assert [one.text for one in read] == lessons
-        assert {one.tags for one in read} == {("reading",)}
-
-
-def test_the_rows_of_a_table_without_a_head_are_read_one_by_one() -> None:
-    """As in a published skill of SkillOpt: CommonMark reads them as one paragraph, which was too long for a lesson."""
-    text = (
-        "# Moves\n\nHeat it first.\n\n| Heat | Find *X* \\| Y -> heat it |\n| Cool | Find X -> cool it |\n\n| no row\n"
-    )
-    read = library_format("skill").read(SourceFiles.of_text(text, "moves.md")).lessons
-    rows = [
-        ("line 3", "Heat it first."),
-        ("line 5", "Heat | Find X | Y -> heat it"),
-        ("line 6", "Cool | Find X -> cool it"),
-    ]
-    assert [(one.place.rpartition("moves.md ")[2], one.text) for one in read] == [*rows, ("line 8", "| no row")]
-
-
 def test_a_shorter_skill_replaces_a_longer_one(tmp_path: Path) -> None:
     rows = [(f"When counting things of kind {number}, check both ends.", ()) for number in range(130)]
     folder = write_form(library_with(rows), tmp_path / "math", "skill")

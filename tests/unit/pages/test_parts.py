@@ -19,7 +19,7 @@ from agentlearn.pages.lines import (
     labelled,
 )
 from agentlearn.pages.markup import Html
-from agentlearn.pages.table import Column, Statement, Table, TableCell
+from agentlearn.pages.table import Column, Statement, Table, TableCell, lesson_box
 from tests.support.markup import Read
 
 
@@ -133,6 +133,15 @@ def test_a_scatter_names_its_points_and_comes_with_its_table() -> None:
     assert "a: 0.40 [0.30, 0.50] at $0.0020" in page.inside["title"]
     assert [text for text in page.inside["text"] if text in ("a", "b")] == ["a", "b"]
     assert "$0.0040" in page.inside["td"]
+
+
+def test_a_section_unfolds_under_its_first_line_as_it_was_written() -> None:
+    section = "\n## Reading\n\n```sh\nread \\\\alpha $x$ <b>\n```\n"
+    page = read(lesson_box(section, "g1", "/lesson").html(Column(name="Lesson"), 0))
+    assert page.inside["summary"] == ["## Reading …"]
+    assert page.inside["pre"] == [section.strip("\n")]
+    assert page.attributes("href") == ["/lesson"]
+    assert "details" not in read(lesson_box("When lost, draw.", "").html(Column(name="Lesson"), 0)).inside
 
 
 def test_tables_align_numbers_and_carry_what_they_are_sorted_by() -> None:

@@ -123,6 +123,14 @@ def test_a_lesson_is_edited_parked_and_shown_again(of: Recorded) -> None:
     assert shown(of)[-1] == "Draw a picture first."
 
 
+def test_a_section_is_edited_with_its_lines(of: Recorded) -> None:
+    history = LibraryStore(of.store / "libraries").history("math")
+    history.add("## Reading\n\n1. Count the rows.\n2. Stop.\n")
+    section = history.load().experiences[-1].id
+    sent(of, f"/lesson/{section}", "edit", words="## Reading\r\n\r\n1. Count the rows.\r\n2. Go on.\r\n", note="")
+    assert shown(of)[-1] == "## Reading\n\n1. Count the rows.\n2. Go on.\n"
+
+
 def test_an_older_version_is_tried_on_a_share_decided_on_and_made_current(of: Recorded) -> None:
     history = LibraryStore(of.store / "libraries").history("math")
     first, current = history.changes[0].version, history.resolve()
