@@ -80,6 +80,20 @@ def test_what_is_published_is_fetched_and_waits(published: Path) -> None:
     assert run(published, f"verify proof.json --root 0x{'0' * 64}", expect=1)["error"]["code"] == "wrong_proof"
 
 
+def test_files_beside_a_skill_do_not_travel_and_both_ends_say_so(tmp_path: Path) -> None:
+    keys(tmp_path, "ada")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/SKILL.md").write_text("---\nname: math\n---\n# Math\n\n1. Run `x.sh`.\n", encoding="utf-8")
+    (tmp_path / "in/x.sh").write_text("exit 1\n", encoding="utf-8")
+    run(tmp_path, "import in --name math --approve")
+    signed = ("library", "sign", "math", "--key", "ada.pem", "--out", "package")
+    said = agentlearn_here(*signed, cwd=tmp_path).stdout
+    assert "2 files beside it do not travel: the package has their names and hashes" in said
+    found = run(tmp_path, "fetch package math --key ada.pub --store other")
+    assert [one["place"] for one in found["not_read"]] == ["SKILL.md", "x.sh"]
+    assert waiting(tmp_path / "other") == ["# Math\n\n1. Run `x.sh`.\n"]
+
+
 INDEX, PACKAGE = Path(".well-known", "skills", "index.json"), Path(".well-known", "skills", "math")
 
 
