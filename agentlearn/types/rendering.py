@@ -140,12 +140,8 @@ def render_lines(
 
 
 def document_text(sections: Iterable[str]) -> str:
-    """The sections as one text. Where a heading would stand right below another line, an empty line parts them."""
-    text = ""
-    for one in sections:
-        apart = "\n" if text and one.startswith("#") and not text.endswith(("\n\n", "---\n")) else ""
-        text += f"{apart}{one}" if one.endswith("\n") else f"{apart}{one}\n"
-    return text
+    """The sections as one text, byte for byte; each ends with a line break."""
+    return "".join(one if one.endswith("\n") else f"{one}\n" for one in sections)
 
 
 def render_document(

@@ -106,7 +106,7 @@ class LibraryDraft:
             return edited.id
         for target in targets:
             del self.unchanged[target]
-        made = None if isinstance(operation, Delete) else self._made(operation, targets, operation.lesson)
+        made = None if isinstance(operation, Delete) else self._made(operation, targets, self._placed(operation))
         if made is not None:
             self.experiences[targets[0] if targets else made.id] = made
             self.added.append(LessonWords.of(made.lesson))
@@ -121,6 +121,16 @@ class LibraryDraft:
         if not self.accepted:
             return self.library
         return self.library.next(self.experiences.values())
+
+    def _placed(self, operation: Add | Modify | Merge) -> str:
+        """The lesson; a section of a document with the empty lines that part it from its neighbours."""
+        if not self.library.document:
+            return operation.lesson
+        if targets := targets_of(operation):
+            before = self.experiences[targets[0]].lesson
+            return operation.lesson.rstrip("\n") + (before[len(before.rstrip("\n")) :] or "\n")
+        last = next((one.lesson for one in reversed(self.experiences.values())), "\n\n")
+        return operation.lesson if last.endswith("\n\n") else f"\n{operation.lesson}"
 
     def after(self, edit: Edit) -> str | None:
         """The section as the edit leaves it; None where its passage does not stand there exactly once."""

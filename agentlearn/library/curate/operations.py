@@ -201,8 +201,7 @@ class _Item:
         if self.document and (into or (kind in {"modify", "delete"} and old)):
             return _operation_of("edit", targets, "" if kind == "delete" else stripped, None, old=old)
         if self.document and isinstance(stripped, str) and kind in {"add", "modify"}:  # a section of its own
-            begin = "" if stripped.startswith("#") or kind == "modify" else "\n"
-            return _operation_of(kind, targets, f"{begin}{stripped}\n", None)
+            return _operation_of(kind, targets, f"{stripped}\n", None)
         if isinstance(stripped, str) and is_section(stripped):
             return reject(RejectionCode.MULTI_LINE, "the lesson has several lines; write it as one")
         return _operation_of(kind, targets, stripped, self.first(_TAG_KEYS))
