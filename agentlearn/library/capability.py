@@ -327,7 +327,7 @@ def _with_last(messages: Sequence[ModelMessage], text: str) -> list[ModelMessage
     ]
     if not prompts:
         return [*messages, ModelRequest(parts=[UserPromptPart([text])])]
-    changed = {id(one): replace(one, content=[*_contents(one), CachePoint()]) for one in prompts[-2:-1]}
+    changed = {id(one): replace(one, content=[*_contents(one), CachePoint()]) for one in prompts[-2:-1] if one.content}
     changed[id(prompts[-1])] = replace(prompts[-1], content=[text, *_contents(prompts[-1])])
     return [
         replace(one, parts=[changed.get(id(part), part) for part in one.parts])

@@ -3,7 +3,7 @@
 One conversation of 30 turns, a library with retrieval, and a new version published before two of the turns. The share
 of each request that is the start of the next one is what a prompt cache can keep. With a model of `just proof`, the
 same conversation is held with it on llama.cpp's server, which says how many tokens it had cached, and whose CPU time is
-counted. Then the held-out tasks of `just proof` are asked with the right lesson, in the instructions and behind the
+counted. Then the held-out tasks of `just proof` are asked with the right lesson, in the instructions and before the
 question.
 
     just bench prompt_cache

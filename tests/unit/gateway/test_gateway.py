@@ -694,9 +694,14 @@ def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], code: 
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize("headers", [{}, {"x-agentlearn-episode": "ticket-7"}])
-async def test_a_conversation_keeps_the_lessons_it_began_with(tmp_path: Path, headers: dict[str, str]) -> None:
+@pytest.mark.parametrize(("episode", "tenant"), [("", ""), ("ticket-7", ""), ("ticket-7", "acme")])
+async def test_a_conversation_keeps_the_lessons_it_began_with(tmp_path: Path, episode: str, tenant: str) -> None:
     """New versions reach new conversations; a named one goes on after a restart as it was."""
+    headers = {"x-agentlearn-episode": episode} if episode else {}
+    headers |= {"x-agentlearn-token": TOKEN} if tenant else {}
+    options: dict[str, Any] = {"tokens": {TOKEN: tenant}} if tenant else {}
+    if tenant:
+        LibraryStore(tmp_path / "tenants" / tenant / "libraries").publish("math", Library.of(["Be ours."]))
     libraries, said, sent = LibraryStore(tmp_path / "libraries"), list[dict[str, str]](), list[str]()
 
     async def say(here: Setting) -> None:
@@ -705,21 +710,22 @@ async def test_a_conversation_keeps_the_lessons_it_began_with(tmp_path: Path, he
         said.append({"role": "assistant", "content": "42"})
         sent.append(here.asked[-1].body.decode().removesuffix("]}"))
 
-    async with setting(tmp_path) as here:
+    async with setting(tmp_path, **options) as here:
         for turn in range(4):
             await say(here)
             if turn == 1:
                 now = libraries.load("math")
                 libraries.publish("math", Library(parent=now.version, experiences=Library.of(["Be new."]).experiences))
         assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(sent))
-        await here.ask(ASKED)
+        await here.ask(ASKED, headers={name: value for name, value in headers.items() if "token" in name})
         assert b"Be new." in here.asked[-1].body
-    options = {"upstream": "http://127.0.0.1:9", "libraries": ("math",), "store": tmp_path}
+        assert (b"Be ours." in here.asked[-1].body) is bool(tenant)
+    options |= {"upstream": "http://127.0.0.1:9", "libraries": ("math",), "store": tmp_path}
     gateway = Gateway(GatewaySettings(**options))
     try:
         content = json.dumps({"model": "m", "messages": [*said, {"role": "user", "content": "And 6 * 9?"}]}).encode()
-        call = gateway._call(gateway._tenants[""], "/v1/chat/completions", content, headers)
+        call = gateway._call(gateway._tenants[tenant], "/v1/chat/completions", content, headers)
         assert call is not None
-        assert call.content.decode().startswith(sent[-1]) is bool(headers), "without a name it is a new one"
+        assert call.content.decode().startswith(sent[-1]) is bool(episode), "without a name it is a new one"
     finally:
         await gateway.aclose()
