@@ -7,58 +7,65 @@ conversation, and sub-agents have conversations of their own. Where a call enclo
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from agentlearn.data.files import PACKED, ending, file_rows, read_bytes, read_text, text_lines
+from agentlearn.data.files import PACKED, ending, file_rows, line_rows, read_bytes, text_lines
+from agentlearn.data.row import NumberText, SourceRow
 from agentlearn.errors import DataError
-from agentlearn.models.reply import CallResult, DialogueMessage, UnreadReply, fields_of, read_messages, written
+from agentlearn.models.reply import (
+    CallResult,
+    DialogueMessage,
+    UnreadReply,
+    fields_of,
+    read_messages,
+    read_usage,
+    written,
+)
 
 TraceFormat = Literal["otlp", "langfuse", "logfire"]
 _Json = dict[str, Any]
 
+# Where things stand, in the words of each program. The first that says anything is read; a dot also reads inside.
 _TRACE = "traceId|trace_id|context.trace_id"
 _SPAN = "spanId|span_id|context.span_id|id"
 _PARENT = "parentSpanId|parent_span_id|parent_id|parentObservationId|parent_observation_id"
 _START = "startTimeUnixNano|start_time|start_timestamp|startTime"
-_INPUTS = "gen_ai.input.messages|input.messages|llm.input_messages|gen_ai.prompt|request_data|raw_input|input"
-_OUTPUTS = "gen_ai.output.messages|output.messages|llm.output_messages|gen_ai.completion|response_data|response|output"
-_SYSTEM = "gen_ai.system_instructions"
-_SYSTEM_IN = "system|instructions|system_instruction|config.system_instruction"
-_HELD_IN = "messages|contents|prompt|input"
+_STATUS = "level|status.code|status.status_code|otel_status_code"
+_OTEL_OUTPUT = "gen_ai.output.messages"
+_INPUT = "gen_ai.input.messages|llm.input_messages|gen_ai.prompt|raw_input|input|request_data"
+_OUTPUT = f"{_OTEL_OUTPUT}|llm.output_messages|gen_ai.completion|response|output|response_data"
+_SYSTEM = "gen_ai.system_instructions|system|instructions|system_instruction|config.system_instruction"
+_HELD_IN = "messages|contents|prompt|input|args"
 _MODEL = "gen_ai.response.model|gen_ai.request.model|llm.model_name|model|providedModelName|provided_model_name"
 _SESSION = "gen_ai.conversation.id|session.id|langfuse.session.id|sessionId|session_id"
 _USER = "user.id|enduser.id|langfuse.user.id|userId|user_id"
+_SENT = "gen_ai.usage.input_tokens|gen_ai.usage.prompt_tokens|llm.token_count.prompt"
+_MADE = "gen_ai.usage.output_tokens|gen_ai.usage.completion_tokens|llm.token_count.completion"
+_CACHED = (
+    "gen_ai.usage.cache_read.input_tokens|gen_ai.usage.details.cache_read_tokens|gen_ai.usage.cache_read_input_tokens"
+)
+_FEEDBACK, _EVALUATION = "logfire.feedback", "gen_ai.evaluation"
+_NO_CALLS = frozenset(("invoke_agent", "create_agent", "execute_tool"))
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "choice": "assistant"}
-_KNOWN_ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
-_TOKENS = {
-    "input": "gen_ai.usage.input_tokens|gen_ai.usage.prompt_tokens|llm.token_count.prompt",
-    "output": "gen_ai.usage.output_tokens|gen_ai.usage.completion_tokens|llm.token_count.completion",
-    "cached": "gen_ai.usage.cache_read.input_tokens|gen_ai.usage.details.cache_read_tokens"
-    "|gen_ai.usage.cache_read_input_tokens|input_cache_read|prompt_details.cache_read",
-}
-_FEEDBACK, _EVALUATION = "logfire.feedback.name", "gen_ai.evaluation.name"
+_READ_ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
 
 
 @dataclass(frozen=True, slots=True)
 class TraceScore:
-    """A score or a comment on a trace, on one of its spans, or on a session."""
+    """A score or a comment on a trace or on one of its spans."""
 
     name: str
     value: object
-    """A number, true or false, or the name of a category."""
+    """A number, true or false, or the name of a category; None for a comment alone."""
     comment: str = ""
-    trace: str = ""
     span: str = ""
-    session: str = ""
+    """Empty: the whole trace."""
     by: str = ""
     scale: tuple[float, float] | None = None
     """The lowest and the highest value, where the export names them."""
-    right: str = ""
-    """The right answer that a person wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,7 @@ class ModelCall:
 
     span: str
     at: str
+    """When it began; sorts."""
     asked: list[DialogueMessage]
     said: list[DialogueMessage]
     model: str
@@ -81,19 +89,33 @@ class Conversation:
     dialogue: list[DialogueMessage]
     asked: int
     """Number of messages that the first call was sent."""
-    calls: dict[int, ModelCall]
+    calls: dict[int, ModelCall] = field(default_factory=dict[int, ModelCall])
     """Each call by the number of the model's message in which its answer ends, from 1."""
-    spans: set[str]
+    spans: set[str] = field(default_factory=set[str])
     """Its calls, and the spans around them."""
 
     def goes_on(self, call: ModelCall) -> list[DialogueMessage] | None:
         """Return what stands before the call's answer when it goes on from here; None when it does not."""
-        before, sent = _keys(self.dialogue), _keys(call.asked)
-        if sent[: len(before)] == before:
+        before = _keys(self.dialogue)
+        if _keys(call.asked)[: len(before)] == before:
             return call.asked
         called = {one.id for one in self.dialogue[-1].calls if one.id}
-        answers = {part.call for part in (call.asked[0].parts if call.asked else ()) if isinstance(part, CallResult)}
-        return [*self.dialogue, *call.asked] if called & answers else None
+        results = {part.call for part in (call.asked[0].parts if call.asked else ()) if isinstance(part, CallResult)}
+        return [*self.dialogue, *call.asked] if called & results else None
+
+
+def _keys(dialogue: Sequence[DialogueMessage]) -> list[object]:
+    """What messages have in common wherever they are repeated: without thoughts, ids and instructions."""
+    return [
+        (
+            one.role,
+            one.text.strip(),
+            [(call.name, _parsed(call.arguments)) for call in one.calls],
+            [part.text for part in one.parts if isinstance(part, CallResult)],
+        )
+        for one in dialogue
+        if one.role != "system"
+    ]
 
 
 @dataclass(slots=True)
@@ -119,7 +141,7 @@ class Trace:
                 if (before := here.goes_on(call)) is not None:
                     break
             else:
-                before, here = call.asked, Conversation([], len(call.asked), {}, set())
+                before, here = call.asked, Conversation([], len(call.asked))
                 found.append(here)
             here.dialogue = [*before, *call.said]
             here.calls[sum(one.role == "assistant" for one in here.dialogue)] = call
@@ -133,19 +155,85 @@ class Trace:
             found.add(span)
         return found
 
+    def add(self, row: _Json) -> None:
+        """Add what a row says: a trace, a score or an observation of Langfuse, a span, or an event."""
+        attributes = _attributes(row.get("attributes"))
+        events = _listed(_parsed(_at(row, "otel_events|events"))) + _listed(_parsed(attributes.get("events")))
+        row = row | attributes | (fields_of(_plain(row.get("body"))) or {})
+        self.session = self.session or str(_at(row, _SESSION) or "")
+        self.user = self.user or str(_at(row, _USER) or "")
+        span, parent = str(_at(row, _SPAN) or ""), str(_at(row, _PARENT) or "")
+        if "value" in row:
+            self._add_langfuse_score(row)
+        elif not _at(row, _TRACE):
+            return
+        elif name := _at(row, f"{_FEEDBACK}.name"):
+            self.scores.append(TraceScore(name, row.get(name), _at(row, f"{_FEEDBACK}.comment") or "", parent))
+        elif name := _at(row, f"{_EVALUATION}.name"):
+            value = _at(row, f"{_EVALUATION}.score.value|{_EVALUATION}.score.label")
+            self.scores.append(TraceScore(name, value, _at(row, f"{_EVALUATION}.explanation") or "", span))
+        else:
+            self.parents.setdefault(span, parent)
+            self._add_call(row, span, [one | _attributes(one.get("attributes")) for one in events])
 
-def _keys(dialogue: Sequence[DialogueMessage]) -> list[object]:
-    """What messages have in common wherever they are repeated: without thoughts, ids and instructions."""
-    return [
-        (
-            one.role,
-            one.text.strip(),
-            [(call.name, _parsed(call.arguments)) for call in one.calls],
-            [part.text for part in one.parts if isinstance(part, CallResult)],
+    def _add_langfuse_score(self, row: _Json) -> None:
+        value, label = row["value"], _at(row, "stringValue|string_value")
+        limits = [_at(row, f"{name}|config.{name}") for name in ("minValue", "maxValue")]
+        kind = _at(row, "dataType|data_type")
+        self.scores.append(
+            TraceScore(
+                name=str(row.get("name")),
+                value=bool(value) if kind == "BOOLEAN" else label if label is not None else value,
+                comment=str(row.get("comment") or ""),
+                span=str(_at(row, "observationId|observation_id") or ""),
+                by=str(_at(row, "authorUserId|author_user_id|source") or "").lower(),
+                scale=None if None in limits else (float(limits[0]), float(limits[1])),
+            )
         )
-        for one in dialogue
-        if one.role != "system"
-    ]
+
+    def _add_call(self, row: _Json, span: str, events: list[_Json]) -> None:
+        """Add the call that a span is, when it is one that was answered."""
+        row = {key: one for event in events for key, one in event.items() if key.startswith("gen_ai.")} | row
+        is_call = any(key.startswith(("gen_ai.", "llm.", "request_data")) for key in row) and _at(row, _MODEL)
+        if not (is_call or row.get("type") == "GENERATION") or _at(row, "gen_ai.operation.name") in _NO_CALLS:
+            return
+        output = _value(row, _OUTPUT)
+        asked, said = _turns(_value(row, _INPUT), "user"), _turns(output, "assistant")
+        told = [one for one in events if _speaker(one)]
+        if told and not _value(row, _OTEL_OUTPUT):
+            split = next((at for at, one in enumerate(told) if _speaker(one) == "choice"), len(told))
+            while (
+                split and _speaker(told[split - 1]) == "assistant"
+            ):  # where no event is a choice, the last ones answer
+                split -= 1
+            asked, said = _turns(told[:split], "user"), _turns(told[split:], "assistant")
+        if all(one.get("role") != "system" for one in asked):
+            asked = _turns(_at(row, _SYSTEM) or _at(fields_of(_parsed(output)) or {}, "instructions"), "system") + asked
+        at, model = str(_at(row, _START) or ""), str(_at(row, _MODEL) or "")
+        if said:
+            at = at.rjust(24, "0") if at.isdecimal() else at
+            self.calls.append(ModelCall(span, at, _dialogue(asked), _dialogue(said), model, _tokens(row)))
+        self.failed += not said and str(_at(row, _STATUS) or "").upper() in {"ERROR", "2", "STATUS_CODE_ERROR"}
+
+
+def _tokens(row: _Json) -> tuple[int, int, int]:
+    sent, cached, made = (_at(row, one) for one in (_SENT, _CACHED, _MADE))
+    if sent is None and made is None:
+        given = fields_of(_parsed(_at(row, "usageDetails|usage_details|usage"))) or {}
+        known = read_usage(given) or {}
+        sent, made = known.get("prompt_tokens"), known.get("completion_tokens")
+        cached = _at(known, "prompt_tokens_details.cached_tokens") or _at(
+            given, "input_cache_read|prompt_details.cache_read"
+        )
+        if not known:  # names in Langfuse begin with the part that they count
+            sent, made = (
+                sum(_count(given[key]) for key in given if key.startswith(part)) for part in ("input", "output")
+            )
+    return _count(sent), _count(cached), _count(made)
+
+
+def _count(value: object) -> int:
+    return int(float(str(value))) if str(value).replace(".", "", 1).isdecimal() else 0
 
 
 def read_traces(file: Path, form: TraceFormat) -> Iterator[Trace]:
@@ -153,166 +241,61 @@ def read_traces(file: Path, form: TraceFormat) -> Iterator[Trace]:
 
     Raises DataError with the line for what is no export of this format, and before the first trace is yielded.
     """
-    last: dict[str, int] = {}
-    for number, row in enumerate(_rows(file)):
-        last |= {trace: number for trace, _ in _facts(row, form)}
+    last = {trace: number for number, row in enumerate(_rows(file)) for trace, _ in _parts(row, form)}
     if not last:
         raise DataError(
-            f"{file.name} holds no trace in the format {form}; choose another --format, or export spans with their"
-            " attributes, one JSON object per line"
+            f"{file.name} holds no trace in the format {form}; choose another --format, or export its spans"
         )
     traces: dict[str, Trace] = {}
     for number, row in enumerate(_rows(file)):
-        held = dict.fromkeys(trace for trace, _ in _facts(row, form))
-        for trace, add in _facts(row, form):
-            add(traces.setdefault(trace, Trace(trace)))
-        yield from (traces.pop(trace) for trace in held if last[trace] == number)
+        for trace, part in _parts(row, form):
+            traces.setdefault(trace, Trace(trace)).add(part)
+        yield from [traces.pop(trace) for trace in [*traces] if last[trace] == number]
 
 
 def _rows(file: Path) -> Iterator[_Json]:
     """Yield the objects of a file, those of JSON lines one at a time. Raises DataError with the line."""
-    if ending(file) not in {".json", ".jsonl"}:
-        yield from (dict(row.fields) for row in file_rows(file))
+    if ending(file) != ".jsonl" or file.suffix == PACKED:
+        yield from map(_fields, file_rows(file))
         return
     read_bytes(file, most=1)
-    if ending(file) == ".json" or file.suffix == PACKED:
-        text = read_text(file, file.name)
-        with_lines = enumerate(text.split("\n"), start=1) if ending(file) == ".jsonl" else [(1, text)]
-        yield from (row for number, line in with_lines for row in _objects(line, file.name, number))
-        return
     with file.open("rb") as stream:
-        for number, line in enumerate(text_lines(stream, file.name), start=1):
-            yield from _objects(line, file.name, number)
+        yield from map(_fields, line_rows(text_lines(stream, file.name), file.name))
 
 
-def _objects(text: str, name: str, number: int) -> Iterator[_Json]:
-    if not text.strip():
-        return
-    try:
-        value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        line = number + getattr(error, "lineno", 1) - 1
-        raise DataError(
-            f"{name} line {line} is not JSON ({error}); export it again, or take the line out. Nothing was imported"
-        ) from error
-    rows = (
-        next((value[key] for key in ("data", "rows") if isinstance(value.get(key), list)), None)
-        if isinstance(value, dict)
-        else value
-    )
-    for one in rows if isinstance(rows, list) else [value]:
-        if not isinstance(one, dict):
-            raise DataError(f"{name} line {number} holds {written(one)!r:.60} and no object; write one object per line")
-        yield one
+def _fields(row: SourceRow) -> _Json:
+    if row.fault:
+        raise DataError(f"{row.fault} (an object is a span, a trace, or a list of them). Nothing was imported")
+    return {name: _number(value) for name, value in row.fields.items()}
 
 
-_Fact = tuple[str, Callable[[Trace], None]]
+def _number(value: object) -> Any:
+    """The value with numbers as JSON has them."""
+    match value:
+        case NumberText():
+            return json.loads(value)
+        case dict():
+            return {key: _number(one) for key, one in value.items()}
+        case list():
+            return [_number(one) for one in value]
+        case _:
+            return value
 
 
-def _facts(row: _Json, form: TraceFormat) -> Iterator[_Fact]:
-    """Yield what a row says, each with its trace."""
-    if form == "langfuse":
-        about = fields_of(row.get("trace")) or row
-        parts = [*_listed(row.get("observations")), *_listed(row.get("scores")), *_listed(about.get("scores"))]
-        if parts or about is not row or not _at(row, _TRACE):
-            trace = str(_at(about, "id") or "")
-            yield trace, partial(_add_about, session=str(_at(about, _SESSION) or ""), user=str(_at(about, _USER) or ""))
-        for one in parts if about is not row else [*parts, *([row] if _at(row, _TRACE) else [])]:
-            if fields := fields_of(one):
-                trace = str(_at(fields, _TRACE) or _at(about, "id") or "")
-                is_score = "value" in fields or "dataType" in fields or "data_type" in fields
-                yield trace, partial(_add_score if is_score else _add_span, row=fields)
-        return
-    for group in [*_listed(row.get("resourceSpans")), *_listed(row.get("resourceLogs")), *_listed(row.get("batches"))]:
-        for scope in _listed(_at(group, "scopeSpans|scopeLogs|instrumentationLibrarySpans")):
-            for one in _listed(_at(scope, "spans|logRecords")):
-                yield from _facts(one, form)
-    if (trace := str(_at(row, _TRACE) or "")) and row.get("kind") != "pending_span":
-        yield trace, partial(_add_span, row=row)
-
-
-def _add_about(trace: Trace, session: str, user: str) -> None:
-    trace.session, trace.user = trace.session or session, trace.user or user
-
-
-def _add_score(trace: Trace, row: _Json) -> None:
-    """Add a score of Langfuse."""
-    limits = [_at(row, f"{name}|config.{name}") for name in ("minValue", "maxValue")]
-    kind, value = _at(row, "dataType|data_type"), row.get("value")
-    label = _at(row, "stringValue|string_value")
-    right = str(_at(row, "longStringValue|long_string_value") or "") if kind == "CORRECTION" else ""
-    trace.scores.append(
-        TraceScore(
-            name=str(row.get("name") or "score"),
-            value=bool(value) if kind == "BOOLEAN" else label if kind in {"CATEGORICAL", "TEXT"} else value,
-            comment=str(row.get("comment") or ""),
-            trace=trace.id,
-            span=str(_at(row, "observationId|observation_id") or ""),
-            session=str(_at(row, _SESSION) or ""),
-            by=str(_at(row, "authorUserId|author_user_id|source") or "").lower(),
-            scale=(float(limits[0]), float(limits[1])) if None not in limits else None,
-            right=right,
-        )
-    )
-
-
-def _add_span(trace: Trace, row: _Json) -> None:
-    """Add a span: a call of a model, a score, or only its place."""
-    fields = {**row, **_attributes(row.get("attributes"))}
-    span, parent = str(_at(row, _SPAN) or ""), str(_at(row, _PARENT) or "")
-    events = [{**one, **_attributes(one.get("attributes"))} for one in _listed(_parsed(_at(row, "events|otel_events")))]
-    body = {**fields, **(fields_of(_plain(row.get("body"))) or {})} if "body" in row else {}
-    for one in (fields, body, *events):
-        if name := _at(one, f"{_FEEDBACK}|{_EVALUATION}"):
-            value = _at(one, "gen_ai.evaluation.score.value|gen_ai.evaluation.score.label")
-            words = _at(one, "logfire.feedback.comment|gen_ai.evaluation.explanation")
-            about = parent if one is fields and _FEEDBACK in one else span
-            score = one.get(str(name)) if value is None else value
-            trace.scores.append(TraceScore(str(name), score, str(words or ""), trace.id, about))
-            return
-    trace.parents.setdefault(span, parent)
-    _add_about(trace, str(_at(fields, _SESSION) or ""), str(_at(fields, _USER) or ""))
-    told = [one for one in events + [body] if str(_at(one, "event.name|event_name|name") or "").startswith("gen_ai.")]
-    told += [one for one in _listed(_parsed(fields.get("events"))) if "event.name" in one]
-    for one in told:
-        fields = {**one, **fields} if _at(one, f"{_INPUTS}|{_OUTPUTS}") else fields
-    choices = [one for one in told if _event(one) == "choice"]
-    if row.get("type") not in (None, "GENERATION") and not _at(fields, "gen_ai.output.messages|gen_ai.completion"):
-        return
-    is_call = row.get("type") == "GENERATION" or any(
-        one.startswith(("gen_ai.", "llm.", "request_data")) for one in fields
-    )
-    if not is_call or _at(fields, "gen_ai.operation.name") in {"invoke_agent", "execute_tool", "create_agent"}:
-        return
-    asked = _turns(_value(fields, _INPUTS), "user") or _turns([one for one in told if one not in choices], "user")
-    output = choices or _value(fields, _OUTPUTS)
-    said = [one for one in _turns(output, "assistant") if one.get("role", "assistant") == "assistant"]
-    system = _turns(_parsed(fields.get(_SYSTEM)) or _at(fields_of(_parsed(output)) or {}, "instructions"), "system")
-    if said:
-        tokens = _tokens(fields)
-        heard = _dialogue([*([] if any(one.get("role") == "system" for one in asked) else system), *asked])
-        trace.calls.append(
-            ModelCall(span, str(_at(row, _START) or ""), heard, _dialogue(said), str(_at(fields, _MODEL) or ""), tokens)
-        )
-    elif str(_at(row, "level|status.code|status.status_code|otel_status_code") or "").upper().endswith("ERROR"):
-        trace.failed += 1
-
-
-def _tokens(fields: _Json) -> tuple[int, int, int]:
-    """Tokens of a call. What Langfuse names begins with the part that it counts."""
-    given = fields_of(_parsed(_at(fields, "usageDetails|usage_details|usage"))) or {}
-    read = {name: _at(fields, paths) for name, paths in _TOKENS.items()}
-    for name in ("input", "output"):
-        if read[name] is None:
-            read[name] = sum(_count(count) for key, count in given.items() if key.startswith(name))
-    return _count(read["input"]), _count(read["cached"] or _at(given, _TOKENS["cached"])), _count(read["output"])
-
-
-def _count(value: object) -> int:
-    try:
-        return max(0, int(float(str(value))))
-    except (ValueError, OverflowError):
-        return 0
+def _parts(row: _Json, form: TraceFormat, trace: str = "") -> Iterator[tuple[str, _Json]]:
+    """Yield what a row holds, each with the id of its trace."""
+    for group in _listed(
+        _at(row, "data|rows|resourceSpans|resourceLogs|batches|scopeSpans|scopeLogs|spans|logRecords")
+    ):
+        yield from _parts(group, form)
+    if form == "langfuse" and (about := fields_of(row.get("trace")) or row):
+        trace = str(_at(about, _TRACE) or (_at(about, "id") if "data" not in about else "") or "")
+        for one in (row, about) if about is not row else (row,):
+            for part in _listed(one.get("observations")) + _listed(one.get("scores")):
+                yield trace, {"traceId": trace} | part
+        row = about
+    if (trace := str(_at(row, _TRACE) or trace)) and row.get("kind") != "pending_span":
+        yield trace, row
 
 
 # Values of an export
@@ -321,23 +304,22 @@ def _count(value: object) -> int:
 def _at(row: _Json, names: str) -> Any:
     """What stands at the first of these names that says anything; a dot also reads inside."""
     for name in names.split("|"):
-        found: Any = row.get(name)
-        if found is None and "." in name:
-            outer, _, inner = name.partition(".")
-            found = _at(within, inner) if (within := fields_of(_parsed(row.get(outer)))) else None
+        outer, dot, inner = name.partition(".")
+        found = row.get(name)
+        if found is None and dot and (within := fields_of(_parsed(row.get(outer)))):
+            found = _at(within, inner)
         if found not in (None, ""):
             return found
     return None
 
 
-def _value(fields: _Json, names: str) -> object:
+def _value(row: _Json, names: str) -> object:
     """What stands at the first of these names, also where it is spread over `NAME.0.content` and so on."""
     for name in names.split("|"):
-        if (found := fields.get(name)) not in (None, "", []):
+        spread = {key[len(name) + 1 :]: one for key, one in row.items() if key.startswith(f"{name}.")}
+        found = _nested(spread) if any(key[:1].isdecimal() for key in spread) else row.get(name)
+        if found not in (None, "", []):
             return found
-        spread = {key[len(name) + 1 :]: one for key, one in fields.items() if key.startswith(f"{name}.")}
-        if any(key[:1].isdecimal() for key in spread):
-            return _nested(spread)
     return None
 
 
@@ -366,10 +348,10 @@ def _plain(value: object) -> object:
             return found
         case {"intValue": found}:
             return int(found)
-        case {"arrayValue": found}:
-            return [_plain(one) for one in (fields_of(found) or {}).get("values", ())]
-        case {"kvlistValue": found}:
-            return _attributes((fields_of(found) or {}).get("values", []))
+        case {"arrayValue": {"values": list(found)}}:
+            return [_plain(one) for one in found]
+        case {"kvlistValue": {"values": found}}:
+            return _attributes(found)
         case _:
             return value
 
@@ -392,54 +374,53 @@ def _listed(value: object) -> list[_Json]:
 # What was said
 
 
-def _event(one: _Json) -> str:
-    """Who speaks in an event: `user` of `gen_ai.user.message`."""
-    parts = str(_at(one, "event.name|event_name|name") or "").split(".")
-    return parts[1] if len(parts) > 1 and parts[0] == "gen_ai" else ""
+def _speaker(event: _Json) -> str:
+    """Who speaks in an event: `user` of `gen_ai.user.message`, `choice` of an answer; empty when nobody does."""
+    named = str(_at(event, "event.name|event_name|name") or "").split(".")
+    if named[0] == "gen_ai" and len(named) > 1:
+        return str(event.get("role") or "") if named[1] == "unknown" else named[1]
+    return "choice" if isinstance(event.get("message"), dict) else str(event.get("role") or "")
 
 
 def _turns(value: object, role: str) -> list[_Json]:
     """Return what was sent or answered as messages, or as items of Responses. role: of what names none."""
     value = _parsed(value)
-    if value in (None, "", [], {}):
-        return []
     if isinstance(value, list):
-        if role == "assistant" and all("toolName" in one for one in _listed(value)) and _listed(value):
-            value = [{"role": role, "content": [{**one, "type": "tool_call"} for one in _listed(value)]}]
         return [turn for one in value for turn in _turns(one, role)]
     one = fields_of(value)
     if one is None:
-        return [{"role": role, "content": written(value)}]
-    if "event.name" in one and "role" not in one:
-        one = {**one, "role": _event(one)}
-    if inner := fields_of(one.get("message")):
-        return _turns(inner, role)
+        return [] if value in (None, "") else [{"role": role, "content": written(value)}]
+    if "message" in one:
+        return _turns(one["message"], role)
     if held := _listed(one.get("choices")) or _listed(one.get("candidates")):
-        return _turns(held[0].get("message") or held[0].get("content") or held[0].get("text"), "assistant")
-    if isinstance(one.get("output"), list) and "role" not in one:
-        return _turns(one["output"], role)
-    if "role" not in one and (held := _at(one, _HELD_IN)) is not None and role != "assistant":
-        return [*_turns(_at(one, _SYSTEM_IN), "system"), *_turns(held, role)]
-    if "role" not in one and "parts" not in one and "type" in one and "content" not in one and "text" not in one:
-        return [one]  # an item of Responses
+        return _turns(_at(held[0], "message|content|text"), "assistant")
     content = fields_of(one.get("content"))
+    if "role" in one or "parts" in one or _speaker(one):
+        return [] if content and content.get("type") == "function" else [_message(one, role)]  # it defines a tool
     if content and "parts" in content:
         return _turns(content, role)
-    if not {"role", "parts", "content", "text"} & one.keys():
-        return [{"role": role, "content": written(one)}]
-    return [_message(one, role)]
+    if isinstance(one.get("output"), list) and role == "assistant":
+        return _turns(one["output"], role)
+    if role == "user" and (held := _at(one, _HELD_IN)) is not None:
+        return [*_turns(_at(one, _SYSTEM), "system"), *_turns(held, role)]
+    if "toolName" in one:
+        one = {**one, "type": "tool_call"}
+    if "type" in one and not {"content", "text"} & one.keys():
+        return [one]  # an item of Responses
+    return [_message(one, role)] if {"content", "text"} & one.keys() else [{"role": role, "content": written(one)}]
 
 
 def _message(one: _Json, role: str) -> _Json:
-    """Return a message as Chat Completions has it. A tool may stand in the place of the role."""
-    named = str(one.get("role") or role)
+    """Return a message as Chat Completions has it. The name of a tool may stand in the place of the role."""
+    named = str(one.get("role") or _speaker(one) or role)
     said = _ROLES.get(named, named)
-    message = {"role": said if said in _KNOWN_ROLES else "tool", "name": one.get("name") or named}
-    parts = next((one[key] for key in ("parts", "content", "text") if one.get(key) is not None), None)
-    message["content"] = [_part(part) for part in parts] if isinstance(parts, list) else parts
-    calls = [call.get("tool_call", call) for call in _listed(_at(one, "tool_calls|additional_kwargs.tool_calls"))]
-    message |= {"tool_calls": calls} if calls else {}
-    message |= {"tool_call_id": _at(one, "tool_call_id|id")} if message["role"] == "tool" else {}
+    content = next((one[key] for key in ("parts", "content", "text") if one.get(key) is not None), None)
+    message = {"role": said if said in _READ_ROLES else "tool", "name": one.get("name") or named}
+    message["content"] = [_part(part) for part in content] if isinstance(content, list) else content
+    if calls := _listed(_at(one, "tool_calls|additional_kwargs.tool_calls")):
+        message["tool_calls"] = [call.get("tool_call", call) for call in calls]
+    if message["role"] == "tool":
+        message["tool_call_id"] = _at(one, "tool_call_id|id")
     return message | {key: one[key] for key in ("reasoning", "reasoning_content", "refusal") if one.get(key)}
 
 
@@ -448,29 +429,22 @@ def _part(part: object) -> object:
     fields = fields_of(part) or {}
     if call := fields_of(_at(fields, "function_call|functionCall")):
         return {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "arguments": call.get("args")}
-    answer = fields_of(_at(fields, "function_response|functionResponse"))
-    if answer or fields.get("type") == "tool_call_response":
-        given = _at(answer or fields, "response|result|content")
-        text = given if isinstance(given, str) else "" if given is None else written(given)
+    result = fields_of(_at(fields, "function_response|functionResponse")) or fields
+    if result is not fields or fields.get("type") == "tool_call_response":
+        given = _at(result, "response|result|content")
         return {
             "type": "tool_result",
-            "tool_use_id": _at(answer or fields, "id"),
-            "name": _at(answer or fields, "name"),
-            "content": text,
+            "tool_use_id": result.get("id"),
+            "name": result.get("name"),
+            "content": "" if given is None else written(given),
         }
     return {"type": "thinking", "content": fields.get("text")} if fields.get("thought") is True else part
 
 
 def _dialogue(turns: list[_Json]) -> list[DialogueMessage]:
-    """Return messages as the reader of replies reads them; one that it cannot read stands as its JSON."""
+    """Return messages as the reader of replies reads them, or as their JSON where it cannot."""
     try:
         return read_messages(turns)
     except UnreadReply:
-        pass
-    found: list[DialogueMessage] = []
-    for one in turns:
-        try:
-            found += read_messages([one])
-        except UnreadReply:
-            found += read_messages([{"role": one.get("role", "user"), "content": written(one.get("content", one))}])
-    return found
+        plain = [{"role": one.get("role", "user"), "content": written(one.get("content", one))} for one in turns]
+        return read_messages(plain)

@@ -1,7 +1,7 @@
 """Import of what tracers recorded: conversations become recorded rollouts, scores and comments feedback on them."""
 
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from pydantic import Field
@@ -78,10 +78,8 @@ async def import_traces(
     with ExitStack() as stack:
         async with Recorder(domain, store) as recorder:
             reader: StoreReader | None = None
-            try:
+            with suppress(StoreMissing):
                 reader = stack.enter_context(read_store(recorder.store))
-            except StoreMissing:
-                pass
             for trace in read_traces(file, form):
                 if trace.id in chosen:
                     await _record(trace, recorder, reader, score, ends, form, counts, left_out)
@@ -138,9 +136,9 @@ async def _record(
             words = f"{given.name}: {given.value}" if given.value is not None else ""
             words = clean("; ".join(filter(None, (words, given.comment))))
             by = ":".join(filter(None, (form, given.by)))
-            if not (words or given.right) or (words, by, reward) in held:
+            if not words or (words, by, reward) in held:
                 continue
-            await recorder.feedback(named, reward=reward, comment=words, demonstration=given.right or None, by=by)
+            await recorder.feedback(named, reward=reward, comment=words, by=by)
             counts += Counter(feedback=1, rewarded=int(reward is not None))
 
 
