@@ -248,7 +248,7 @@ def store_import(
     file: Annotated[
         Path,
         Parameter(
-            help="JSONL with OpenAI chat messages, and optionally reward, answer and task; or what a tracer exported, with --format."
+            help="JSONL with OpenAI chat messages, and optionally reward, answer and task; or an export of traces."
         ),
     ],
     /,

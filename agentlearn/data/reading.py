@@ -179,7 +179,7 @@ class RowReader:
     def of(self, source: str | Path) -> Self:
         """The reader of a source.
 
-        Chosen columns do not count where they are known: for a dataset with a short name, and for reasoning-gym and Harbor.
+        Chosen columns do not count where they are known: for a dataset with a short name, for reasoning-gym and Harbor.
         """
         text = str(source)
         fixed = text.startswith((GYM, HARBOR)) or (text.startswith(HUB) and published(text)[1].columns is not None)
