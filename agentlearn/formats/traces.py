@@ -48,7 +48,8 @@ _CACHED = (
     "gen_ai.usage.cache_read.input_tokens|gen_ai.usage.details.cache_read_tokens|gen_ai.usage.cache_read_input_tokens"
 )
 _FEEDBACK, _EVALUATION = "logfire.feedback", "gen_ai.evaluation"
-_NO_CALLS = frozenset(("invoke_agent", "create_agent", "execute_tool"))
+_NO_CALLS = frozenset(("invoke_agent", "create_agent", "execute_tool", "embeddings"))
+_CONTENT = ("parts", "content", "text", "combined_chunk_content")
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "choice": "assistant"}
 _READ_ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
 
@@ -405,16 +406,17 @@ def _turns(value: object, role: str) -> list[_Json]:
         return [*_turns(_at(one, _SYSTEM), "system"), *_turns(held, role)]
     if "toolName" in one:
         one = {**one, "type": "tool_call"}
-    if "type" in one and not {"content", "text"} & one.keys():
+    is_said = any(key in one for key in _CONTENT)
+    if "type" in one and not is_said:
         return [one]  # an item of Responses
-    return [_message(one, role)] if {"content", "text"} & one.keys() else [{"role": role, "content": written(one)}]
+    return [_message(one, role)] if is_said else [{"role": role, "content": written(one)}]
 
 
 def _message(one: _Json, role: str) -> _Json:
     """Return a message as Chat Completions has it. The name of a tool may stand in the place of the role."""
     named = str(one.get("role") or _speaker(one) or role)
     said = _ROLES.get(named, named)
-    content = next((one[key] for key in ("parts", "content", "text") if one.get(key) is not None), None)
+    content = next((one[key] for key in _CONTENT if one.get(key) is not None), None)
     message = {"role": said if said in _READ_ROLES else "tool", "name": one.get("name") or named}
     message["content"] = [_part(part) for part in content] if isinstance(content, list) else content
     if calls := _listed(_at(one, "tool_calls|additional_kwargs.tool_calls")):
