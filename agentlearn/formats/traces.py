@@ -101,8 +101,9 @@ class Conversation:
         if _keys(call.asked)[: len(before)] == before:
             return call.asked
         called = {one.id for one in self.dialogue[-1].calls if one.id}
-        results = {part.call for part in (call.asked[0].parts if call.asked else ()) if isinstance(part, CallResult)}
-        return [*self.dialogue, *call.asked] if called & results else None
+        new = [one for one in call.asked if one.role != "system"]
+        results = {part.call for part in (new[0].parts if new else ()) if isinstance(part, CallResult)}
+        return [*self.dialogue, *new] if called & results else None
 
 
 def _keys(dialogue: Sequence[DialogueMessage]) -> list[object]:
