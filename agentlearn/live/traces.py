@@ -1,19 +1,21 @@
 """Import of what tracers recorded: conversations become recorded rollouts, scores and comments feedback on them."""
 
+from asyncio import TaskGroup
 from collections import Counter
 from contextlib import ExitStack, suppress
+from itertools import islice
 from pathlib import Path
 
 from pydantic import Field
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.usage import RequestUsage
 
-from agentlearn.errors import ConfigError, DataError, StoreError, StoreMissing
+from agentlearn.errors import AgentlearnError, ConfigError, DataError, StoreError, StoreMissing
 from agentlearn.formats.openai_chat import model_messages
 from agentlearn.formats.traces import Conversation, Trace, TraceFormat, TraceScore, read_traces
 from agentlearn.live.captured import asks, clean
 from agentlearn.live.recorder import Recorder
-from agentlearn.store import StoreReader, read_store
+from agentlearn.store import Selection, StoreReader, read_store
 from agentlearn.types.ids import RolloutId, content_hash
 from agentlearn.types.reward import UNIT, Scale, reward_of
 from agentlearn.types.value import Value
@@ -38,6 +40,8 @@ class TracesImported(Value):
         return [*lines, *(f"left out: {count:,} {what}" for what, count in self.left_out.items())]
 
 
+_AT_ONCE = 64
+"""Traces that are written together."""
 _TOLD = ("traces", "conversations recorded", "known already", "feedback", "rewards")
 
 
@@ -49,6 +53,7 @@ class _Import:
     ) -> None:
         self._recorder, self._reader = recorder, reader
         self._form, self._score, self._ends = form, score, ends
+        self._known = {one.id for one in reader.selected(Selection(domain=recorder.name))} if reader else set()
         self.counts, self.left_out = Counter[str](), Counter[str]()
 
     async def take(self, trace: Trace) -> None:
@@ -60,7 +65,7 @@ class _Import:
         inside = set[str]().union(*(one.spans for one in conversations))
         for number, one in enumerate(conversations):
             named = RolloutId(content_hash("trace", self._recorder.name, trace.id, number))
-            if self._reader is not None and self._reader.is_recorded(self._recorder.name, named, ""):
+            if named in self._known:
                 self.counts["known already"] += 1
             elif await self._record(trace, one, named):
                 self.counts["conversations recorded"] += 1
@@ -88,7 +93,9 @@ class _Import:
         return True
 
     async def _feedback(self, named: RolloutId, scores: list[TraceScore]) -> None:
-        held = {(one.reason, one.by) for one in self._reader.feedback(named)} if self._reader is not None else set()
+        held = set[tuple[str, str]]()
+        if scores and self._reader is not None and named in self._known:
+            held = {(one.reason, one.by) for one in self._reader.feedback(named)}
         for given in scores:
             reward = reward_in(given, self._ends) if given.name == self._score else None
             if reward is None and given.name == self._score:
@@ -129,9 +136,14 @@ async def import_traces(
             with suppress(StoreMissing):
                 reader = stack.enter_context(read_store(recorder.store))
             found = _Import(recorder, reader, form, score, ends)
-            for trace in read_traces(file, form):
-                if trace.id in chosen:
-                    await found.take(trace)
+            taken = (trace for trace in read_traces(file, form) if trace.id in chosen)
+            while batch := [*islice(taken, _AT_ONCE)]:
+                try:
+                    async with TaskGroup() as group:
+                        for trace in batch:
+                            group.create_task(found.take(trace))
+                except* AgentlearnError as errors:
+                    raise errors.exceptions[0] from None
     if names and not score:
         found.left_out[f"scores as rewards, as there are several; choose with --score: {', '.join(names)}"] = len(names)
     counts = {name: found.counts[name] for name in _TOLD}
