@@ -34,7 +34,7 @@ def data_check(
     source: Annotated[
         str,
         Parameter(
-            help=f"A file ({', '.join(TASK_FILES)}; also packed, as in .jsonl.gz), a folder, hf:NAME or gym:TASK."
+            help=f"A file ({', '.join(TASK_FILES)}; also as .jsonl.gz), a folder, hf:NAME, gym:TASK or harbor:DIR."
         ),
     ],
     /,
@@ -74,7 +74,8 @@ def data_check(
 
 def data_split(
     source: Annotated[
-        str, Parameter(help=f"A file ({', '.join(TASK_FILES)}; also packed), a folder, hf:NAME or gym:TASK.")
+        str,
+        Parameter(help=f"A file ({', '.join(TASK_FILES)}; also packed), a folder, hf:NAME, gym:TASK or harbor:DIR."),
     ],
     /,
     *,

@@ -1,5 +1,6 @@
 """`agentlearn store`."""
 
+import asyncio
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -244,14 +245,42 @@ def store_export(
 
 
 def store_import(
-    file: Annotated[Path, Parameter(help="JSONL with OpenAI chat messages, and optionally reward, answer and task.")],
+    file: Annotated[
+        Path,
+        Parameter(
+            help="JSONL with OpenAI chat messages, and optionally reward, answer and task; or an export of traces."
+        ),
+    ],
     /,
     *,
-    domain: Annotated[str, Parameter(help="Domain of the rollouts.")],
+    domain: Annotated[str, Parameter(help="Domain of the rollouts; of traces, the name that they are recorded under.")],
+    form: Annotated[
+        Literal["lines", "otlp", "langfuse", "logfire"],
+        Parameter(name="--format", help="lines: JSONL of rollouts; the others: an export of traces."),
+    ] = "lines",
+    score: Annotated[
+        str, Parameter(show_default=False, help="Of traces, the score that is the reward. [default: the only one]")
+    ] = "",
+    scale: Annotated[
+        str,
+        Parameter(show_default=False, help="Its worst and best value, such as 1,5. [default: the export's, or 0,1]"),
+    ] = "",
+    limit: Annotated[
+        int | None, Parameter(help="Most traces: those with the lowest rewards first, then those with other feedback.")
+    ] = None,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
-    """Store rollouts of another program as a new run, marked as imported."""
+    """Store rollouts of another program as a new run, marked as imported, or record the traces of a tracer."""
+    if form != "lines":
+        from agentlearn.live.traces import import_traces
+
+        traced = asyncio.run(import_traces(file, form, domain, store, score=score, scale=scale, limit=limit))
+        learn = command_words("learn", domain, "--from-store", store=store)
+        print_result(traced, [*traced.lines(), f"learn from them with: {learn}"], json=json)
+        return
+    if score or scale or limit is not None:
+        raise ConfigError("--score, --scale and --limit go with --format otlp, langfuse or logfire; leave them out")
     from agentlearn.formats import import_file
 
     done = import_file(file, domain, store)

@@ -38,6 +38,8 @@ from agentlearn.types.value import Value
 
 ONLINE = ("hf:", "gym:")
 """Prefixes of task sources that are not files."""
+HARBOR = "harbor:"
+"""Prefix of a folder with tasks of Harbor."""
 TASK_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 """Endings of task files. All but Parquet may also be packed."""
 PACKED = ".gz"
@@ -45,14 +47,14 @@ PACKED = ".gz"
 
 
 def is_source(name: str) -> bool:
-    """Whether a name is a source of tasks (a file, a folder with a `/`, `hf:...` or `gym:...`) and not a domain."""
-    if name.startswith(ONLINE) or name.lower().removesuffix(PACKED).endswith(TASK_FILES):
+    """Whether a name is a source of tasks (a file, a folder with a `/`, `hf:...`, `harbor:...`) and not a domain."""
+    if name.startswith((*ONLINE, HARBOR)) or name.lower().removesuffix(PACKED).endswith(TASK_FILES):
         return True
     return ("/" in name or os.sep in name) and Path(name).is_dir()
 
 
 TaskSource = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
-"""A task file, `hf:NAME` or `gym:TASK`."""
+"""A task file, `hf:NAME`, `gym:TASK` or `harbor:DIR`."""
 
 ModelName = Annotated[str, AfterValidator(endpoint_name)]
 """Name of a model or an endpoint. Credentials in an address are taken out and kept in memory only."""

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from agentlearn.config.options import LOGIN, ONLINE, SITE_FILES
+from agentlearn.config.options import HARBOR, LOGIN, ONLINE, SITE_FILES
 from agentlearn.errors import ConfigError
 from agentlearn.plugins import announced, guarded
 from agentlearn.text import nearest_name
@@ -70,7 +70,10 @@ def read_recipe(path: Path) -> dict[str, Any]:
             return {name: near(file) for name, file in source.items()}
         if isinstance(source, list):
             return tuple(map(near, source))
-        return str(path.parent / source) if isinstance(source, str) and not source.startswith(ONLINE) else source
+        if not isinstance(source, str) or source.startswith(ONLINE):
+            return source
+        prefix = HARBOR if source.startswith(HARBOR) else ""
+        return f"{prefix}{path.parent / source.removeprefix(prefix)}"
 
     paths = (*_PATHS, "on") if str(fields.get("on")).endswith((".md", ".markdown", ".txt")) else _PATHS
     return fields | {key: near(fields[key]) for key in paths if key in fields}

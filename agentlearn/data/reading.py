@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from agentlearn.data.answer_cells import TaskChoices, amount_without_unit, boxed_answer, marked_answer
 from agentlearn.data.files import file_rows, files_in, stem
 from agentlearn.data.gym import GYM, gym_rows, parse_gym
+from agentlearn.data.harbor import HARBOR, harbor_path, harbor_rows
 from agentlearn.data.hub import HUB, hub_rows, published
 from agentlearn.data.row import Columns, RowLayout, SourceRow, both_places, cell
 from agentlearn.errors import DataError
@@ -24,6 +25,8 @@ def rows(source: str | Path, *, limit: int | None = None) -> Iterator[SourceRow]
         found = hub_rows(text)
     elif text.startswith(GYM):
         found = gym_rows(text)
+    elif text.startswith(HARBOR):
+        found = harbor_rows(text)
     else:
         found = file_rows(Path(source))
     return islice(found, limit)
@@ -36,21 +39,20 @@ def name_of(source: str | Path) -> str:
         return published(text)[0].rpartition("/")[2]
     if text.startswith(GYM):
         return parse_gym(text).name
-    path = Path(source)
+    path = harbor_path(text) if text.startswith(HARBOR) else Path(source)
     return path.resolve().name if path.is_dir() else stem(path)
 
 
 def passed_over(source: str | Path) -> tuple[str, ...]:
     """Return the files of a folder that are not read, because their endings are not those of task files."""
     path = Path(source)
-    online = str(source).startswith((HUB, GYM))
-    return () if online or not path.is_dir() else files_in(path)[1]
+    return () if str(source).startswith((HUB, GYM, HARBOR)) or not path.is_dir() else files_in(path)[1]
 
 
 def _not_empty(source: str | Path) -> str:
     """Return the source as text. Raises DataError for the empty text, which a path would take for this folder."""
     if not (text := str(source)).strip():
-        raise DataError(f"the source {text!r} is empty; give a file, a folder, hf:NAME or gym:TASK")
+        raise DataError(f"the source {text!r} is empty; give a file, a folder, hf:NAME, gym:TASK or harbor:DIR")
     return text
 
 
@@ -177,10 +179,10 @@ class RowReader:
     def of(self, source: str | Path) -> Self:
         """The reader of a source.
 
-        Chosen columns do not count where they are known: for a dataset with a short name, and for reasoning-gym.
+        Chosen columns do not count where they are known: for a dataset with a short name, for reasoning-gym and Harbor.
         """
         text = str(source)
-        fixed = text.startswith(GYM) or (text.startswith(HUB) and published(text)[1].columns is not None)
+        fixed = text.startswith((GYM, HARBOR)) or (text.startswith(HUB) and published(text)[1].columns is not None)
         return replace(self, columns=replace(self.columns, chosen=None)) if fixed else self
 
     def read(self, row: SourceRow) -> ParsedRow:
@@ -241,6 +243,8 @@ class RowReader:
         except ValueError as error:
             raise DataError(f"{row.place} {error}") from error
         if not answer and self.answer_required:
+            if row.unanswered:
+                raise DataError(f"{row.place} {row.unanswered}", code="no_answer_here")
             names = (layout.answer,) if layout.answer else self.columns.answer
             wanted = " or ".join(map(repr, names))
             raise DataError(

@@ -130,6 +130,8 @@ class SourceRow:
     fields: Mapping[str, object]
     fault: str = ""
     """Why this row cannot be read, as a sentence with its place; empty for a row that can."""
+    unanswered: str = ""
+    """Why the source has no answer and what to do, as the rest of a sentence; empty where a column holds answers."""
 
     @property
     def place(self) -> str:

@@ -115,6 +115,11 @@ def captured(given: _Passed, cleaning: Cleaning | None = None) -> _Captured:
     )
 
 
+def asks(message: ModelMessage) -> bool:
+    """Whether a message holds something that the user said."""
+    return isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts)
+
+
 def without_task(steps: tuple[Step, ...], task: Task) -> tuple[Step, ...]:
     """The steps without the first one where it is the user's message that is the task."""
     first = steps[0] if steps else None

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 
 from opentelemetry.trace import get_tracer
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.messages import ModelMessage
 
 from agentlearn.errors import AgentlearnError, LibraryError, StoreError
 from agentlearn.library.history.change_log import is_library_name
@@ -25,6 +25,7 @@ from agentlearn.library.lessons import Advice, Lessons
 from agentlearn.library.shown import Shown, share_of, showing
 from agentlearn.library.store import LibraryStore, things_waiting
 from agentlearn.library.tenants import open_tenant_source, tenant_store
+from agentlearn.live.captured import asks
 from agentlearn.live.gateway.admission import (
     Admission,
     AsgiScope,
@@ -324,7 +325,7 @@ class Gateway:
             return
         if call.path.endswith("/responses"):  # a later request may name it in place of the conversation
             tenant.conversations.keep(tenant.name, reply.identity, [*call.chat, reply.message])
-        asked = [number for number, one in enumerate(messages) if _asks(one)]
+        asked = [number for number, one in enumerate(messages) if asks(one)]
         write = asyncio.ensure_future(
             tenant.recorder.record(
                 messages,
@@ -474,10 +475,6 @@ async def _read(size: int, read: Callable[[], T]) -> T:
 
 def _episode(headers: Mapping[str, str]) -> str:
     return headers.get(f"{OURS}episode", "")
-
-
-def _asks(message: ModelMessage) -> bool:
-    return isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts)
 
 
 def _messages(call: _Call, content: bytes, encoding: str) -> tuple[list[ModelMessage], Reply]:

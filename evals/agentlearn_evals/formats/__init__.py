@@ -19,6 +19,7 @@ from agentlearn.store.parquet import ColumnType, write_parquet
 from agentlearn.text import storable
 from agentlearn.text.files import write_whole
 from agentlearn_evals.formats.content import Content, spreadsheet_cell
+from agentlearn_evals.formats.harbor import RESULT, read_jobs
 from agentlearn_evals.formats.inspect_ai import InspectReader
 from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, LogSet, ParsedLog, abbreviate
 from agentlearn_evals.formats.tables import COLUMNS, COUNTS, NUMBERS, LmEvalReader, PlainReader
@@ -33,7 +34,8 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None, domain
     """Read all rollouts of the files as observations.
 
     paths: each may be written `ARM=FILE#SCORE`, see `LogFile.parse`. arm: the arm of every file that names none.
-    domain: reads a folder, or a file with a JSON array, as records of its tasks by another program.
+    domain: reads a folder, or a file with a JSON array, as records of its tasks by another program. Without it, a
+    folder holds jobs of Harbor.
 
     Unless the log numbers them, rollouts of one task in one arm are numbered 0, 1, … in file order. Numbers continue
     across files only when the user named the arm, because logs of two runs often use the same name.
@@ -52,12 +54,14 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None, domain
             code="contradiction",
         )
     results = [
-        _recordings(log, domain) if domain is not None and record else _read_log(log)
+        _recordings(log, domain)
+        if domain is not None and record
+        else (read_jobs if log.path.is_dir() else _read_log)(log)
         for log, record in zip(logs, records, strict=True)
     ]
     hashes: list[str] = []
     for log in logs:
-        files = sorted(log.path.rglob("*.json")) if log.path.is_dir() else [log.path]
+        files = sorted(log.path.rglob("*.json" if domain else RESULT)) if log.path.is_dir() else [log.path]
         digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
         hashes.append(digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest())
     seen: dict[tuple[str, str], LogFile] = {}
