@@ -34,6 +34,7 @@
   one.scrollIntoView({ block: "center", inline: "nearest", behavior: "instant" });
   const free = point();
   if (free) return free;
+  if (!one.matches('input,select,textarea,[role="combobox" i],[role="textbox" i],[role="searchbox" i]')) return null;
   const { x, y, width, height } = one.getBoundingClientRect(), middle = { x: width / 2, y: height / 2 };
   const above = one.getRootNode().elementFromPoint(x + middle.x, y + middle.y);
   let around = one.parentElement;
