@@ -519,6 +519,17 @@ def test_whatever_can_be_written_in_has_a_ref(walks: Walking) -> None:
     walks.over({"/": EDITORS}, steps)
 
 
+def test_a_field_is_clicked_through_its_placeholder(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert "unit asked" in words(await walk.click(ref(home, "Unit")))
+
+    body = """<div onclick="at.textContent = 'unit asked'" style="position:relative;width:150px">
+    <input role=combobox aria-label=Unit><span style="position:absolute;inset:0;background:#fff">choose</span></div>
+    <p id=at></p>"""
+    walks.over({"/": doc(body)}, steps)
+
+
 # what comes late
 
 

@@ -16,7 +16,7 @@ from agentlearn_web.scripts import page_script
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
-    from playwright.async_api import ElementHandle, FloatRect
+    from playwright.async_api import ElementHandle, FloatRect, Position
 
 
 _TAB = re.compile(r"(t[0-9]+):")
@@ -199,8 +199,7 @@ class PointerActs(ActScope):
             try:
                 if not self.tab.watch.is_static:
                     await self._move_over(element)
-                at = await element.evaluate(page_script("uncovered"))
-                force = at is not None and at.pop("decorated", False)
+                at, force = await self._place(element)
                 if kind == "double":
                     await element.dblclick(timeout=self.action_ms, position=at, force=force)
                 else:
@@ -218,11 +217,10 @@ class PointerActs(ActScope):
         """Move the mouse over an element, and leave it there."""
 
         async def hover(element: "ElementHandle") -> ActResult:
-            at = await element.evaluate(page_script("uncovered"))
+            at, _ = await self._place(element)
             if at is None:
                 why = "another element covers it" if await element.is_visible() else "it is not visible"
                 return ActResult("not_actionable", f"nothing was done: {why}")
-            at.pop("decorated", None)
             await element.hover(timeout=self.action_ms, position=at, force=True)  # what it opens may cover the element
             return ActResult(delayed=True)
 
@@ -239,8 +237,7 @@ class PointerActs(ActScope):
 
         async def drag(element: "ElementHandle") -> ActResult:
             mouse = self.tab.page.mouse
-            at = await element.evaluate(page_script("uncovered"))
-            force = at is not None and at.pop("decorated", False)
+            at, force = await self._place(element)
             await element.hover(force=force, timeout=self.action_ms, position=at)
             # Both are read before the press: many pages hide or move the element as soon as a drag starts.
             found = await target.evaluate_handle(page_script("sortable_item"), element)
@@ -277,6 +274,12 @@ class PointerActs(ActScope):
 
         return await self.on_element(ref, scroll)
 
+    @staticmethod
+    async def _place(element: "ElementHandle") -> "tuple[Position | None, bool]":
+        """Return where to press an element, and whether although a part of the same field covers it there."""
+        found = await element.evaluate(page_script("uncovered"))
+        return (None, False) if found is None else (found["point"], found["decorated"])
+
     async def _move_over(self, element: "ElementHandle") -> None:
         """Move the mouse over an element, and wait for the pictures that the page loads for an element under the mouse.
 
@@ -284,7 +287,11 @@ class PointerActs(ActScope):
         """
         since = time.monotonic()
         with suppress(browser_error()):  # the click that follows says why the element cannot be reached
-            await element.hover(timeout=self.action_ms, force=True)
+            found = await element.evaluate(page_script("uncovered"))
+            if found and found["window"]:
+                await self.tab.page.mouse.move(**found["window"])
+            else:
+                await element.hover(timeout=self.action_ms, force=True)
             await self.tab.watch.wait_for_pictures(since)
 
     async def _fixed(self, ref: str) -> "ElementHandle | ActResult":
