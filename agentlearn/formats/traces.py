@@ -70,7 +70,7 @@ class TraceScore:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCall:
+class TracedCall:
     """One call of a model."""
 
     span: str
@@ -84,18 +84,18 @@ class ModelCall:
 
 
 @dataclass(slots=True)
-class Conversation:
+class TracedConversation:
     """Calls of which each goes on from the one before."""
 
     dialogue: list[DialogueMessage]
     asked: int
     """Number of messages that the first call was sent."""
-    calls: dict[int, ModelCall] = field(default_factory=dict[int, ModelCall])
+    calls: dict[int, TracedCall] = field(default_factory=dict[int, TracedCall])
     """Each call by the number of the model's message in which its answer ends, from 1."""
     spans: set[str] = field(default_factory=set[str])
     """Its calls, and the spans around them."""
 
-    def goes_on(self, call: ModelCall) -> list[DialogueMessage] | None:
+    def goes_on(self, call: TracedCall) -> list[DialogueMessage] | None:
         """Return what stands before the call's answer when it goes on from here; None when it does not."""
         before = _keys(self.dialogue)
         if _keys(call.asked)[: len(before)] == before:
@@ -125,7 +125,7 @@ class Trace:
     """What an export holds of one trace."""
 
     id: str
-    calls: list[ModelCall] = field(default_factory=list[ModelCall])
+    calls: list[TracedCall] = field(default_factory=list[TracedCall])
     parents: dict[str, str] = field(default_factory=dict[str, str])
     scores: list[TraceScore] = field(default_factory=list[TraceScore])
     session: str = ""
@@ -133,17 +133,17 @@ class Trace:
     failed: int = 0
     """Calls that broke, so that nothing was answered."""
 
-    def conversations(self) -> list[Conversation]:
+    def conversations(self) -> list[TracedConversation]:
         """Return the conversations in the order of their first calls."""
         around = {one.span: self._around(one.span) for one in self.calls}
         outer = set[str]().union(*around.values())
-        found: list[Conversation] = []
+        found: list[TracedConversation] = []
         for call in sorted((one for one in self.calls if one.span not in outer), key=lambda one: one.at):
             for here in reversed(found):
                 if (before := here.goes_on(call)) is not None:
                     break
             else:
-                before, here = call.asked, Conversation([], len(call.asked))
+                before, here = call.asked, TracedConversation([], len(call.asked))
                 found.append(here)
             here.dialogue = [*before, *call.said]
             here.calls[sum(one.role == "assistant" for one in here.dialogue)] = call
@@ -214,7 +214,7 @@ class Trace:
         at, model = str(_at(row, _START) or ""), str(_at(row, _MODEL) or "")
         if said:
             at = at.rjust(24, "0") if at.isdecimal() else at
-            self.calls.append(ModelCall(span, at, _dialogue(asked), _dialogue(said), model, _tokens(row)))
+            self.calls.append(TracedCall(span, at, _dialogue(asked), _dialogue(said), model, _tokens(row)))
         self.failed += not said and str(_at(row, _STATUS) or "").upper() in {"ERROR", "2", "STATUS_CODE_ERROR"}
 
 

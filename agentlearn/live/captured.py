@@ -115,7 +115,7 @@ def captured(given: _Passed, cleaning: Cleaning | None = None) -> _Captured:
     )
 
 
-def asks(message: ModelMessage) -> bool:
+def user_speaks(message: ModelMessage) -> bool:
     """Whether a message holds something that the user said."""
     return isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts)
 

@@ -12,8 +12,8 @@ from pydantic_ai.usage import RequestUsage
 
 from agentlearn.errors import AgentlearnError, ConfigError, DataError, StoreError, StoreMissing
 from agentlearn.formats.openai_chat import model_messages
-from agentlearn.formats.traces import Conversation, Trace, TraceFormat, TraceScore, read_traces
-from agentlearn.live.captured import asks, clean
+from agentlearn.formats.traces import Trace, TracedConversation, TraceFormat, TraceScore, read_traces
+from agentlearn.live.captured import clean, user_speaks
 from agentlearn.live.recorder import Recorder
 from agentlearn.store import Selection, StoreReader, read_store
 from agentlearn.types.ids import RolloutId, content_hash
@@ -74,12 +74,12 @@ class _Import:
             scores = [given for given in trace.scores if given.span not in inside or given.span in one.spans]
             await self._feedback(named, scores)
 
-    async def _record(self, trace: Trace, one: Conversation, named: RolloutId) -> bool:
+    async def _record(self, trace: Trace, one: TracedConversation, named: RolloutId) -> bool:
         try:
             messages, before = _messages(one)
             await self._recorder.record(
                 messages,
-                task=None if any(map(asks, messages)) else one.dialogue[0].text,
+                task=None if any(map(user_speaks, messages)) else one.dialogue[0].text,
                 episode=trace.session or trace.id,
                 user=trace.user or None,
                 before=before,
@@ -170,7 +170,7 @@ def _ends(scale: str) -> Scale | None:
     raise ConfigError(f"--scale {scale!r} is not a worst and a best score; give two numbers, such as --scale 1,5")
 
 
-def _messages(one: Conversation) -> tuple[list[ModelMessage], int]:
+def _messages(one: TracedConversation) -> tuple[list[ModelMessage], int]:
     """Return a conversation as messages with what its calls used, and how many came before its question."""
     messages = model_messages(one.dialogue, cut=True)
     replies = [place for place, message in enumerate(one.dialogue, start=1) if message.role == "assistant"]
@@ -180,5 +180,5 @@ def _messages(one: Conversation) -> tuple[list[ModelMessage], int]:
         usage = RequestUsage(input_tokens=sent, cache_read_tokens=cached, output_tokens=made)
         parts = [part for part in messages[at].parts if isinstance(messages[at], ModelResponse)]
         messages[at] = ModelResponse(parts=parts, usage=usage, model_name=call.model or None)  # pyright: ignore[reportArgumentType]
-    asked = [at for at, sent in enumerate(model_messages(one.dialogue[: one.asked], cut=True)) if asks(sent)]
+    asked = [at for at, sent in enumerate(model_messages(one.dialogue[: one.asked], cut=True)) if user_speaks(sent)]
     return messages, asked[-1] if asked else 0

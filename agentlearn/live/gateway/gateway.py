@@ -25,7 +25,7 @@ from agentlearn.library.lessons import Advice, Lessons
 from agentlearn.library.shown import Shown, share_of, showing
 from agentlearn.library.store import LibraryStore, things_waiting
 from agentlearn.library.tenants import open_tenant_source, tenant_store
-from agentlearn.live.captured import asks
+from agentlearn.live.captured import user_speaks
 from agentlearn.live.gateway.admission import (
     Admission,
     AsgiScope,
@@ -325,7 +325,7 @@ class Gateway:
             return
         if call.path.endswith("/responses"):  # a later request may name it in place of the conversation
             tenant.conversations.keep(tenant.name, reply.identity, [*call.chat, reply.message])
-        asked = [number for number, one in enumerate(messages) if asks(one)]
+        asked = [number for number, one in enumerate(messages) if user_speaks(one)]
         write = asyncio.ensure_future(
             tenant.recorder.record(
                 messages,

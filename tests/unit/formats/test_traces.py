@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentlearn.errors import DataError
-from agentlearn.formats.traces import Conversation, Trace, TraceFormat, read_traces
+from agentlearn.formats.traces import Trace, TracedConversation, TraceFormat, read_traces
 from agentlearn.models.reply import CallResult
 
 ASKED = "How warm is Oslo?"
@@ -26,7 +26,7 @@ EXPECTED = [
 ]
 
 
-def shown(one: Conversation) -> list[tuple[str, str, list[Any]]]:
+def shown(one: TracedConversation) -> list[tuple[str, str, list[Any]]]:
     return [
         (
             message.role,
