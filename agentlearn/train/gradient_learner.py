@@ -14,7 +14,7 @@ from agentlearn.errors import ConfigError, WeightsDiffer
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.train.distributed.torchrun import all_processes, whole_hash
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.signs import ANSWER_TOKENS, ENTROPY, collapsed, early_end, hints, one_reward, reward_spread
+from agentlearn.train.signs import ANSWER_TOKENS, ENTROPY, collapsed, early_end, hints, one_reward, spread
 from agentlearn.train.teaching import Teaching
 from agentlearn.train.trainable import Sampler
 from agentlearn.train.update.advantages import BatchAdvantages, FurtherRewards, batch_advantages, length_penalised
@@ -254,9 +254,8 @@ class GradientLearner:
         if difference is None or (not local and (given.top_p < 1 or given.top_k > 0 or given.min_p > 0)):
             return  # a server reports the probabilities among the tokens that are left
         limit = given.largest_difference or (FP32_DIFFERENCE if local and given.dtype == "fp32" else LARGEST_DIFFERENCE)
-        of_row = metrics.figures.get(UNEXPLAINED_ROW, 0.0)
-        every, single = (difference, "sampled tokens"), (of_row, f"tokens of rollout {metrics.farthest!r}")
-        apart, of = single if difference <= limit else every
+        of_row = metrics.figures.get(UNEXPLAINED_ROW, 0.0), f"tokens of rollout {metrics.farthest!r}"
+        apart, of = of_row if difference <= limit else (difference, "sampled tokens")
         if not apart <= limit:
             raise WeightsDiffer(
                 f"{step}: the sampler {settings.sampler!r} and the trainer give the {of} log-probabilities that differ"
@@ -296,7 +295,7 @@ class GradientLearner:
             **{f"groups/{kind}": float(kinds[kind]) for kind in ("mixed", "all_right", "all_wrong")},
             "optimiser_steps": float(self.updater.steps),
             **self.rewards.figures(),
-            **reward_spread(rewards, self.threshold),
+            **spread(rewards, (one.answer for group in groups for one in group.decided), self.threshold),
         }
         if self.teaching is not None:  # how long answers without lessons are
             alone = [one for group in groups for one in group.trajectories if not self.teaching.guided(one)]

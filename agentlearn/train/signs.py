@@ -4,8 +4,8 @@ A student that lessons are distilled into can please its teacher by saying less 
 whose learning rate is too high says the same for everything. Both look like a run that goes on.
 """
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, pstdev
 
 from agentlearn.train.arguments import GradientArguments
 
@@ -17,12 +17,12 @@ KL = "kl"
 ENTROPY = "sampling/entropy"
 """Metric: minus the mean log-probability of all sampled tokens, an estimate of their entropy in nats. It is also known
 where nothing is learned."""
-LOWEST, HIGHEST, PARTIAL = "reward/min", "reward/max", "reward/partial"
-"""Metrics of the rollouts of a batch: lowest and highest reward, and how many are neither 0 nor just enough."""
+LOWEST, HIGHEST, PARTIAL, STD = "reward/min", "reward/max", "reward/partial", "reward/std"
+"""Metrics of the rewards of a batch: lowest, highest, how many are neither 0 nor just enough, and their std."""
+DISTINCT = "answers/distinct"
+"""Metric: number of different answers in a batch."""
 WINDOW = 3
 """Number of updates that lengths are averaged over."""
-_UPDATES = 5
-"""Number of updates in a row without much to learn from after which a note says so."""
 _ROWS = 16
 """Smallest number of rows with one and the same reward that is worth a note."""
 _FEW = 0.1
@@ -31,10 +31,11 @@ _COLLAPSED = 0.1
 """Share of the first entropy below which a model without higher rewards has collapsed."""
 
 
-def reward_spread(rewards: Sequence[float], threshold: float) -> dict[str, float]:
-    """Return the metrics of a batch's rewards. threshold: reward from which an answer counts as right."""
-    partial = float(sum(one not in (0, threshold) for one in rewards))
-    return {LOWEST: min(rewards), HIGHEST: max(rewards), PARTIAL: partial} if rewards else {}
+def spread(rewards: Sequence[float], answers: Iterable[str | None], threshold: float) -> dict[str, float]:
+    """Return the metrics of a batch's rewards and answers. threshold: reward from which an answer counts as right."""
+    partial = sum(one not in (0, threshold) for one in rewards)
+    known = {LOWEST: min(rewards), HIGHEST: max(rewards), PARTIAL: partial, STD: pstdev(rewards)} if rewards else {}
+    return {**known, DISTINCT: float(len(set(answers)))}
 
 
 def early_end(figures: Figures, arguments: GradientArguments) -> str:
@@ -65,18 +66,25 @@ def hints(figures: Figures, threshold: float) -> dict[str, str]:
     """Return notes on what hinders learning, by kind. threshold: reward from which an answer counts as right."""
     if words := collapsed(figures):
         return {"collapse": words}
-    left = nothing_left(figures, _UPDATES)
-    left = left and f"{left}; use other tasks, or end such runs early with stop_after_equal"
-    return {"reward": words} if (words := one_reward(figures, threshold) or left) else {}
+    words = (left := nothing_left(figures, 5)) and f"{left}; use other tasks, or end such runs early: stop_after_equal"
+    return {"reward": words} if (words := one_reward(figures, threshold) or words) else {}
 
 
 def collapsed(figures: Figures) -> str:
-    """Return in words that the model says the same for everything; empty when not, or where it earns more than then."""
+    """Return in words that the model says the same for everything; empty when it does not, or earns more than then.
+
+    A model with k answers earns more by chance: as much as k random rollouts of the start. So two standard errors of
+    their mean are no gain.
+    """
     known = [one for one in figures if ENTROPY in one and "reward" in one]
-    if not known or known[-1].get("groups/all_right", 0.0) == known[-1].get("groups"):
+    if not known:
         return ""
-    (before, first), (after, last) = ((one[ENTROPY], one["reward"]) for one in (known[0], known[-1]))
-    if after > _COLLAPSED * before or last > first:
+    start, now = known[0], known[-1]
+    before, after, first, last = (one.get(name, 0.0) for name in (ENTROPY, "reward") for one in (start, now))
+    chance = 2 * start.get(STD, 0.0) / max(1.0, now.get(DISTINCT, 1.0)) ** 0.5
+    groups, mixed, right = (now.get(name, 0.0) for name in ("groups", "groups/mixed", "groups/all_right"))
+    learns = mixed > _FEW * groups or 0 < groups == right
+    if learns or after > _COLLAPSED * before or last > first + chance:
         return ""
     return (
         f"entropy fell from {before:.3g} to {after:.3g} nats per token, and the mean reward went from {first:.3g} to"

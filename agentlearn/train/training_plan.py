@@ -222,8 +222,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     stop before it samples are `refusals`.
     """
     domain = domain_of(settings, imports_reward=False)
-    sets = local_sets(settings, domain)
-    tokens = PromptTokens.of_files(settings.model, settings.vllm_max_context)
+    sets, tokens = local_sets(settings, domain), PromptTokens.of_files(settings.model, settings.vllm_max_context)
     counts = TaskCounts.of(settings, domain, sets)
     updates = math.ceil(counts.train / settings.batch_size) * settings.epochs
     learning = counts.train * settings.epochs * settings.group_size

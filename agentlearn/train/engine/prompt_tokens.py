@@ -62,10 +62,9 @@ class PromptTokens:
     @property
     def note(self) -> str:
         """A note on tokens that the tokenizer has and the model has not; empty when there are none."""
-        if not self.lacking:
-            return ""
-        what = f"{len(self.lacking):,} tokens that the model does not know (first: {min(self.lacking.items())[1]!r})"
-        return f"the tokenizer of {self.name!r} has {what}; a prompt with one is refused"
+        first = min(self.lacking.items(), default=(0, ""))[1]
+        what = f"{len(self.lacking):,} tokens that the model does not know (first: {first!r})"
+        return f"the tokenizer of {self.name!r} has {what}; a prompt with one is refused" if self.lacking else ""
 
     def refuse_unreadable(self, instructions: str, problems: Mapping[str, str], lessons: Mapping[str, str]) -> None:
         """Raise ConfigError for a text with a token that the model lacks, and when its context holds no prompt.

@@ -139,7 +139,6 @@ class MicroBatch:
         **layout: Tensor | None,
     ) -> "MicroBatch":
         """places: index of the position that predicts each trained token, by row."""
-        rollouts = {name: at for at, name in enumerate(dict.fromkeys(row.rollout for row in rows))}
         return cls(
             ids_BT=torch.from_numpy(ids_BT.astype(np.int64)),
             places_N=torch.from_numpy(np.concatenate(places)),
@@ -148,7 +147,7 @@ class MicroBatch:
             sampler_N=torch.from_numpy(np.concatenate([row.logprobs_T[row.mask_T] for row in rows]).astype(np.float32)),
             advantages_B=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
             comparable_B=torch.tensor([float(row.is_comparable) for row in rows]),
-            rollout_B=torch.tensor([rollouts[row.rollout] for row in rows]),
+            rollout_B=torch.from_numpy(np.unique([row.rollout for row in rows], return_inverse=True)[1]),
             numbers_B=torch.tensor([row.number for row in rows]),
             **layout,
         )

@@ -231,8 +231,7 @@ def load_reference_model(name: str, arguments: GradientArguments, *, device: str
 def _number_format(source: ModelSource, arguments: GradientArguments) -> torch.dtype:
     """Return the number format of a model without its adapter: frozen weights may be bf16, trained ones are fp32."""
     adapted = arguments.lora_rank > 0 or source.adapter is not None
-    half = arguments.dtype == "bf16" if adapted else not arguments.master_weights
-    return torch.bfloat16 if half else torch.float32
+    return torch.bfloat16 if arguments.dtype == "bf16" and (adapted or not arguments.master_weights) else torch.float32
 
 
 def checkpoint_layers(model: PreTrainedModel) -> None:

@@ -5,7 +5,18 @@ from typing import Any
 import pytest
 
 from agentlearn.train.arguments import GradientArguments, gradient_arguments
-from agentlearn.train.signs import ENTROPY, HIGHEST, LOWEST, PARTIAL, WINDOW, collapsed, early_end, nothing_left
+from agentlearn.train.signs import (
+    DISTINCT,
+    ENTROPY,
+    HIGHEST,
+    LOWEST,
+    PARTIAL,
+    STD,
+    WINDOW,
+    collapsed,
+    early_end,
+    nothing_left,
+)
 
 
 def told(**fields: Any) -> GradientArguments:
@@ -79,9 +90,18 @@ def test_a_model_that_says_the_same_for_everything_and_earns_no_more_has_collaps
     assert collapsed([*entropies((4.3, 0.2)), {"loss": 0.0}, *entropies((0.08, 0.2)), {}]) != ""
     assert collapsed(entropies((4.3, 0.2), (0.08, 0.9))) == ""  # it has learned
     assert collapsed(entropies((4.3, 0.2), (0.5, 0.1))) == ""
+    start, now = entropies((4.3, 0.2), (0.08, 0.1))
+    assert collapsed([start, now | groups(2, 0, 8)]) == ""  # it still learns
+    assert collapsed([start, now | groups(0, 3, 7)]) != ""
     right = entropies((0.3, 1.0), (0.01, 1.0))
     assert collapsed([right[0], right[1] | groups(0, 9)]) == ""
     assert collapsed([]) == ""
+
+
+@pytest.mark.parametrize(("answers", "earned"), [(1, False), (4, False), (16, True)])
+def test_a_model_with_few_answers_earns_more_by_chance(answers: float, earned: bool) -> None:
+    start, now = entropies((4.3, 0.2), (0.08, 0.3))
+    assert bool(collapsed([start | {STD: 0.15}, now | {DISTINCT: answers}])) is not earned
 
 
 def test_a_run_ends_below_the_entropy_that_is_set() -> None:

@@ -62,7 +62,9 @@ def loop_step(
     model: Any, rows: list[TrainingRow], arguments: GradientArguments, old: list[Any], teacher: list[Any]
 ) -> None:
     """One step of gradient descent, written down rollout by rollout from the papers. old, teacher: of each row."""
-    own, loss, count = arguments.loss_settings, 0.0, len(set(ROLLOUTS))
+    own: Any = arguments.loss_settings
+    loss: Any = 0.0
+    count = len(set(ROLLOUTS))
     tokens = sum(row.trained for row in rows)
     for of in range(count):
         mine = [at for at, row in enumerate(rows) if row.rollout == f"r{of}"]
