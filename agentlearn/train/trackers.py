@@ -3,15 +3,15 @@
 The last two have the same interface. Keys and addresses are theirs to find: `WANDB_MODE=offline` keeps all here.
 """
 
-import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from agentlearn.errors import ConfigError, MissingExtra
+from agentlearn.text.printing import stdout_for_results
 from agentlearn.types.ids import RunId
 
 Tracker = Literal["tensorboard", "wandb", "trackio", "none"]
@@ -62,7 +62,7 @@ def _tracked(stack: ExitStack, name: str, run: RunId, settings: Mapping[str, Any
     package: Any = import_module(name)
     same = {"id": run} if name == "wandb" else {}
     try:
-        with redirect_stdout(sys.stderr):  # with --json, stdout has one object
+        with stdout_for_results():  # with --json, stdout has one object
             tracked: Any = package.init(project=_PROJECT, name=run, config=dict(settings), resume="allow", **same)
     except Exception as error:
         why = " ".join(str(error).split())[:300]
@@ -73,7 +73,7 @@ def _tracked(stack: ExitStack, name: str, run: RunId, settings: Mapping[str, Any
 
     @stack.callback
     def finish() -> None:  # pyright: ignore[reportUnusedFunction]  the stack calls it
-        with redirect_stdout(sys.stderr):
+        with stdout_for_results():
             tracked.finish()
 
     def write(update: int, values: Mapping[str, float]) -> None:
