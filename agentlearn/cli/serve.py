@@ -196,6 +196,21 @@ def mcp(
     read_only: Annotated[
         bool, Parameter(negative="", show_default=False, help="Offer no tools that store proposals and feedback.")
     ] = False,
+    runs: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Also offer tools that plan, price, start and show runs."),
+    ] = False,
+    max_cost_usd: Annotated[
+        float,
+        Parameter(
+            help="With --runs: dollars that all runs together may be given as limits. 0: only what costs nothing.",
+            validator=Number(gte=0),
+        ),
+    ] = 0.0,
+    allow_folder: Annotated[
+        tuple[Path, ...],
+        Parameter(negative="", help="With --runs: folder whose files runs may name, beside the working folder."),
+    ] = (),
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Offer libraries to agents that speak MCP, such as coding agents: docs/mcp.md.
@@ -203,12 +218,19 @@ def mcp(
     Agents search lessons, propose new ones, which wait for you, and give feedback. Over HTTP they need a token: that of
     the variable AGENTLEARN_MCP_TOKEN, else a new one that is printed.
     """
-    if not libraries:
-        raise ConfigError("name the libraries to offer: agentlearn mcp NAME", code="no_library")
+    if not libraries and not runs:
+        raise ConfigError(
+            "name the libraries to offer: agentlearn mcp NAME; or offer runs: agentlearn mcp --runs", code="no_library"
+        )
+    if not runs and (max_cost_usd or allow_folder):
+        raise ConfigError("--max-cost-usd and --allow-folder are for --runs; add it, or leave them out")
     with _needing("mcp", "mcp"):
+        from agentlearn.pages.web_app.mcp_runs import RunTools
         from agentlearn.pages.web_app.mcp_server import PATH, http_app, mcp_server
         from agentlearn.pages.web_app.server import free_port, hosts_of, serve
-    server = mcp_server(libraries, Path(store), read_only=read_only)
+    folders = [one.expanduser().resolve() for one in (Path(), *allow_folder)]
+    tools = RunTools(Path(store).absolute(), folders, max_cost_usd) if runs else None
+    server = mcp_server(libraries, Path(store), read_only=read_only, runs=tools)
     if port is None:
         server.run("stdio")
         return
@@ -217,7 +239,7 @@ def mcp(
         raise ConfigError(f"{_TOKEN} has {len(given)} characters; use at least {_SHORTEST_TOKEN}")
     token, listener = given or secrets.token_urlsafe(24), free_port(host, port)
     number, out = listener.getsockname()[1], console(to_stderr=True)
-    out.print(f"serving {', '.join(libraries)} at http://{host}:{number}{PATH}")
+    out.print(f"serving {', '.join([*libraries, *(['runs'] if runs else [])])} at http://{host}:{number}{PATH}")
     out.print(f"header  Authorization: Bearer {f'${_TOKEN}' if given else token}")
     for line in _others_can_connect(host, allow_host, ", and the token travels unencrypted."):
         out.print(line)

@@ -466,6 +466,8 @@ class SelectionOptions(OptionGroup):
     """Versions that are compared on validation tasks at the end."""
     validation_rollouts: int = Field(default=3, ge=0, le=64)
     """Largest number of rollouts per validation task and version; 0: choose by the rollouts to learn from alone."""
+    publish: bool = True
+    """Publish the selected version where nothing speaks against it; without, it waits for a person in any case."""
 
 
 class EvidenceOptions(OptionGroup):

@@ -99,6 +99,7 @@ class LearnOptions(RolloutKeywords, total=False):
     select: Literal["best", "last"]
     finalists: int
     validation_rollouts: int
+    publish: bool
     hidden_rollouts: int
     from_store: bool
     from_run: str | None

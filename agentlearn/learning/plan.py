@@ -36,7 +36,7 @@ from agentlearn.learning.costs import (
 )
 from agentlearn.learning.lessons.stage_agent import StagePrompts
 from agentlearn.learning.open_run import TaskCounts, TaskSets, local_sets
-from agentlearn.models.endpoint import is_simulated
+from agentlearn.models.endpoint import is_paid, is_simulated
 from agentlearn.models.outage import duration_words
 from agentlearn.store import StageTotals
 from agentlearn.types.value import Value
@@ -167,6 +167,8 @@ class RunPlan(Value):
     saved: str = ""
     """What the estimate assumes of groups that stop early and of tasks that are skipped; empty without such."""
     estimate: CostEstimate
+    paid: tuple[str, ...] = ()
+    """Models that may cost money."""
     wall_s: float | None = None
     """How long the run takes, in seconds; None for a model in this process of which no run is known."""
     wall_basis: str = ""
@@ -229,6 +231,7 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
         batches=math.ceil(train / settings.batch_size) * settings.epochs,
         saved="; ".join(saved),
         estimate=estimate(settings, train=train, test=test, size=size),
+        paid=tuple(one for one in settings.endpoints if any(map(is_paid, settings.endpoints_of(one)))),
         wall_s=_wall_seconds(settings, train, test if settings.evaluate else 0, size),
         wall_basis=f"{settings.concurrency} calls at once; {_time_of_calls(size)}",
     )

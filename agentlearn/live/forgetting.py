@@ -167,6 +167,12 @@ def _found(
     return erasure, erasure.receipt.model_copy(update=found), held
 
 
+STARTED = "started"
+"""Folder of a store with what runs printed that were started over MCP."""
+_WITH_IDS = ("live/*/under_way.json", f"{STARTED}/*.json")
+"""Files that hold ids of runs and rollouts, besides pages."""
+
+
 def _shown(libraries: LibraryStore) -> Mapping[str, Collection[ExperienceId]]:
     """The lessons that each branch and canary of each library shows, by its name."""
     found = dict[str, Collection[ExperienceId]]()
@@ -194,7 +200,8 @@ def _files(directory: Path, receipt: ErasureReceipt, *, lessons: bool) -> tuple[
     ids = {one.encode() for one in (*receipt.runs, *receipt.rollouts, *receipt.tasks)}
     reports = ((page, page.name.encode() + page.read_bytes()) for page in (directory / "reports").glob("*.html"))
     pages = [page for page, text in reports if not ids.isdisjoint(_ids_in(text))]
-    begun = [file for file in directory.glob("live/*/under_way.json") if not ids.isdisjoint(_ids_in(file.read_bytes()))]
+    written_by_runs = (file for pattern in _WITH_IDS for file in directory.glob(pattern))
+    begun = [file for file in written_by_runs if not ids.isdisjoint(_ids_in(file.read_bytes()))]
     copies = [one for pattern in ("*.damaged-*", "*.draft", "spill", SNAPSHOTS) for one in directory.glob(pattern)]
     vectors = [*directory.glob(f"{EMBEDDINGS_FILE}*")] if lessons else []
     written = Outputs(directory).holding(receipt.runs)

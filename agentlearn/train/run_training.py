@@ -1,6 +1,7 @@
 """Training weights, from settings to a report: opens everything, starts or resumes the run, measures, and closes it."""
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -47,6 +48,7 @@ from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.report import TrainCallbacks, TrainedWeights, TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.teaching import Teaching, library_to_distil
+from agentlearn.train.trackers import MetricsWriter, metrics_writers, require_trackers
 from agentlearn.train.trainable import open_trainable
 from agentlearn.train.training_plan import (
     context_note,
@@ -65,16 +67,13 @@ from agentlearn.types.ids import LibraryVersion, RunId, TaskId, new_run_id
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.trajectory import ROLLOUT_OUTCOMES
 
-MetricsWriter = Callable[[int, Mapping[str, float]], None]
-"""Takes the number of an update and its metrics; for example, writes them for TensorBoard."""
-
 
 @dataclass(slots=True, kw_only=True)
 class TrainingRun(RunLoop[TrainSettings]):
     """A run of gradient GRPO."""
 
     learner: GradientLearner
-    write_metrics: MetricsWriter | None = None
+    metrics_writers: Sequence[MetricsWriter] = ()
     """Also called with the metrics of each update."""
     failed: str = ""
     """At the end: why nothing was learned; empty when something was."""
@@ -221,8 +220,8 @@ class TrainingRun(RunLoop[TrainSettings]):
         self.monitor.groups_explained = bool(self.learner.collapse)
         await self.store.save_metrics(self.call_context.run, self.learner.done, values)
         self.learner.unkept = None
-        if self.write_metrics is not None:
-            self.write_metrics(self.learner.done, values)
+        for write in self.metrics_writers:
+            write(self.learner.done, values)
 
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
         """Do nothing: reports of training count updates, not epochs."""
@@ -330,6 +329,7 @@ async def run_training(
     resumed; EndpointError when the sampler does not use the trained weights; StoreError.
     """
     callbacks = callbacks or TrainCallbacks()
+    require_trackers(settings.report_to)
     domain = domain_of(settings)
     refuse_own_judge(domain, settings)
     sets = task_sets(settings, domain)
@@ -445,18 +445,15 @@ async def _open(
         training_run = TrainingRun(
             settings, call_context, store, rollouts, callbacks, resume is not None, learner=learner
         )
-        if settings.tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
-
-            folder = str(settings.store / "tensorboard" / run)
-            # What was written of later updates before the run was interrupted is no longer shown.
-            writer = stack.enter_context(SummaryWriter(folder, purge_step=learner.done + 1))
-
-            def write(update: int, values: Mapping[str, float]) -> None:
-                for name, value in values.items():
-                    writer.add_scalar(name, value, update)
-
-            training_run.write_metrics = write
+        training_run.metrics_writers = stack.enter_context(
+            metrics_writers(
+                settings.report_to,
+                run=run,
+                store=settings.store,
+                settings=json.loads(settings.resolved()),
+                done=learner.done,
+            )
+        )
         yield training_run
 
 

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from agentlearn.config import LAB, OptionGroup, RunSettings, default_model, given_settings
 from agentlearn.config.names import name_of_result
+from agentlearn.config.options import as_tuple
 from agentlearn.errors import ConfigError
 from agentlearn.library import NO_LIBRARY
 from agentlearn.train.arguments import GradientArguments, gradient_arguments, with_groups
+from agentlearn.train.trackers import Tracker
 from agentlearn.train.weights.loading import is_adapter
 from agentlearn.types.ids import RunId
 
@@ -145,8 +147,9 @@ class TrainSettings(VllmOptions, RunSettings):
     """Updates between two checkpoints that a run can resume from. The last update is always saved."""
     keep_checkpoints: int = Field(default=2, ge=1)
     """Number of newest checkpoints to keep."""
-    tensorboard: bool = True
-    """Also write the metrics of each update for TensorBoard."""
+    report_to: Annotated[tuple[Tracker, ...], BeforeValidator(as_tuple)] = ("tensorboard",)
+    """Also write the metrics of each update for tensorboard, wandb or trackio; may be repeated. none: for no program.
+    Default: tensorboard."""
 
     @property
     def distils(self) -> bool:

@@ -35,6 +35,7 @@ from agentlearn.train.serving.local import need_extra
 from agentlearn.train.serving.vllm import require_vllm
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.teaching import library_to_distil
+from agentlearn.train.trackers import require_trackers
 from agentlearn.train.weights.loading import (
     ModelSource,
     check_tokenizer_files,
@@ -323,6 +324,7 @@ def _refusals(
 
     found = _raised(
         lambda: need_extra("training weights", "peft", "accelerate"),
+        lambda: require_trackers(settings.report_to),
         lambda: require_vllm(settings.model) if settings.sampler == "vllm" else None,
         lambda: refuse_unpriced((settings.endpoint,), settings.max_cost_usd),
         load,

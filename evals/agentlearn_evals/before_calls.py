@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 
+from pydantic import computed_field
+
 from agentlearn.domain.base import RolloutShape
 from agentlearn.errors import ConfigError, StoreMissing
 from agentlearn.learning.costs import (
@@ -107,6 +109,8 @@ class Forecast(Value):
     def _parts(self) -> list[_ArmForecast | _RoleForecast]:
         return [*(arm for arm in self.arms if arm.rollouts), *self.roles]
 
+    @computed_field
+    @property
     def paid(self) -> Sequence[str]:
         """Return the labels of the arms that may cost money, and of the judge and the user if they may."""
         return [one.label for one in self._parts() if one.paid]

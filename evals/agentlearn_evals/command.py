@@ -197,7 +197,7 @@ def run_planned(
         print_result(expected, plan_lines(expected.lines()), json=json)
         return None
     plan.check_models()
-    if paid := expected.paid():
+    if paid := expected.paid:
         words = f"{' and '.join(dict.fromkeys(paid))}: {expected.lines()[-1][1]}"
         ask(words, yes=yes or settings.max_cost_usd is not None, options="--yes or --max-cost-usd")
     progress = CompareProgress(plan, console(to_stderr=json))

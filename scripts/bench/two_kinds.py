@@ -178,7 +178,7 @@ def train(store: Path, model: Path, name: str, rate: float, more: Sequence[str],
         "train", str(files["letters-learned"]), *_OPTIONS, "--model", str(model), "--name", "trained", *more,
         "--test-data", str(files["numbers"]), "--test-data", str(files["letters"]), "--margin", str(MARGIN),
         "--eval-rollouts", "2", "--epochs", str(epochs), "--batch-size", "16", "--learning-rate", str(rate),
-        "--no-tensorboard", store=folder, threads=1,
+        "--report-to", "none", store=folder, threads=1,
     )  # fmt: skip
     numbers, held_letters = ran.result["test_sets"]
     path, cpu_s = ran.result["weights"]["path"], ran.cpu_s

@@ -35,7 +35,7 @@ train:
   max_output_tokens: 256
   max_turns: 4
   save_every: 1
-  tensorboard: false
+  report_to: none
   gradient: {learning_rate: 5.0e-4}
 compare: {limit: 4, k: 2, temperature: 0.7, max_turns: 4}
 """

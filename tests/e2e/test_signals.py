@@ -141,7 +141,7 @@ def test_a_stopped_training_goes_on_to_the_same_weights(tmp_path: Path, monkeypa
     (tmp_path / "train.yaml").write_text(
         f"domain: letters\nreward: tests.support.letters:share_of_early_letters\ndata: {tasks}\nmodel: {weights}\n"
         "test_share: 0\nevaluate: false\nepochs: 3\nbatch_size: 2\ngroup_size: 2\nmax_output_tokens: 8\n"
-        "save_every: 3\ntensorboard: false\ngradient:\n  learning_rate: 0.01\n  loss: grpo\n"
+        "save_every: 3\nreport_to: none\ngradient:\n  learning_rate: 0.01\n  loss: grpo\n"
     )
     command, hashes = ["train", str(tmp_path / "train.yaml")], []
     for name in ("whole", "stopped"):

@@ -21,7 +21,7 @@ from tests.support.tiny_model import saved, tiny_network
 
 Whole = tuple[TrainReport, TrainSettings]
 MEASURED = {"epochs": 4, "max_output_tokens": 12, "evaluate": True, "test_share": 0.5, "eval_rollouts": 4}
-LONG = MEASURED | {"eval_every": 4, "save_every": 3, "tensorboard": True}
+LONG = MEASURED | {"eval_every": 4, "save_every": 3, "report_to": "tensorboard"}
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_the_command_prints_a_line_per_update_and_leaves_a_page(
     recipe.write_text(
         f"domain: letters\nreward: tests.support.letters:share_of_early_letters\ndata: {tasks}\nmodel: {weights}\n"
         "test_share: 0.5\nepochs: 1\nbatch_size: 2\ngroup_size: 2\nmax_output_tokens: 8\neval_rollouts: 1\n"
-        "tensorboard: false\ngradient:\n  learning_rate: 0.01\n"
+        "report_to: none\ngradient:\n  learning_rate: 0.01\n"
     )
     options = ["--set", "kl=k3", "--set", "kl_beta=0.01", "--set", "reference=copy"]
     assert run(["train", str(recipe), *options, *store, "--json"]) == 0

@@ -37,7 +37,7 @@ def recipe(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file.write_text(
         f"domain: letters\nreward: tests.support.letters:share_of_early_letters\ndata: {tasks}\n"
         f"model: {weights}\nevaluate: false\nepochs: 1\nbatch_size: 2\ngroup_size: 4\nmax_output_tokens: 6\n"
-        "save_every: 1\ntensorboard: false\n"
+        "save_every: 1\nreport_to: none\n"
         "gradient:\n  learning_rate: 1.0e-2\n  tokens_per_microbatch: 256\n  iterations: 2\n"
     )
     return file

@@ -83,7 +83,7 @@ def test_one_update_changes_its_weights(sums: Path, tmp_path: Path) -> None:
         "group_size": 6,
         "max_output_tokens": 24,
         "evaluate": False,
-        "tensorboard": False,
+        "report_to": "none",
         "store": tmp_path / "store",
         "gradient": {"learning_rate": 3e-4, "lora_rank": 8, "tokens_per_microbatch": 1024},
     }

@@ -42,7 +42,7 @@ def letters_fields(model: Path | str, tasks: Path, store: Path, **changes: Any) 
         "batch_size": 2,
         "group_size": 4,
         "max_output_tokens": 8,
-        "tensorboard": False,
+        "report_to": "none",
         "store": store,
         "gradient": gradient,
     } | changes

@@ -1,4 +1,4 @@
-"""The README's promises: every Python snippet runs offline, every command and option it shows exists."""
+"""The README's promises: every Python snippet runs offline, every command and option of it and of the skill exists."""
 
 import re
 import shlex
@@ -15,6 +15,7 @@ from tests.support.command import agentlearn_here
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
+SKILL = ROOT / "skills/agentlearn/SKILL.md"
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELLS = ("sh", "bash", "console")
 
@@ -33,9 +34,9 @@ class Snippet:
         return f"line-{self.line}"
 
 
-def snippets(*languages: str) -> list[Snippet]:
-    """The README's fenced blocks in these languages; `no-run` after the language marks one as not executable."""
-    page = README.read_text(encoding="utf-8")
+def snippets(*languages: str, of: Path = README) -> list[Snippet]:
+    """The fenced blocks of a page in these languages; `no-run` after the language marks one as not executable."""
+    page = of.read_text(encoding="utf-8")
     found = [
         Snippet(words[0], "no-run" not in words, match[2], page.count("\n", 0, match.start()) + 1)
         for match in FENCE.finditer(page)
@@ -46,7 +47,8 @@ def snippets(*languages: str) -> list[Snippet]:
 
 def commands(program: str) -> list[tuple[str, ...]]:
     """The calls of `program` in the shell blocks, as the arguments they give it."""
-    lines = [line for one in snippets(*SHELLS) for line in one.code.replace("\\\n", " ").splitlines()]
+    blocks = [one for page in (README, SKILL) for one in snippets(*SHELLS, of=page)]
+    lines = [line for one in blocks for line in one.code.replace("\\\n", " ").splitlines()]
     calls = [call for line in lines for call in calls_in(line)]
     return [tuple(call[1:]) for call in calls if call and Path(call[0]).name == program]
 
@@ -105,7 +107,7 @@ def test_commands_exist_with_their_options(subtests: pytest.Subtests) -> None:
             assert listed(arguments[0], help_text()), f"agentlearn --help does not list {arguments[0]!r}"
             path = command_path(arguments)
             for option in (word.split("=")[0] for word in arguments if word.startswith("--")):
-                page = help_text(*path)
+                page = help_text(*path, "--help-all")
                 assert re.search(rf"{re.escape(option)}(?![\w-])", page), f"agentlearn {path} has no {option}"
 
 

@@ -287,10 +287,12 @@ class LessonRun(RunLoop[LearnSettings]):
             return None, choice.selected
         name, store = self.settings.library_name, library_store.directory.parent
         waits = _why_it_waits(waiting_lessons(choice.selected, self._learner.accepted, trust=self.settings.trust))
+        if not self.settings.publish and choice.changed:
+            waits = waits or "--no-publish leaves the decision to a person"
         at_stake = held_out is not None and not len(choice.start) and bool(held_out.before.mean)
         delta = held_out.delta if held_out is not None else None
         selection = choice.decided(delta, name=name, store=store, at_stake=at_stake, waits=waits, alone=alone)
-        renamed = len(choice.start) > 0 and _current(name, library_store) is None
+        renamed = self.settings.publish and len(choice.start) > 0 and _current(name, library_store) is None
         if selection.status != "published" and not (selection.status == "unchanged" and renamed):
             return selection, choice.selected
         run = self.call_context.run

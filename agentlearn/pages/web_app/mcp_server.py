@@ -27,6 +27,7 @@ from agentlearn.library.history.change_log import checked_name
 from agentlearn.library.import_lessons import ImportedLessons, propose_lesson
 from agentlearn.library.store import open_source
 from agentlearn.live.recorder import Recorder
+from agentlearn.pages.web_app.mcp_runs import RunTools
 from agentlearn.pages.web_app.server import foreign, refused
 from agentlearn.plugins.installed import version
 from agentlearn.text import meant_or_known, short_repr, visible_line
@@ -45,6 +46,10 @@ _AUTHOR = Author(kind="traffic", name="mcp")
 _INSTRUCTIONS = (
     "Lessons that others learned on tasks like yours. Search them with the task in words before you begin, and follow"
     " those that fit. Propose a lesson only for what would help on other tasks too; a person decides on it."
+)
+_INSTRUCTIONS_RUNS = (
+    "You can plan and start runs that learn lessons or compare libraries. Call plan, tell the person what it costs,"
+    " then start it with a limit; ask status, and show the verdict. Only a person publishes: apply says how."
 )
 _Name = Annotated[str, Field(max_length=64, description="Name of the library. Empty: all libraries that are offered.")]
 _Into = Annotated[str, Field(min_length=1, max_length=64, description="Name of the library.")]
@@ -225,7 +230,9 @@ class _Server(MCPServer[Any]):
             try:
                 given = {key: value for key, value in arguments.items() if value is not None}
                 return await super().call_tool(name, given, context)
-            except UnexpectedToolError:
+            except UnexpectedToolError as error:
+                if isinstance(error.__cause__, AgentlearnError):
+                    raise error.__cause__ from None
                 raise
             except ToolError as error:
                 if isinstance(error.__cause__, ValidationError):
@@ -238,6 +245,7 @@ class _Server(MCPServer[Any]):
 
 
 _ASKED = {
+    "object": "an object with options by name, each a text, a number, true, false or a list",
     "string": "a text of {minLength} to {maxLength:,} characters",
     "array": "a list of at most {maxItems} texts, each of at most {items[maxLength]} characters",
     "integer": "a whole number from {minimum} to {maximum}",
@@ -247,21 +255,32 @@ _ASKED = {
 
 
 def _described(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return " or ".join(map(repr, schema["enum"]))
     schema = {"minLength": 0, **next((one for one in schema.get("anyOf", ()) if "maximum" in one), schema)}
     return _ASKED[schema["type"]].format(**schema)
 
 
-def mcp_server(names: Sequence[str], store: Path, *, read_only: bool = False) -> MCPServer[Any]:
+def mcp_server(
+    names: Sequence[str], store: Path, *, read_only: bool = False, runs: RunTools | None = None
+) -> MCPServer[Any]:
     """Return a server that offers libraries of a store. read_only: without the tools that store something.
 
-    Raises LibraryError where a library does not exist.
+    runs: also the tools that plan and start runs; then there may be no library. Raises LibraryError where a library
+    does not exist.
     """
-    server = _Server("agentlearn", instructions=_INSTRUCTIONS, version=version(), log_level="ERROR")
+    told = " ".join([*([_INSTRUCTIONS] if names else []), *([_INSTRUCTIONS_RUNS] if runs else [])])
+    server = _Server("agentlearn", instructions=told, version=version(), log_level="ERROR")
     tools = _Tools(names, store)
     reads, writes = ToolAnnotations(read_only_hint=True), ToolAnnotations(destructive_hint=False)
-    server.add_tool(tools.search_lessons, annotations=reads)
-    server.add_tool(tools.get_lesson, annotations=reads)
-    if not read_only:
+    if runs is not None:
+        for tool in (runs.plan, runs.estimate, runs.status, runs.show, runs.apply):
+            server.add_tool(tool, annotations=reads)
+        server.add_tool(runs.start, annotations=writes)
+    if names:
+        server.add_tool(tools.search_lessons, annotations=reads)
+        server.add_tool(tools.get_lesson, annotations=reads)
+    if names and not read_only:
         server.add_tool(tools.propose, name="propose_lesson", annotations=writes)
         server.add_tool(tools.record_feedback, annotations=writes)
     return server

@@ -95,7 +95,7 @@ def _train(task: RealTask, settings: Settings, store: Path, *more: str, model: s
     epochs = -(-drawn // LEARNED)
     return agentlearn(
         "train", learned, *task.options(training=True), "--model", model, *more,
-        "--test-share", "0", "--no-eval", "--no-tensorboard",
+        "--test-share", "0", "--no-eval", "--report-to", "none",
         "--epochs", str(epochs), "--limit", str(drawn // epochs),
         "--batch-size", str(task.tasks_per_update), "--group-size", str(GROUP),
         "--lora-rank", str(RANK), "--learning-rate", str(LEARNING_RATE),

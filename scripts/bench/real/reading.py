@@ -178,7 +178,7 @@ def trained(store: Path, file: str, seed: int) -> Trained:
     """Train an adapter with the lessons in every prompt."""
     ran = agentlearn(
         "train", file, *_OPTIONS, "--model", MODEL, "--library", "learned", "--name", "reader", "--seed", str(seed),
-        "--test-share", "0", "--no-eval", "--no-tensorboard", "--epochs", "1", "--batch-size", "4",
+        "--test-share", "0", "--no-eval", "--report-to", "none", "--epochs", "1", "--batch-size", "4",
         "--group-size", str(GROUP), "--lora-rank", str(RANK), "--learning-rate", str(LEARNING_RATE),
         "--set", "share_prompts=true", "--set", "tokens_per_microbatch=2048",
         store=store, threads=1,

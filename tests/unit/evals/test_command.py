@@ -96,7 +96,7 @@ def test_one_judge_judges_all_arms_and_is_confirmed_before_it_is_paid() -> None:
     free = ("none", "hot=none,temperature=1")
     planned = plan_comparison(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"}))
     paid = BeforeCalls(planned, None).forecast()
-    assert paid.paid() == ["openai:gpt-5, the judge"]
+    assert paid.paid == ["openai:gpt-5, the judge"]
     assert any(label == "judge" and words.startswith("openai:gpt-5, the judge: ") for label, words in paid.lines())
 
 

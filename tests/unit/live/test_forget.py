@@ -19,7 +19,7 @@ from agentlearn.cli.app import run as command_line
 from agentlearn.errors import StoreLocked
 from agentlearn.library import LibraryStore
 from agentlearn.library.retrieval import EMBEDDINGS_FILE, EmbeddingFile, unit_vector
-from agentlearn.live.forgetting import forget
+from agentlearn.live.forgetting import STARTED, forget
 from agentlearn.store import Selection, check_store
 from agentlearn.store.database import Database
 from agentlearn.store.erasure_intent import INTENT, LessonChoice
@@ -94,9 +94,11 @@ def fill(store: Path) -> None:
     LibraryStore(store / "libraries").publish("support", library)
     EmbeddingFile(store / EMBEDDINGS_FILE).keep("e", {"Ask first.": unit_vector([1.0, 2.0])})
     (store / "reports").mkdir()
+    (store / STARTED).mkdir()
     for mark in (ANA, BOB):
         named = RunId(content_hash("run", mark)[:26])
         (store / "reports" / f"{named}.html").write_text(f"<p>{named} {mark}</p>")
+        (store / STARTED / f"{named}.json").write_text(f'{{"run": "{named}", "said": "{mark}"}}')
     (store / "journal.sqlite.damaged-1").write_text(ANA)
 
 

@@ -88,7 +88,7 @@ def test_two_updates_with_vllm_each_sample_with_the_weights_of_the_last(
             "batch_size": 2,
             "group_size": 3,
             "max_output_tokens": 6,
-            "tensorboard": False,
+            "report_to": "none",
             "save_every": 1,
             "max_outage_minutes": 0.1,
             "keep_checkpoints": 1,
