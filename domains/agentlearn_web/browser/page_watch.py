@@ -106,7 +106,11 @@ _MAX_DOCUMENTS = 10
 _AWAITED_KINDS = frozenset({"document", "fetch", "script", "stylesheet", "xhr"})
 """Resource types of requests that must finish; images and streams may continue."""
 
-_NEXT_FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done({}))))"
+_NEXT_FRAME = """new Promise((done) => requestAnimationFrame(() => {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => done({});
+  port2.postMessage(0);
+}))"""
 _LATE_S = 0.1
 """A change this long after an act is not its first effect: a timer or an answer has made it."""
 
