@@ -168,7 +168,8 @@ def own_loss(name: str) -> OwnLoss:
 
     loss = own_function(name, "loss", fits, "a tensor of shape (N,), the loss of each token, made of scored.logprobs_N")
     logprobs_N, old_N, row_N = torch.full((3,), -1.0, requires_grad=True), -torch.ones(3), torch.tensor([0, 0, 1])
-    loss(TokenScores(logprobs_N, old_N, old_N, old_N, row_N, torch.tensor([1.0, -1.0]), torch.ones(2)))
+    advantages_B, weights_B = torch.tensor([1.0, -1.0]), torch.ones(2)
+    loss(TokenScores(logprobs_N, old_N, old_N, old_N, old_N, row_N, row_N, advantages_B, weights_B))
     return loss
 
 

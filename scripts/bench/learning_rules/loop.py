@@ -20,7 +20,7 @@ from agentlearn.library.curate import CheckContext, NextVersion, next_version, p
 from agentlearn.measure.score_table import Observation
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ProposalId, derive_seed
-from agentlearn.types.operation import Applied, Delete, Ended, Merge, Proposal, Rejected
+from agentlearn.types.operation import Applied, Delete, Edit, Ended, Merge, Proposal, Rejected
 from agentlearn.types.task import Task
 from agentlearn_demo.sim.prompts import RefusedItem, Suggestion
 from agentlearn_demo.sim.reflector import Item
@@ -194,7 +194,7 @@ class Run:
     def _suggestion(self, label: str, one: Proposal, task: int) -> Suggestion:
         operation = one.operation
         assert operation is not None
-        assert not isinstance(operation, Merge), "a group that merges is refused"
+        assert not isinstance(operation, Merge | Edit), "a group that merges is refused, and lessons are not edited"
         targets = (_labels(self.library)[operation.target],) if operation.op != "add" else ()
         lesson = "" if isinstance(operation, Delete) else operation.lesson
         return Suggestion(label, operation.op, targets, lesson, task)

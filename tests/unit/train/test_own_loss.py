@@ -42,7 +42,9 @@ def test_it_stands_in_the_place_of_the_policy_loss() -> None:
         old_N=torch.tensor([-1.5, -1.5, -0.5]),
         sampler_N=torch.tensor([-1.6, -1.5, -0.4]),
         reference_N=torch.tensor([-1.0, -1.0, -1.0]),
+        before_N=torch.tensor([-1.5, -1.5, -0.5]),
         row_N=torch.tensor([0, 0, 1]),
+        rollout_N=torch.tensor([0, 0, 1]),
         advantages_B=torch.tensor([1.0, -1.0]),
         weights_B=torch.tensor(losses.row_weights(told.loss, [2, 1], batch_tokens=3)),
     )
