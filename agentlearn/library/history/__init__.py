@@ -349,8 +349,15 @@ class History:
         sides: list[Library] = []
         for library, left_out in ((ours, learned), (base, unseen)):
             kept = tuple(one for one in library.experiences if one.id not in left_out)
-            fields: dict[str, Any] = {name: getattr(library, name) for name in Library.model_fields}
-            sides.append(Library(**fields | {"experiences": kept}) if left_out else library)
+            rest = Library(
+                parent=library.parent,
+                joined=library.joined,
+                experiences=kept,
+                withheld=library.withheld,
+                document=library.document,
+                files=library.files,
+            )
+            sides.append(rest if left_out else library)
         ancestry = Ancestry.in_store(self._files.directory, self.name, (*versions, selected, start, sides[0]))
         joined = ancestry.join(sides[0], selected, sides[1])
         if held_lessons(joined) == held_lessons(selected):
