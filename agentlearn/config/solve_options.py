@@ -86,7 +86,7 @@ class LearnOptions(RolloutKeywords, total=False):
     trust: str | Sequence[str]
     min_acceptance: float
     change_written: bool
-    on: str
+    on: str | None
     edits: int
     prompt: Mapping[StageName, Path | str]
     rule: str | Callable[..., Any] | Sequence[str | Callable[..., Any]]

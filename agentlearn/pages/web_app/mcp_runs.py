@@ -59,7 +59,7 @@ _Options = Annotated[
 ]
 
 
-class Price(BaseModel):
+class PlanPrice(BaseModel):
     """What a run will roughly cost."""
 
     cost_usd: float | None
@@ -81,7 +81,7 @@ class PlannedRun(BaseModel):
     plan: str
     command: str
     """What a person would type."""
-    price: Price
+    price: PlanPrice
     notes: list[str]
     details: dict[str, Any]
     """What `--dry-run --json` prints."""
@@ -160,7 +160,7 @@ class RunTools:
         self._plans[planned.plan] = words, planned
         return planned
 
-    def estimate(self, plan: _Plan) -> Price:
+    def estimate(self, plan: _Plan) -> PlanPrice:
         """Price a plan again: the store may know more by now, for example after a pilot."""
         return self._planned(self._known(plan)[0]).price
 
@@ -325,7 +325,7 @@ class RunTools:
             raise ConfigError(f"this server knows no plan {plan!r}; call plan", code="unknown_plan")
         return self._plans[plan]
 
-    def _refuse_to_spend(self, price: Price, max_cost_usd: float | None, words: Sequence[str]) -> None:
+    def _refuse_to_spend(self, price: PlanPrice, max_cost_usd: float | None, words: Sequence[str]) -> None:
         """Raise ConfigError unless a person has allowed the limit."""
         if price.cost_usd is None or self.max_cost_usd <= 0:
             why = "its price is not known" if price.cost_usd is None else "this server starts what costs nothing"
@@ -400,10 +400,10 @@ def _estimate(found: Mapping[str, Any]) -> CostEstimate:
     return CostEstimate.model_validate(found.get("estimate") or found["total"])
 
 
-def _price(found: Mapping[str, Any]) -> Price:
+def _price(found: Mapping[str, Any]) -> PlanPrice:
     """The price in a plan of `learn` or of `compare`."""
     one = _estimate(found)
-    return Price(
+    return PlanPrice(
         cost_usd=one.cost_usd,
         least_usd=one.least and one.least.cost_usd,
         most_usd=one.most and one.most.cost_usd,

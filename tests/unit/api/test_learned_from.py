@@ -116,7 +116,7 @@ def test_the_tasks_behind_lessons_are_known_after(
     assert count(store, way(store, tmp_path)) == len(TICKETS)
 
 
-@pytest.mark.parametrize("form", get_args(Form))
+@pytest.mark.parametrize("form", [form for form in get_args(Form) if form != "document"])
 def test_the_tasks_behind_lessons_are_known_after_an_export_and_an_import(
     form: str, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
