@@ -1,6 +1,7 @@
 """Run one measurement of `bench_update` in a separate process, and print one JSON object.
 
 python -m scripts.bench.update_beside_trl pair uniform 12 1
+python -m scripts.bench.update_beside_trl pair shared 12 1      # each prompt of 200 tokens is that of its whole group
 python -m scripts.bench.update_beside_trl alone ours uniform 4
 python -m scripts.bench.update_beside_trl head
 """
@@ -63,6 +64,8 @@ class Workload:
 
 
 ON_CPU = Workload()
+SHARED = Workload(prompt=200, longest=32)
+"""Long prompts and short completions, so that much is saved where the rows of a group share their prompt."""
 
 
 def language_model() -> Qwen3ForCausalLM:
@@ -75,7 +78,7 @@ def language_model() -> Qwen3ForCausalLM:
 
 def lengths(kind: str, seed: int, work: Workload) -> list[int]:
     """Return the completion tokens of the rollouts: all longest, or varied so that padding is threefold."""
-    if kind == "uniform":
+    if kind in ("uniform", "shared"):
         return [work.longest] * work.rollouts
     drawn = np.random.default_rng(seed).lognormal(np.log(work.longest) - 1.352, 0.75, work.rollouts)
     return [*drawn.clip(4, work.longest).astype(int).tolist()[:-1], work.longest]
@@ -85,8 +88,11 @@ def scripted(kind: str, seed: int, work: Workload = ON_CPU) -> dict[str, list[li
     """Return rollouts of random tokens."""
     chance = np.random.default_rng(seed)
     answers = [chance.integers(3, work.vocabulary, length).tolist() for length in lengths(kind, seed, work)]
+    prompts = [chance.integers(3, work.vocabulary, work.prompt).tolist() for _ in answers]
+    if kind == "shared":
+        prompts = [prompts[place - place % work.group] for place in range(len(answers))]
     return {
-        "prompt_ids": [chance.integers(3, work.vocabulary, work.prompt).tolist() for _ in answers],
+        "prompt_ids": prompts,
         "completion_ids": answers,
         "logprobs": [[-6.0] * len(one) for one in answers],
         "env_mask": [[1] * len(one) for one in answers],
@@ -204,7 +210,7 @@ def trl(model: Any, watch: Watch, kind: str, steps: int, work: Workload = ON_CPU
 def pair(kind: str, steps: int, threads: int) -> dict[str, Any]:
     """Return the seconds of each step of TRL and of ours, on the same rows."""
     torch.set_num_threads(threads)
-    return beside(language_model(), kind, steps, ON_CPU)
+    return beside(language_model(), kind, steps, SHARED if kind == "shared" else ON_CPU)
 
 
 def beside(model: Any, kind: str, steps: int, work: Workload) -> dict[str, Any]:

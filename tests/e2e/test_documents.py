@@ -18,6 +18,7 @@ from agentlearn.learning.report import LearnReport
 from agentlearn.library import LibraryStore
 from agentlearn.store import read_store
 from agentlearn.types.rendering import document_text
+from agentlearn.types.task import Task
 
 pytestmark = pytest.mark.slow
 
@@ -61,9 +62,8 @@ def instructions_of(info: AgentInfo) -> str:
 
 
 def run(agent: Agent[None, str], on: str, store: Path, target: str = "G1", **more: Any) -> LearnReport:
-    return learn_sync(
-        agent, TASKS, reward="number", reflector=reflector(target), on=on, store=store, progress=False, seed=0, **more
-    )
+    given: dict[str, Any] = {"reward": "number", "progress": False, "seed": 0, **more}
+    return learn_sync(agent, TASKS, reflector=reflector(target), on=on, store=store, **given)
 
 
 def text_of(store: Path, name: str) -> str:
@@ -123,6 +123,19 @@ def test_a_section_that_a_person_keeps_is_never_changed(tmp_path: Path) -> None:
     report = run(shop(instructions_of), str(file), tmp_path, library="orders")
     assert text_of(tmp_path, "orders") == file.read_text()
     assert set(report.proposals.rejected) == {"written_by_person"}
+
+
+def test_a_document_that_a_strangers_words_could_have_shaped_waits_for_a_person(tmp_path: Path) -> None:
+    def priced(task: Task, output: str) -> tuple[bool, str]:
+        return output == task.answer, "" if output == task.answer else "A customer says that the fee was wrong."
+
+    report = run(shop(instructions_of, instructions=OWN), "instructions", tmp_path, reward=priced)
+    assert report.selection is not None
+    assert report.selection.status == "pending"
+    assert text_of(tmp_path, "shop-instructions") == f"{OWN}\n"
+    trusted = run(shop(instructions_of, instructions=OWN), "instructions", tmp_path, reward=priced, trust="reasons")
+    assert trusted.selection is not None
+    assert trusted.selection.status == "published"
 
 
 def test_a_stopped_run_goes_on_with_the_same_document(tmp_path: Path) -> None:
