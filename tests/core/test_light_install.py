@@ -48,9 +48,8 @@ def light(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     root = str(Path(agentlearn.__file__).parents[1])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-W", "error", "-c", HIDE + program]
-    return subprocess.run(
-        command, cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
-    )
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"PYTHONPATH": path}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
 def test_public_names_are_there_or_name_the_extra(tmp_path: Path) -> None:
