@@ -161,8 +161,14 @@ class Watch(TrainerCallback):
 
 
 def updater(model: Any, work: Workload = ON_CPU) -> Updater:
-    """Return our updater, with the same settings as for TRL below."""
-    fields = {"optimizer": "adamw", "learning_rate": RATE, "max_grad_norm": 1.0, "importance_sampling": "none"}
+    """Return our updater, with the same settings as for TRL below, and with `share_prompts` for long prompts."""
+    fields = {
+        "share_prompts": work == SHARED,
+        "optimizer": "adamw",
+        "learning_rate": RATE,
+        "max_grad_norm": 1.0,
+        "importance_sampling": "none",
+    }
     room = {"tokens_per_microbatch": work.micro * (work.prompt + work.longest), "loss_settings": {"eps_high": 0.2}}
     return Updater(model, gradient_arguments(fields | room | {"dtype": "bf16" if work.bf16 else "fp32"}))
 
