@@ -1,4 +1,4 @@
-"""Compares learners of instructions: `python -m scripts.bench.arena`, `just arena`. Simulated.
+"""Compares learners of instructions: `python -m scripts.bench.arena`. Simulated.
 
 Every learner gets the same orders to learn from and to choose by, and as many calls of the simulated model, for
 rollouts and for reflection together, as `agentlearn` used in the same world. GEPA 0.1.4 comes from PyPI (`pip install
