@@ -34,6 +34,7 @@ from agentlearn.learning.costs import (
     refuse_unpriced,
     tokens_words,
 )
+from agentlearn.learning.lessons.own_document import refuse_document
 from agentlearn.learning.lessons.stage_agent import StagePrompts
 from agentlearn.learning.open_run import TaskCounts, TaskSets, local_sets
 from agentlearn.models.endpoint import is_paid, is_simulated
@@ -202,6 +203,7 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
     Raises DataError or ConfigError, as the run would.
     """
     refuse_unpriced(settings.endpoints, settings.max_cost_usd)
+    refuse_document(settings)
     StagePrompts.of(settings.prompt, document=settings.on is not None)
     for name in settings.rule:
         check_function(name, "rule")  # not imported: a plan runs no code of a recipe

@@ -40,7 +40,7 @@ from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.comparison import Comparison, InterimLook, MethodLine, Reproducibility, VersionPoint
 from agentlearn_evals.controls import blocks, judged_controls
 from agentlearn_evals.eval_tasks import EvalTasks
-from agentlearn_evals.judging import corrected, read_labels
+from agentlearn_evals.judging import corrected
 from agentlearn_evals.plan import ComparePlan, StoredRollouts, plan_comparison, rollout_seed
 from agentlearn_evals.progress import CompareCallbacks
 
@@ -402,7 +402,7 @@ class _Session:
         beside, budget = reply_notes(services), collector.call_context.budget
         contrasts, corrections = with_verdicts(keyed, table, rules), tuple[str, ...]()
         if plan.settings.judge_labels is not None:
-            found = corrected(contrasts, read_labels(plan.settings.judge_labels))
+            found = corrected(contrasts, plan.judge_labels)
             contrasts = [
                 one.model_copy(update={"judge": found.get(f"{one.arm} - {one.baseline}")}) for one in contrasts
             ]

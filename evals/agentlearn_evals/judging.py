@@ -26,6 +26,7 @@ from agentlearn.data.reading import rows
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.measure.agreement import Agreement, JudgeCorrected, Pair, agreement, judge_corrected
 from agentlearn.measure.contrast import Contrast
+from agentlearn.pages.figure import count_words
 from agentlearn.store import read_store
 
 _WORDS = {
@@ -86,20 +87,24 @@ def _pairs(labels: Iterable[_Label]) -> list[Pair]:
     return [(one.person, one.judge) for one in labels if one.judge is not None]
 
 
-def corrected(contrasts: Sequence[Contrast], labels: Sequence[_Label]) -> dict[str, JudgeCorrected]:
-    """Return each difference without the judge's errors, by `arm - baseline`. Raises DataError for too few labels."""
-    by_arm = defaultdict[str, list[Pair]](list)
-    for one in labels:
-        by_arm[one.arm] += _pairs([one])
+def labels_by_arm(path: str | Path, arms: Iterable[str]) -> dict[str, list[Pair]]:
+    """Return what people and the judge said of each arm's answers. Raises DataError for an arm with too few labels."""
+    labels, found = read_labels(path), dict[str, list[Pair]]()
+    for arm in arms:
+        found[arm] = _pairs(one for one in labels if one.arm == arm)
+        if len(found[arm]) < _FEWEST:
+            has = f"{str(path)!r} has {count_words(len(found[arm]), 'label')} of the arm {arm!r}"
+            raise DataError(
+                f"{has} with what the judge said, and a judge may err differently in each arm; label at least"
+                f" {_FEWEST} of each (column 'arm'), better 50"
+            )
+    return found
+
+
+def corrected(contrasts: Sequence[Contrast], by_arm: Mapping[str, Sequence[Pair]]) -> dict[str, JudgeCorrected]:
+    """Return each difference without the judge's errors, by `arm - baseline`. by_arm: see `labels_by_arm`."""
     found: dict[str, JudgeCorrected] = {}
     for one in contrasts:
-        arms = (one.arm, one.baseline)
-        few = next((name for name in arms if len(by_arm[name]) < _FEWEST), None)
-        if few is not None:
-            raise DataError(
-                f"the labels have {len(by_arm[few])} answers of the arm {few!r}, and a judge may err differently in"
-                f" each arm; label at least {_FEWEST} of each (column 'arm'), better 50"
-            )
         if one.mean is not None and one.standard_error is not None and one.degrees is not None:
             found[f"{one.arm} - {one.baseline}"] = judge_corrected(
                 one.mean, one.standard_error, one.degrees, by_arm[one.arm], by_arm[one.baseline]

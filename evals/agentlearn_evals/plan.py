@@ -6,7 +6,7 @@ model.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -19,6 +19,7 @@ from agentlearn.learning.subject import named_model
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.leaks import leaks
 from agentlearn.library.shown import masks
+from agentlearn.measure.agreement import Pair
 from agentlearn.measure.contrasts import Rules
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
 from agentlearn.models.endpoint import check_endpoint
@@ -35,6 +36,7 @@ from agentlearn_evals.arms import Arm, ArmReader, baseline_first, learned_names,
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.controls import control_arms
 from agentlearn_evals.eval_tasks import EvalTasks, HeldOutTasks, named_subjects
+from agentlearn_evals.judging import labels_by_arm
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -171,6 +173,8 @@ class ComparePlan:
     given: CompareGiven = NOTHING_GIVEN
     hides: bool = False
     """Whether each lesson is hidden from half of the rollouts of each task."""
+    judge_labels: Mapping[str, Sequence[Pair]] = field(default_factory=dict[str, Sequence[Pair]])
+    """What people and the judge said of answers of each arm; empty without labels."""
 
     @staticmethod
     def checked(
@@ -198,6 +202,9 @@ class ComparePlan:
             refuse_alike([one for one in (*ordered, *controls) if one.control != "again"])
             ordered += controls
         plan = ComparePlan(settings, ordered, task_sets, methods, pairs, given)
+        if settings.judge_labels is not None:  # before anything is spent
+            compared = dict.fromkeys(name for pair in pairs for name in pair)
+            plan = replace(plan, judge_labels=labels_by_arm(settings.judge_labels, compared))
         for option, given_name, why in (
             ("user-model", settings.user_model if not plan.user else None, "no model plays a user in these tasks"),
             ("judge", settings.judge if not (plan.judge or plan.user) else None, "no model judges these answers"),

@@ -17,6 +17,7 @@ from agentlearn.domain.base import Domain, RolloutContext
 from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
 from agentlearn.library.formats.document import document_of
+from agentlearn.models.endpoint import is_simulated
 from agentlearn.text.files import readable
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.rendering import document_text
@@ -24,6 +25,25 @@ from agentlearn.types.task import Task
 from agentlearn.types.value import first_fault
 
 _MOST_BYTES = 1_000_000
+
+
+def refuse_document(settings: LearnSettings, *, other_start: bool = False, own_reflector: bool = False) -> None:
+    """Raise ConfigError for a document that a run cannot improve, before anything is spent.
+
+    other_start: whether a program gave something to start from. own_reflector: whether it gave a model that reflects.
+    """
+    if settings.on is None:
+        return
+    if settings.library is not None or other_start:
+        raise ConfigError("--on names the document to start from; leave --from out", code="contradiction")
+    if is_simulated(settings.reflector_name) and not own_reflector:
+        raise ConfigError(
+            f"{settings.reflector_name} is simulated and writes lessons alone; name a model that can change a"
+            " document with --reflector",
+            code="contradiction",
+        )
+    if settings.on_file:
+        _file(Path(settings.on))
 
 
 async def start_document(settings: LearnSettings, domain: Domain, task: Task, libraries: LibraryStore) -> Library:

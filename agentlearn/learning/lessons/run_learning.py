@@ -16,7 +16,7 @@ from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.costs import refuse_unpriced
 from agentlearn.learning.lessons.lesson_learner import own_rules
 from agentlearn.learning.lessons.lesson_run import LessonRun
-from agentlearn.learning.lessons.own_document import start_document
+from agentlearn.learning.lessons.own_document import refuse_document, start_document
 from agentlearn.learning.lessons.stage_agent import StagePrompts
 from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets, with_validation
 from agentlearn.learning.report import LearnReport
@@ -29,7 +29,7 @@ from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history.change_log import MAIN, is_library_name, names_file
 from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
-from agentlearn.models.endpoint import check_endpoint, is_simulated, open_endpoint
+from agentlearn.models.endpoint import check_endpoint, open_endpoint
 from agentlearn.rollout.executor import open_executor
 from agentlearn.store import Store, open_store, read_store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, counted_lessons, held_lessons
@@ -149,14 +149,6 @@ class _Resolved:
             check_endpoint(settings.user_model, settings)
         refuse_unpriced(settings.endpoints, settings.max_cost_usd)
         refuse_contradictions(settings)
-        if settings.on is not None and (settings.library is not None or given.start is not None):
-            raise ConfigError("--on names the document to start from; leave --from out", code="contradiction")
-        if settings.on is not None and given.reflector is None and is_simulated(settings.reflector_name):
-            raise ConfigError(
-                f"{settings.reflector_name} is simulated and writes lessons alone; name a model that can change a"
-                " document with --reflector",
-                code="contradiction",
-            )
         StagePrompts.of(settings.prompt, document=settings.on is not None)
         own_rules(settings)
         stored = None
@@ -220,6 +212,8 @@ async def run_learning(
     notes = [*await try_reward(resolved.domain, (*resolved.sets.train, *resolved.sets.test))]
     library_store = LibraryStore(settings.store / "libraries")
     start = None
+    if resume is None:
+        refuse_document(settings, other_start=given.start is not None, own_reflector=given.reflector is not None)
     if resume is None and settings.on is not None:
         tasks = (*resolved.sets.train, *resolved.sets.test)
         start = await start_document(settings, resolved.domain, tasks[0], library_store)

@@ -12,7 +12,8 @@ from agentlearn.errors import ConfigError, DataError
 from agentlearn.types.task import Task
 from agentlearn_evals.compare_objects import compare_sync
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.judging import read_labels, refuse_poor_judge
+from agentlearn_evals.judging import labels_by_arm, read_labels, refuse_poor_judge
+from agentlearn_evals.plan import plan_comparison
 
 
 def file(folder: Path, *lines: str) -> str:
@@ -52,6 +53,24 @@ def test_a_poor_judge_stops_a_comparison_before_anything_is_spent(tmp_path: Path
     )
     with pytest.raises(ConfigError, match="the judge agrees with people on"):
         settings.refuse_contradictions()
+
+
+def test_an_arm_without_labels_is_named_before_anything_is_spent(tmp_path: Path) -> None:
+    labels = file(tmp_path, "label,judged,arm", "right,1,none", "wrong,0,none", "right,1,other")
+    with pytest.raises(DataError, match="has 1 label of the arm 'other'"):
+        labels_by_arm(labels, ["none", "other"])
+    settings = given_settings(
+        CompareSettings,
+        {
+            "arms": ("none", "other=none,temperature=1"),
+            "domains": ("math",),
+            "limit": 2,
+            "judge_labels": labels,
+            "store": tmp_path,
+        },
+    )
+    with pytest.raises(DataError, match="label at least 2 of each"):
+        plan_comparison(settings)
 
 
 def test_judge_check_prints_the_agreement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
