@@ -1,4 +1,4 @@
-"""The numbers of four recordings of docs/evidence_from_recordings.md, computed again from the files with scipy.
+"""The numbers of five recordings of docs/evidence_from_recordings.md, computed again from the files with scipy.
 
 AGENTLEARN_RECORDINGS names the folder with the clones (`python -m scripts.bench.recordings --clone-commands`).
 Nothing of ours reads the files here, and nothing of ours computes.
@@ -7,6 +7,7 @@ Nothing of ours reads the files here, and nothing of ours computes.
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -90,14 +91,14 @@ def questions() -> dict[int, tuple[Scores, Scores]]:
         2: (alone, empty),
         3: (empty, grown),
         10: (households("base"), households("reflexion")),
-        19: (once, again),
-        20: (once, solved("reflexion_mbpp_py")),
-        21: (solved("simple_mbpp_rs"), solved("reflexion_mbpp_rs")),
-        **{27 + at: (cases(one, "baseline"), cases(one, "eval")) for at, one in enumerate(skills)},
+        23: (once, again),
+        24: (once, solved("reflexion_mbpp_py")),
+        25: (solved("simple_mbpp_rs"), solved("reflexion_mbpp_rs")),
+        **{31 + at: (cases(one, "baseline"), cases(one, "eval")) for at, one in enumerate(skills)},
     }
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 10, 19, 20, 21, 27, 28, 29, 30])
+@pytest.mark.parametrize("number", [1, 2, 3, 10, 23, 24, 25, 31, 32, 33, 34])
 def test_a_question_has_the_numbers_that_scipy_computes(number: int, answers: tuple[AnsweredQuestion, ...]) -> None:
     before, after = questions()[number]
     found = answers[number - 1].contrast
@@ -113,9 +114,9 @@ def test_a_question_has_the_numbers_that_scipy_computes(number: int, answers: tu
         low, high = stats.t.interval(0.95, n - 1, differences.mean(), error)
         assert found.detectable == pytest.approx(detectable_t(error, n - 1), rel=1e-3)
     else:
-        assert {*moved} <= {-1.0, 1.0} or number == 27
+        assert {*moved} <= {-1.0, 1.0} or number == 31
         # Of values that are not 0 or 1 there is no such interval in scipy.
-        low, high = tango(wins, losses, n) if number != 27 else (found.low, found.high)
+        low, high = tango(wins, losses, n) if number != 31 else (found.low, found.high)
         ratio = 1 + stats.norm.ppf(0.8) / stats.norm.ppf(0.975)
         assert found.detectable == pytest.approx((high - low) / 2 * ratio, rel=1e-4)
     assert (found.low, found.high) == pytest.approx((low, high), abs=2e-6)
@@ -123,8 +124,43 @@ def test_a_question_has_the_numbers_that_scipy_computes(number: int, answers: tu
         p = stats.binomtest(wins, wins + losses).pvalue
     else:
         p = stats.permutation_test((moved,), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue
+    if 6 <= len(moved) < 20:
+        # Random signs come in coarse steps: the p of the interval's method decides, or half of p if that is larger.
+        normal = 2 * stats.norm.sf(abs(wins - losses) / np.sqrt(wins + losses)) if number != 31 else found.p
+        p = max(p / 2, 2 * stats.t.sf(abs(differences.mean()) / error, n - 1) if found.method == "t" else normal)
     sampled = 4 * np.sqrt(p * (1 - p) / 20_000) + 1 / 20_001 if len(moved) > 20 else 1e-9
     assert found.p == pytest.approx(p, abs=sampled)
+
+
+def support(state: str) -> Mapping[tuple[str, int, str], float]:
+    """Score of each task by template, set of tasks and id; seeds 2 and 3 share one set."""
+    found: defaultdict[tuple[str, int, str], list[bool]] = defaultdict(list)
+    for seed in (1, 2, 3):
+        (file,) = (CLONES / "areev").rglob(f"seed{seed}.transcripts-eval-{state}.jsonl")
+        for row in map(json.loads, file.read_text().splitlines()):
+            if row.get("kind") == "task_outcome":
+                found[row["template"], min(seed, 2), row["task_id"]].append(row["success"])
+    return {task: float(np.mean(scores)) for task, scores in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("number", "arms"), [(15, ("A0", "B")), (16, ("A0", "A1")), (17, ("A0", "M-all")), (18, ("M-all", "B"))]
+)
+def test_a_template_is_a_unit(number: int, arms: tuple[str, str], answers: tuple[AnsweredQuestion, ...]) -> None:
+    before, after = map(support, arms)
+    found, families = answers[number - 1].contrast, defaultdict[str, list[float]](list)
+    for task, score in after.items():
+        families[task[0]].append(score - before[task])
+    assert sorted(map(len, families.values())) == [50, 50, 50, 50]
+    means = np.array([np.mean(one) for one in families.values()])
+    assert (found.tasks, found.clusters) == (200, 4)
+    assert (found.baseline_score, found.score) == pytest.approx(
+        tuple(np.mean(list(one.values())) for one in (before, after))
+    )
+    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 3, means.mean(), stats.sem(means)))
+    moved = means[means != 0]
+    p = stats.permutation_test((moved,), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue
+    assert found.p == pytest.approx(p)
 
 
 def test_the_corrections_are_those_of_statsmodels(answers: tuple[AnsweredQuestion, ...]) -> None:

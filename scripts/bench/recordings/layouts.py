@@ -33,6 +33,8 @@ class RecordedResult:
     """Stable code of why there is no score, or no answer."""
     problem: str = ""
     """Text of the task, where two tasks with one text are to count as one."""
+    cluster: str = ""
+    """Template that the task was made from, where the file names it."""
 
 
 class RowColumns(Value):
@@ -50,7 +52,7 @@ class RowColumns(Value):
 _ADVICE = "check out the commit that the page names (--clone-commands prints how)"
 _BEFORE_REFLECTIONS = "You have attempted to answer"
 """What follows the question in the prompt of a later trial, in reflexion's logs."""
-RecordingLayout = Literal["answers", "rows", "trials", "predictions", "phases"]
+RecordingLayout = Literal["answers", "rows", "trials", "predictions", "phases", "outcomes"]
 
 
 def recorded_results(
@@ -172,9 +174,18 @@ def _phases(file: Path, part: str) -> Iterator[RecordedResult]:
                 yield RecordedResult(task, float(done))
 
 
+def _outcomes(file: Path, part: str) -> Iterator[RecordedResult]:
+    """JSON lines of areev: the calls of tools, which are not read, and an outcome per task. part: the set of tasks."""
+    for row in _documents(file):
+        if row.get("kind") == "task_outcome":
+            task, score = f"{part}/{row['task_id']}", _number(row["success"])
+            yield RecordedResult(task, score, cluster=str(row["template"]))
+
+
 _READERS: Mapping[RecordingLayout, Callable[[Path, str], Iterator[RecordedResult]]] = {
     "answers": _answers,
     "trials": _trials,
     "predictions": _predictions,
     "phases": _phases,
+    "outcomes": _outcomes,
 }

@@ -1,4 +1,4 @@
-"""Tries our own methods on real recordings: evidence per lesson, verifier, parser, retrieval, import, and growth.
+"""Tries our own methods on real recordings: evidence per lesson, verifier, retrieval, import, families, and more.
 
 Each function returns one sentence or table with the figures; `page.md` and `in_full.md` say what they mean.
 """
@@ -21,6 +21,7 @@ from agentlearn.library.import_lessons import import_lessons
 from agentlearn.library.retrieval import Retriever
 from agentlearn.measure.clustered import mean_interval
 from agentlearn.measure.contrasts import signed_difference
+from agentlearn.measure.difference import estimate_difference
 from agentlearn.measure.sequential import EProcess, e_bh
 from agentlearn.types.experience import MAX_LESSON_WORDS, Library
 from agentlearn.types.operation import Rejected
@@ -45,6 +46,7 @@ def try_methods(listed: Recordings, answers: Sequence[AnsweredQuestion], clones:
         "retrieval": lambda: "\n".join(_retrieval(folder["reme"])),
         "imports": lambda: "\n".join(_imports(folder)),
         "growth": lambda: _growth(answers),
+        "families": lambda: "; ".join(_families(answers)),
     }
     found: dict[str, str] = {}
     for name, part in parts.items():
@@ -233,3 +235,22 @@ def _growth(answers: Sequence[AnsweredQuestion]) -> str:
         interval = f"{signed_difference(found.low)}, {signed_difference(found.high)}"
         said.append(f"{signed_difference(found.mean)} [{interval}] in the {name} half ({len(half)} answers)")
     return f"A growing sheet against an empty one: {' and '.join(said)}."
+
+
+def _families(answers: Sequence[AnsweredQuestion]) -> Iterator[str]:
+    """Yield what a question would say with the task as the unit, and the difference in each family."""
+    for number, one in enumerate(answers, start=1):
+        scores: defaultdict[tuple[str, str], defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for seen in one.observations:
+            if seen.cluster and seen.score is not None:
+                scores[seen.cluster, seen.task][seen.arm].append(seen.score)
+        families: defaultdict[str, list[float]] = defaultdict(list)
+        for (family, _), arms in scores.items():
+            if len(arms) == 2:
+                before, after = (fmean(arms[arm]) for arm in one.question.pair)
+                families[family].append(after - before)
+        if families:
+            found = estimate_difference([gain for gains in families.values() for gain in gains])
+            interval = f"{signed_difference(found.low)}, {signed_difference(found.high)}"
+            said = ", ".join(f"{name} {signed_difference(fmean(gains))}" for name, gains in sorted(families.items()))
+            yield f"question {number} {signed_difference(found.mean)} [{interval}] ({said})"

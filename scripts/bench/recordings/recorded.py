@@ -30,7 +30,7 @@ class RecordingSource(Value):
     repository: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
     """Owner and name on GitHub. The clone has the name of the repository."""
     commit: str = Field(pattern=r"^[0-9a-f]{40}$")
-    licence: Literal["MIT", "Apache-2.0"]
+    licence: Literal["MIT", "Apache-2.0", "MIT or Apache-2.0"]
     paths: tuple[str, ...]
     """Folders to check out; a whole checkout also serves."""
 
@@ -146,6 +146,7 @@ def _observations(recording: ExperimentRecording, arms: tuple[str, str], clone: 
                     status="undecided" if one.score is None else "ok",
                     error=one.error,
                     problem=one.problem,
+                    cluster=one.cluster,
                 )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from statsmodels.stats.multitest import multipletests
@@ -27,7 +28,7 @@ from scripts.bench.recordings.recorded import (
 )
 
 PAGE = Path(__file__).parents[3] / "docs" / "evidence_from_recordings.md"
-TASKS = 24
+TASKS = 28
 
 
 def is_right(file: str, task: int) -> bool:
@@ -97,6 +98,15 @@ def write_phases(file: Path, names: list[str]) -> None:
         opened.commit()
 
 
+def write_outcomes(file: Path, names: list[str]) -> None:
+    rows: list[dict[str, object]] = []
+    for task in range(TASKS):
+        rows.append({"task_id": f"eval-{task}", "tool": "refund", "turn": 1, "is_error": True})
+        rows.append({"kind": "task_outcome", "task_id": f"eval-{task}", "template": f"template {task % 4}",
+                     "success": is_right(names[0], task)})  # fmt: skip
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
 def made_up_clones(listed: Recordings, folder: Path) -> None:
     """Write every file that the list names, in its layout, with made-up results."""
     parts: defaultdict[Path, list[str]] = defaultdict(list)
@@ -114,6 +124,7 @@ def made_up_clones(listed: Recordings, folder: Path) -> None:
             "trials": lambda: write_trials(file, names),
             "predictions": lambda: write_predictions(file, names),
             "phases": lambda: write_phases(file, names),
+            "outcomes": lambda: write_outcomes(file, names),
         }
         writers[layouts[file].layout]()
 
@@ -151,8 +162,11 @@ WORDS = [f"{first}{second}" for first in ("apple", "brick", "cloud", "drum", "ea
 
 
 def made_up_score(recording: ExperimentRecording, arm: str) -> float:
-    names = recording.arms[arm]
-    return sum(is_right(name, task) for name in names for task in range(TASKS)) / (TASKS * len(names))
+    sets: defaultdict[str, list[float]] = defaultdict(list)
+    for name in recording.arms[arm]:
+        shared = name.partition("#")[2] if recording.layout == "outcomes" else name
+        sets[shared].append(sum(is_right(name, task) for task in range(TASKS)) / TASKS)
+    return fmean(fmean(shares) for shares in sets.values())
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +200,7 @@ def test_the_page_and_its_rows_say_what_compare_says(
     written = [f"--{name}={tmp_path / name}" for name in ("out", "full", "rows")]
     assert main([str(clones), *written]) == 0
     page, full = ((tmp_path / name).read_text(encoding="utf-8") for name in ("out", "full"))
-    for number in (3, 13, len(answers)):
+    for number in (3, 13, 15, len(answers)):
         one = answers[number - 1]
         files = [str(tmp_path / "rows" / row_file(number))]
         (again,) = compare_logs(files, one.question.pair, correction="none", allow_missing=True).comparison.contrasts
@@ -212,6 +226,7 @@ def test_our_methods_are_tried_on_the_clones(clones: Path, answers: tuple[Answer
     assert "x_trained_playbook.txt | ace | 1 | none" in said["imports"]
     assert "made_up/gpt_skill.md | skill | 1 | none" in said["imports"]
     assert said["growth"].count("answers)") == 2
+    assert said["families"].count("question ") == said["families"].count("template 3") == 4
 
 
 def test_a_file_for_our_methods_that_is_laid_out_otherwise_is_refused(tmp_path: Path) -> None:
@@ -239,6 +254,32 @@ def scores(
     return [one.score for one in recorded_results(layout, file, part, columns)]
 
 
+def test_an_outcome_names_its_template_and_the_set_of_its_task_and_calls_of_tools_are_skipped(tmp_path: Path) -> None:
+    file = tmp_path / "outcomes.jsonl"
+    outcome = {"kind": "task_outcome", "task_id": "eval-0", "template": "refund", "success": True}
+    rows = [{"task_id": "eval-0", "tool": "wait"}, outcome, outcome | {"task_id": "eval-1", "success": False}]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    found = recorded_results("outcomes", file, "2", None)
+    assert [(one.task, one.score, one.cluster) for one in found] == [
+        ("2/eval-0", 1.0, "refund"),
+        ("2/eval-1", 0.0, "refund"),
+    ]
+
+
+def test_tasks_of_four_templates_allow_no_verdict_whatever_their_difference(tmp_path: Path) -> None:
+    everything = load_recordings()
+    (recording,) = [one for one in everything.recordings if one.layout == "outcomes"]
+    listed, question = Recordings(sources=everything.sources, recordings=(recording,)), recording.questions[0]
+    made_up_clones(listed, tmp_path)
+    for arm, success in zip(question.pair, (False, True), strict=True):
+        for name in recording.arms[arm]:
+            file = tmp_path / listed.sources[recording.source].folder / name.partition("#")[0]
+            rows = map(json.loads, file.read_text().splitlines())
+            file.write_text("\n".join(json.dumps(row | {"success": success}) for row in rows))
+    (found,) = [one.contrast for one in answer_questions(listed, tmp_path) if one.question == question]
+    assert (found.mean, found.verdict, found.clusters) == (1.0, "cannot_tell", 4)
+
+
 def test_what_a_judge_could_not_judge_is_undecided(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("name,won,cases\na,True,4\nb,False,0\nc,0.5,4\n")
@@ -261,6 +302,9 @@ def test_what_a_judge_could_not_judge_is_undecided(tmp_path: Path) -> None:
         ("trials", "BEGIN TRIAL 1\n", "1", "holds no result of part '1'"),
         ("predictions", '{"q": {"predictions": []}}', "0", "IndexError"),
         ("answers", '{"target": "1"}', "number", "KeyError: 'raw_input'"),
+        ("outcomes", '{"kind": "task_outcome", "task_id": "a", "success": true}', "1", "KeyError: 'template'"),
+        ("outcomes", '{"kind": "task_outcome", "task_id": "a", "success": null}', "1", "ValueError"),
+        ("outcomes", '{"task_id": "a", "tool": "wait"}', "1", "holds no result of part '1'"),
         (
             "phases",
             "not a database, but some text that is long enough to be read as its head" * 9,
