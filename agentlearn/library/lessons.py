@@ -157,7 +157,7 @@ class _ClientCalls:
 
     def open(self) -> None:
         """Count one more open block. Raises MissingExtra without a package, LibraryError when `openai` has changed."""
-        classes = _client_bases()
+        classes = client_bases()
         with self._lock:
             if not self._open:
                 self._replace(classes)
@@ -214,7 +214,7 @@ class _ClientCalls:
 
 
 @cache
-def _client_bases() -> tuple[type, ...]:
+def client_bases() -> tuple[type, ...]:
     """The classes that send requests, two of each installed package, after a test that calls go through them."""
     found: list[type] = []
     for package in _PACKAGES:

@@ -267,7 +267,7 @@ FILES = "files"
 LOG_FILE = "history.jsonl"
 HEAD_FILE = "HEAD"
 _CACHE_FILE = "history.cache"
-_CACHED_EVERY = 64
+CACHED_EVERY = 64
 """Number of changes after which the cache is written again."""
 _LOCK_FILE = "history.lock"
 _WAIT_S = 30.0
@@ -372,7 +372,7 @@ class _LoggedChanges:
     @property
     def stale(self) -> bool:
         """Whether the cache on disk lacks many lines."""
-        return self.lines - self.cached >= _CACHED_EVERY
+        return self.lines - self.cached >= CACHED_EVERY
 
     def take(self, change: Change, line: bytes) -> bytes:
         """Take in the next change, whose line is in the log. Returns what it adds to HEAD."""

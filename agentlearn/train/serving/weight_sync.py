@@ -336,7 +336,7 @@ class WeightTransfer:
 
         Raises WeightsDiffer when the server does not use them or they are not finite, EndpointError when it refuses.
         """
-        weights = await asyncio.to_thread(_served_state, network)
+        weights = await asyncio.to_thread(served_state, network)
         if broken := [
             name for name, one in weights.items() if one.is_floating_point() and not bool(torch.isfinite(one).all())
         ]:
@@ -359,7 +359,7 @@ class WeightTransfer:
 
     async def check(self, network: Any) -> WeightSyncCheck:
         """Prove that the server uses the network's weights, without giving it any. Raises as `send` does."""
-        weights = await asyncio.to_thread(_served_state, network)
+        weights = await asyncio.to_thread(served_state, network)
         async with httpx2.AsyncClient(timeout=_WAIT_S, trust_env=False) as http:
             return await self._proof(http, network, weights)
 
@@ -525,12 +525,12 @@ def save_served(
 ) -> None:
     """Write a checkpoint with untied output weights and merged adapters. The weights file is replaced atomically.
 
-    tokenizer: also saved if given. weights: the network's `_served_state`, if it was computed before.
+    tokenizer: also saved if given. weights: the network's `served_state`, if it was computed before.
     """
     folder.mkdir(parents=True, exist_ok=True)
     base = _base_of(network)
     new = folder / f".{_WEIGHTS}.new"
-    state = _served_state(network) if weights is None else weights
+    state = served_state(network) if weights is None else weights
     save_file(_checkpoint_state(network, state), new, metadata={"format": "pt"})
     new.replace(folder / _WEIGHTS)
     for stale in (*folder.glob("model-*.safetensors*"), folder / f"{_WEIGHTS}.index.json"):
@@ -544,7 +544,7 @@ def save_served(
         tokenizer.save_pretrained(folder)
 
 
-def _served_state(network: Any) -> Mapping[str, Tensor]:
+def served_state(network: Any) -> Mapping[str, Tensor]:
     """The weights by their names in the model, with adapters merged and nothing shared."""
     base = _base_of(network)
     deltas, state = dict[str, Tensor](), dict[str, Tensor]()
@@ -565,7 +565,7 @@ def _served_state(network: Any) -> Mapping[str, Tensor]:
 
 
 def _checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The network's weights as a checkpoint holds them. weights: its `_served_state`.
+    """The network's weights as a checkpoint holds them. weights: its `served_state`.
 
     transformers has other names than checkpoints for some architectures, and joins the experts of a layer.
     """
@@ -585,7 +585,7 @@ def _checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, 
 def _compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """The weights by the names that a server has for them, without buffers such as masks, which it need not have.
 
-    weights: the network's `_served_state`. These are the names of the checkpoint, except for tensors that a checkpoint
+    weights: the network's `served_state`. These are the names of the checkpoint, except for tensors that a checkpoint
     splits into several: these stay whole, as in servers.
     """
     base = _base_of(network)
@@ -597,7 +597,7 @@ def _compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[st
 def _written_before(folder: Path, network: Any, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """The weights in a folder that `save_served` wrote, by the names of `compared_weights`.
 
-    weights: the network's `_served_state`.
+    weights: the network's `served_state`.
     """
     found = load_file(folder / _WEIGHTS)
     if found.keys() >= _compared_weights(network, weights).keys():
@@ -607,7 +607,7 @@ def _written_before(folder: Path, network: Any, weights: Mapping[str, Tensor]) -
     del found
     with no_progress_bars():
         read: Any = cast("Any", AutoModelForCausalLM).from_pretrained(folder, dtype="auto", trust_remote_code=False)
-    return _compared_weights(read, _served_state(read))
+    return _compared_weights(read, served_state(read))
 
 
 def _some(names: Sequence[str]) -> str:

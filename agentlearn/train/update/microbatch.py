@@ -264,7 +264,7 @@ def packs_rows(scorer: LogprobModel, arguments: GradientArguments, precision: Ca
         return False
     if any(one.is_meta for one in scorer.parameters()):
         return False
-    if _is_exact_when_packed(scorer, precision):
+    if is_exact_when_packed(scorer, precision):
         return True
     if arguments.packing is None:
         return False
@@ -284,7 +284,7 @@ def _evaluating(scorer: LogprobModel, precision: Callable[[], Any]) -> Generator
             one.training = mode
 
 
-def _is_exact_when_packed(scorer: LogprobModel, precision: Callable[[], Any]) -> bool:
+def is_exact_when_packed(scorer: LogprobModel, precision: Callable[[], Any]) -> bool:
     """Whether a packed row has the result that it has alone, and does not depend on the row before it."""
     device, model = device_of(scorer), cast("Any", core_of(scorer.model).base_model)
     layout = {"position_ids": torch.cat([torch.arange(_FIRST), torch.arange(_SECOND)])[None].to(device)}

@@ -245,10 +245,10 @@ def weights_hash(model: nn.Module) -> str:
 
     Sharded weights are gathered one by one; each process must call it, and gets the hash.
     """
-    return _state_hash(model.state_dict())
+    return state_hash(model.state_dict())
 
 
-def _state_hash(weights: Mapping[str, Tensor]) -> str:
+def state_hash(weights: Mapping[str, Tensor]) -> str:
     """sha256 of a state dict: name, type, shape and bytes of each tensor, sorted by name."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):

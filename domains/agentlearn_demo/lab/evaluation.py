@@ -72,7 +72,7 @@ class ConditionScore:
         return math.sqrt(share * (1 - share) / (self.number + 2))
 
 
-def _evaluation_tasks(condition: str, number: int, seed: int) -> list[_EvaluationTask]:
+def evaluation_tasks(condition: str, number: int, seed: int) -> list[_EvaluationTask]:
     """Return problems of the families in turn, the same ones under every condition."""
     return [_task(condition, FAMILIES[at % len(FAMILIES)], Random(f"lab exam {seed} {at}")) for at in range(number)]
 
@@ -150,7 +150,7 @@ async def evaluate_lab_model(name: str, folder: Path, number: int, seed: int) ->
             return False
 
         for condition in CONDITIONS:
-            tasks = _evaluation_tasks(condition, number, seed)
+            tasks = evaluation_tasks(condition, number, seed)
             async with TaskGroup() as group:
                 seeds = (derive_seed(seed, at) for at in range(number))
                 running = [group.create_task(is_right(*one)) for one in zip(tasks, seeds, strict=True)]

@@ -2,7 +2,7 @@
 
 Spreadsheet programs take a cell for a formula when it starts with `=`, `+`, `-`, `@`, a tab or a line end, also after
 white space and in full-width letters. Such a text gets an apostrophe in front, and so does one that starts with
-apostrophes and then such a sign, so that `_original_cell` can undo it. Numbers are written as they are.
+apostrophes and then such a sign, so that `original_cell` can undo it. Numbers are written as they are.
 """
 
 import csv
@@ -31,7 +31,7 @@ def spreadsheet_cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and _is_formula(value) else value
 
 
-def _original_cell(text: str) -> str:
+def original_cell(text: str) -> str:
     """The text for which `spreadsheet_cell` gave this cell."""
     return text[1:] if text.startswith("'") and _is_formula(text[1:]) else text
 
@@ -133,7 +133,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[SourceRow]:
                         " quote fields that contain commas",
                         code="bad_log",
                     )
-                yield SourceRow(f"{path.name}:{start}", dict(zip(header, map(_original_cell, fields), strict=True)))
+                yield SourceRow(f"{path.name}:{start}", dict(zip(header, map(original_cell, fields), strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
         raise DataError(

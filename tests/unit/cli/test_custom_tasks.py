@@ -124,7 +124,6 @@ def test_train_takes_a_task_file_as_learn_does(
     options: list[str], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("agentlearn.cli.train._require_training_packages", lambda: None)
     Path("rows").mkdir()
     Path("rows", "sums.csv").write_text("question,answer\n1 + 1?,2\n")
     assert run(["train", "rows/sums.csv", *options, "--json"]) == 2

@@ -8,7 +8,7 @@ import pytest
 from pydantic_ai.models.test import TestModel
 from rich.console import Console
 
-from agentlearn.cli.live import _LiveView
+from agentlearn.cli.live import LiveView
 from agentlearn.cli.progress import LearnProgress
 from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.errors import BudgetExceeded
@@ -53,7 +53,7 @@ def written(out: Console) -> str:
     return out.file.getvalue()
 
 
-def lines(view: _LiveView, width: int = 100) -> list[str]:
+def lines(view: LiveView, width: int = 100) -> list[str]:
     out = Console(file=io.StringIO(), record=True, force_terminal=True, width=width)
     out.print(view)
     return [line.rstrip() for line in out.export_text().splitlines()]

@@ -153,7 +153,7 @@ def log_of(file: Path, lines: int) -> Path:
 
 
 def test_an_import_in_batches_gives_every_line_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "_BATCH_ROLLOUTS", 8)
+    monkeypatch.setattr(importing, "BATCH_ROLLOUTS", 8)
     done = import_file(log_of(tmp_path / "log.jsonl", 45), "d", tmp_path / "store")
     assert (done.rollouts, done.tasks, done.rewarded) == (45, 7, 45)
     with read_store(tmp_path / "store") as reader:
@@ -166,7 +166,7 @@ def test_an_import_in_batches_gives_every_line_its_place(tmp_path: Path, monkeyp
 
 
 def test_a_bad_last_line_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "_BATCH_ROLLOUTS", 8)
+    monkeypatch.setattr(importing, "BATCH_ROLLOUTS", 8)
     log = log_of(tmp_path / "log.jsonl", 45)
     log.write_text(log.read_text() + "{}\n")
     with pytest.raises(DataError, match="line 46 is not a rollout"):

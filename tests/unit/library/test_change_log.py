@@ -172,7 +172,7 @@ EVERY = 4
 @pytest.fixture
 def cached(history: History, monkeypatch: pytest.MonkeyPatch) -> History:
     """A library with branches and edits, and a cache that covers all of its log but the last changes."""
-    monkeypatch.setattr("agentlearn.library.history.change_log._CACHED_EVERY", EVERY)
+    monkeypatch.setattr("agentlearn.library.history.change_log.CACHED_EVERY", EVERY)
     history.branch("v-1", at=AT)
     history.branch("try-2", at=AT)
     history.add(ZERO, branch="try-2", at=AT.replace(year=2020))  # the clock went back

@@ -14,7 +14,7 @@ peft = pytest.importorskip("peft")
 from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.serving.local import load_for_serving  # noqa: E402
-from agentlearn.train.serving.weight_sync import _served_state  # noqa: E402
+from agentlearn.train.serving.weight_sync import served_state  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from agentlearn.train.weights.checkpoint import CheckpointStore  # noqa: E402
 from agentlearn.train.weights.model import load_for_training, weights_hash  # noqa: E402
@@ -114,7 +114,7 @@ def test_a_served_copy_holds_the_continued_adapter(adapter: Path) -> None:
     model = load_for_training(str(adapter), told()).model
     Updater(model, told()).step(some_rows(4))
     merged = family_model("qwen3")
-    merged.load_state_dict(dict(_served_state(model)))
+    merged.load_state_dict(dict(served_state(model)))
     assert logprobs(merged) == pytest.approx(logprobs(model), abs=1e-4)
 
 

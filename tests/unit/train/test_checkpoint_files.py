@@ -172,9 +172,9 @@ def test_pickled_weights_are_read_without_running_their_code(load: Loader, folde
 
 
 def test_too_little_memory_is_said_before_loading(load: Loader, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needed = load_memory._loaded_bytes(folder, dtype=torch.float32) or 0
+    needed = load_memory.loaded_bytes(folder, dtype=torch.float32) or 0
     assert needed == sum(one.numel() * 4 for one in family_model("llama").parameters())
-    assert load_memory._loaded_bytes(folder, dtype=torch.bfloat16) == needed // 2
+    assert load_memory.loaded_bytes(folder, dtype=torch.bfloat16) == needed // 2
     assert load_memory.free_bytes() > 2**20
     monkeypatch.setattr(load_memory, "free_bytes", _answering(needed - 1))
     error = refusal(load, folder)

@@ -16,7 +16,7 @@ from agentlearn.train.serving.vllm import EXTENSION, VllmService, existing_vllm
 from agentlearn.train.serving.weight_sync import WeightTransfer, save_served
 from agentlearn.train.serving.worker_extension import EXTENSION as REAL_EXTENSION
 from agentlearn.train.settings import TrainSettings, VllmOptions, train_settings
-from agentlearn.train.trainable import _ServedWeights
+from agentlearn.train.trainable import ServedWeights
 from agentlearn.train.weights.loading import LoadedModel
 from tests.support.tiny_model import saved, spread, tiny_network, tiny_tokenizer
 from tests.support.vllm_stand_in import Faults, StandIn
@@ -96,14 +96,14 @@ def test_a_server_on_the_same_gpu_sleeps_during_the_update(tmp_path: Path) -> No
         async with served(tmp_path) as (stand_in, url):
             save_served(network, tmp_path)
             service = VllmService(url, "tiny", None, url, tmp_path, WeightTransfer(url, "tiny", tmp_path))
-            sampler = _ServedWeights(service, sleeps=True)
+            sampler = ServedWeights(service, sleeps=True)
             await sampler.synchronise(network)
             stand_in.calls = order
             async with sampler.paused():
                 order.append("update")
                 spread(network, seed=5)
             await sampler.synchronise(network)
-            async with _ServedWeights(service).paused():
+            async with ServedWeights(service).paused():
                 assert order[-1] == "/v1/completions"
 
     asyncio.run(use())
