@@ -69,7 +69,7 @@ def data_check(
     if not report.sound:
         count = report.unusable
         what = f"{count:,} of {report.rows:,} rows cannot be used" if count else "it holds no task"
-        raise AgentlearnError(f"{source}: {what}", code="unusable_rows")
+        raise AgentlearnError(f"{source}: {what}", code="check_failed")
 
 
 def data_split(

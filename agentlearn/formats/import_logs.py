@@ -128,7 +128,7 @@ def import_file(file: Path, domain: str, store: Path) -> Imported:
     if not _DOMAIN.fullmatch(domain):
         raise DataError(
             f"{domain!r} is not a valid domain name; use lower-case letters, digits, '.', '_' and '-'",
-            code="bad_domain",
+            code="bad_plugin",
         )
     if file.suffix.lower() != ".jsonl":
         raise DataError(f"{file.name} is not a .jsonl file; {_FORM}, one object per line")

@@ -614,10 +614,7 @@ def lessons(
     share = share_of(hide)
     if (share or canary) and not episode:
         said = f"hide is {hide!r}" if share else f"canary is {canary!r}"
-        raise ConfigError(
-            f"{said}, but there is no episode; pass the name of the conversation or job as `episode`",
-            code="bad_hide" if share else "bad_canary",
-        )
+        raise ConfigError(f"{said}, but there is no episode; pass the name of the conversation or job as `episode`")
     source = open_tenant_source(library, tenant=tenant, store=store, follow=follow, missing=missing, canary=canary)
     retriever = retrieval if isinstance(retrieval, Retriever) else Retriever(retrieval or Retrieval())
     how = showing(choose, place)

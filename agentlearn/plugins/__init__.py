@@ -308,7 +308,7 @@ def loaded_packages() -> tuple[str, ...]:
     return tuple(sorted({plugin.package for plugin, _ in LOADED.values()}))
 
 
-def fault_of(error: BaseException) -> _PluginFault | None:
+def plugin_fault(error: BaseException) -> _PluginFault | None:
     """Return which loaded plug-in of another package raised the error; None when none did.
 
     The error is of the innermost function that belongs to such a package or to agentlearn.
@@ -329,7 +329,7 @@ def _root(module: str) -> str:
 
 def place_in(error: BaseException, plugin: Plugin) -> str:
     """Return the place in the package that raised the error, as the end of a sentence; empty when it is elsewhere."""
-    fault = fault_of(error)
+    fault = plugin_fault(error)
     return f" ({fault.place})" if fault is not None and fault.plugin == plugin else ""
 
 

@@ -261,8 +261,7 @@ class GradientLearner:
                 f"{step}: the sampler {settings.sampler!r} and the trainer give the {of} log-probabilities that differ"
                 f" by {apart:.3g} nats on average, and rounding explains at most {limit:g}; so the run"
                 " would train on wrong numbers, and it ends without publishing weights; use another sampler or model,"
-                " or raise largest_difference if you know the cause",
-                code="sampler_differs",
+                " or raise largest_difference if you know the cause"
             )
 
     @property

@@ -89,14 +89,14 @@ MAX_QUERY_CHARACTERS = 16_000
 """A longer query is cut to this length: its beginning and its end."""
 
 
-def normalised(text: str) -> str:
+def single_spaced(text: str) -> str:
     """The text as `plain` returns it, with single spaces."""
     return " ".join(plain(text).split())
 
 
 def lower_case_words(text: str) -> tuple[str, ...]:
     """The words of a text in order, in lower case."""
-    return tuple(_WORD.findall(normalised(text).casefold()))
+    return tuple(_WORD.findall(single_spaced(text).casefold()))
 
 
 def search_words(text: str) -> tuple[str, ...]:

@@ -362,7 +362,6 @@ def _chosen(arms: tuple[str, ...], found: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(chosen)) < 2:
         raise ConfigError(
             f"a comparison needs two arms, but there is {len(set(chosen))} (found in the logs: {named}); give another"
-            " log with --logs",
-            code="one_arm",
+            " log with --logs"
         )
     return tuple(dict.fromkeys(chosen))

@@ -129,7 +129,7 @@ def test_a_sampler_that_is_not_the_trainer_ends_the_run(
     monkeypatch.setattr("agentlearn.train.engine.torch_engine.LARGEST", 1.0)
     with pytest.raises(WeightsDiffer, match=r"differ by 0\.02 nats on average, .* at most 0\.002") as refused:
         trained(fields)
-    assert refused.value.code == "sampler_differs"
+    assert refused.value.code == "weights_differ"
     store = Path(fields["store"])
     assert not (store / "weights").exists()
     assert not list((store / "checkpoints").glob("*/*"))

@@ -59,7 +59,6 @@ def test_worked_by_hand():
 def test_a_group_of_none_is_refused():
     with pytest.raises(RolloutError) as caught:
         group_advantages([])
-    assert caught.value.code == "empty_group"
     assert str(caught.value) == "a group without a rewarded trajectory has no advantages; leave it out"
 
 

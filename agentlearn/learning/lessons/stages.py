@@ -338,7 +338,7 @@ class Stages:
         numbers: dict[TaskId, int] = {}
         lines: list[str] = []
         for label, proposal in labels.items():
-            lines.append(f"[{label}] {operation_words(proposal.operation, label_of)}")
+            lines.append(f"[{label}] {labelled_operation(proposal.operation, label_of)}")
             if proposal.task is not None and proposal.task in by_task:
                 group, number = by_task[proposal.task], numbers.setdefault(proposal.task, len(numbers) + 1)
                 worst = (one for one in group.decided if one.reward == min(group.rewards_G))
@@ -474,7 +474,7 @@ def _one_line(text: str) -> str:
     return " ".join(words)[:_MAX_STEP_CHARACTERS]
 
 
-def operation_words(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> str:
+def labelled_operation(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> str:
     """An operation in a line, with labels in place of ids."""
     assert operation is not None, "a proposal that could not be parsed never reaches consolidation"
     if isinstance(operation, Edit):

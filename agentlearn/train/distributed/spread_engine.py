@@ -312,7 +312,7 @@ class _SpreadRounds:
 
 
 def _gone() -> EndpointError:
-    return EndpointError("a process that samples has ended", code="engine_closed")
+    return EndpointError("a process that samples has ended", code="engine_failed")
 
 
 @contextmanager

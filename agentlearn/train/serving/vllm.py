@@ -238,7 +238,7 @@ class VllmService:
             raise _unreachable(f"the server at {url} cannot be reached", error) from error
         if answer.status_code != 200:
             words = f"{url} refused with status {answer.status_code}; train without vllm_sleep"
-            raise EndpointError(words, code="no_sleep")
+            raise EndpointError(words, code="engine_failed")
 
 
 @asynccontextmanager

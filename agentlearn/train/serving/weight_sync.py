@@ -107,7 +107,7 @@ class _WeightsReport:
             raise EndpointError(
                 "the server describes its weights in a form that is not known; use the same version of agentlearn for"
                 " the server and for training",
-                code="sync_refused",
+                code="engine_failed",
             ) from error
 
 
@@ -439,8 +439,7 @@ class WeightTransfer:
                         f"it cannot be told whether the server of {self.model!r} uses the trained weights:"
                         f" {UNPROVEN_LIMIT} transfers changed its log-probabilities by less than rounding does; start"
                         f" the server with --worker-extension-cls {EXTENSION}, so that weights are compared, or with"
-                        " --dtype float32",
-                        code="not_proven",
+                        " --dtype float32"
                     )
                 return "none yet", now.exact
 
@@ -463,7 +462,7 @@ class WeightTransfer:
         try:
             said = {name: str(one["sha256"]) for name, one in cast("Any", answer)["results"][0]["tensors"].items()}
         except (KeyError, IndexError, TypeError) as error:
-            raise EndpointError(f"the server of {self.model!r} sends no hashes", code="sync_refused") from error
+            raise EndpointError(f"the server of {self.model!r} sends no hashes", code="engine_failed") from error
         return await asyncio.to_thread(_OwnWeights(weights, report).compared, said)
 
     async def _report(self) -> _WeightsReport | None:
@@ -630,5 +629,5 @@ async def _post(
         if may_lack is not None and f"no attribute '{may_lack}'" in answer.text:
             return None
         said = " ".join(answer.text.split())[:300]
-        raise EndpointError(f"{url} refused with status {answer.status_code}: {said}", code="sync_refused")
+        raise EndpointError(f"{url} refused with status {answer.status_code}: {said}", code="engine_failed")
     return answer.json() if answer.content else None

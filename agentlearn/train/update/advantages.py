@@ -139,7 +139,7 @@ def scaled_advantages(rewards_G: Sequence[float], scaling: str, *, eps: float, b
                 raise VerifierError(
                     f"a rollout has the reward {lowest!r}, but advantages=max_rl divides by the mean of the group's"
                     " rewards and needs rewards of at least 0; give such rewards, or set advantages=group",
-                    code="negative_reward",
+                    code="bad_reward",
                 )
             # Shares of the highest, so that the mean of very small rewards is not 0.
             shares_G = [reward / (max(rewards_G) or 1.0) for reward in rewards_G]
@@ -167,11 +167,11 @@ def group_advantages(rewards_G: Sequence[float], *, eps: float = 1e-6) -> tuple[
     """Return the advantage of each trajectory relative to its group.
 
     rewards_G: shape (G,), one finite scalar per trajectory. Returns shape (G,), unitless, mean 0; all 0 for equal
-    rewards. Raises RolloutError (code `empty_group`) when G = 0 and VerifierError for a reward that is not finite.
+    rewards. Raises RolloutError when G = 0 and VerifierError for a reward that is not finite.
     Source: GRPO, arXiv:2402.03300; we use the population std and add eps.
     """
     if not rewards_G:
-        raise RolloutError("a group without a rewarded trajectory has no advantages; leave it out", code="empty_group")
+        raise RolloutError("a group without a rewarded trajectory has no advantages; leave it out")
     _check_finite(rewards_G)
     std = _std(rewards_G)
     return tuple(deviation / (std + eps) if deviation else 0.0 for deviation in _deviations(rewards_G))

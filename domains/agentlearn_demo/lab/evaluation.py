@@ -22,8 +22,8 @@ from agentlearn_demo.lab.corpus import PARAPHRASES, CorpusLesson, Teacher, lesso
 from agentlearn_demo.lab.engine import LabFormat, open_lab_engine
 from agentlearn_demo.lab.files import read_checkpoint
 from agentlearn_demo.math.families import FAMILIES
+from agentlearn_demo.math.novice import TRAPS
 from agentlearn_demo.math.problem import Problem
-from agentlearn_demo.math.traps import TRAPS
 from agentlearn_math.answers import answer_key
 
 CONDITIONS = ("none", "right", "paraphrase", "negation", "inverted", "shuffled", "sixty", "irrelevant")

@@ -15,7 +15,7 @@ from agentlearn.answers.matching import match_answers
 from agentlearn.answers.verifier import compare_texts
 from agentlearn.answers.workers import open_workers
 from agentlearn.domain.custom import find_reward
-from agentlearn.domain.custom.comparison import ComparisonReward
+from agentlearn.domain.custom.reward import ComparisonReward
 from agentlearn_math.verify import judge, judge_exactly
 from tests.unit.answers.tables import rows
 from tests.unit.domain.rollouts import own_task, rollout

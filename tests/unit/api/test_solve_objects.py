@@ -140,8 +140,8 @@ def test_a_log_line_about_it_is_short_and_holds_no_variable(tmp_path: Path, capl
     ("what", "problem", "code"),
     [
         (3, "Help", "bad_config"),
-        ("math", {"problem": "Help", "colour": 3}, "bad_task"),
-        ("math", {"problem": " "}, "bad_task"),
+        ("math", {"problem": "Help", "colour": 3}, "bad_data"),
+        ("math", {"problem": " "}, "bad_data"),
         ("maths", "Help", "unknown_domain"),
     ],
 )

@@ -35,7 +35,7 @@ def test_json_is_one_object_and_unusable_rows_end_with_1(tmp_path: Path, capsys:
     path = jsonl(tmp_path, *GOOD, {"problem": "Q"})
     with pytest.raises(AgentlearnError, match=r"mine\.jsonl: 1 of 11 rows cannot be used") as caught:
         data_check(path, json=True)
-    assert (caught.value.exit_status, caught.value.code) == (1, "unusable_rows")
+    assert (caught.value.exit_status, caught.value.code) == (1, "check_failed")
     told = json.loads(capsys.readouterr().out)
     assert (told["usable"], told["refused"], told["sound"]) == (10, 1, False)
     assert told["sentences"] == [

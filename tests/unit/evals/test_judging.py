@@ -48,11 +48,8 @@ def test_a_poor_judge_stops_a_comparison_before_anything_is_spent(tmp_path: Path
     with pytest.raises(ConfigError, match=r"below --min-judge-agreement 0\.9"):
         refuse_poor_judge(read_labels(labels), 0.9)
     refuse_poor_judge(read_labels(labels), 0.5)
-    settings = given_settings(
-        CompareSettings, {"arms": ("none",), "judge_labels": labels, "min_judge_agreement": 0.9, "store": tmp_path}
-    )
     with pytest.raises(ConfigError, match="the judge agrees with people on"):
-        settings.refuse_contradictions()
+        labels_by_arm(labels, ["none"], 0.9)
 
 
 def test_an_arm_without_labels_is_named_before_anything_is_spent(tmp_path: Path) -> None:

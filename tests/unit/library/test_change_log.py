@@ -96,7 +96,7 @@ def test_other_damage_is_one_sentence_with_the_line(history: History, damage: st
     for ask in (history.load, lambda: history.add(ZERO)):
         with pytest.raises(LibraryError) as damaged:
             ask()
-        assert damaged.value.code == "history_damaged"
+        assert damaged.value.code == "bad_library"
         assert str(damaged.value).startswith(f"line {where} of {str(log)!r} is damaged: {reason}; ")
     assert log.read_bytes() == before
 
@@ -145,7 +145,7 @@ def test_lost_lines_of_the_log_are_noticed_by_head_and_nothing_is_written(histor
     for use in (lambda: history.changes, lambda: history.add(ZERO)):
         with pytest.raises(LibraryError, match=r"jsonl' is damaged: it lacks changes that HEAD shows; ") as lost:
             use()
-        assert lost.value.code == "history_damaged"
+        assert lost.value.code == "bad_library"
     assert len(log.read_bytes().splitlines()) == kept
     assert head.read_bytes() == before
 

@@ -83,7 +83,7 @@ def test_max_rl_refuses_negative_rewards() -> None:
         "a rollout has the reward -0.5, but advantages=max_rl divides by the mean of the group's rewards and needs "
         "rewards of at least 0; give such rewards, or set advantages=group"
     )
-    assert refused.value.code == "negative_reward"
+    assert refused.value.code == "bad_reward"
 
 
 def several(weights: tuple[float, ...], combination, *groups: list[tuple[float, ...]]) -> SeveralRewards:

@@ -162,7 +162,7 @@ def test_transfers_that_can_never_be_judged_end_the_run(tmp_path: Path, monkeypa
         training.step()
         with pytest.raises(WeightsDiffer, match=r"3 transfers changed .* start the server with --worker-ext") as found:
             await transfer.send(training.network)
-        assert found.value.code == "not_proven"
+        assert found.value.code == "weights_differ"
 
     run(training, use)
 
