@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM
 from agentlearn.config import CallOptions
 from agentlearn.errors import ConfigError, WeightsDiffer
 from agentlearn.models.endings import SampledTokens, tokens_of
-from agentlearn.models.endpoint import TokenRequest, _served, open_endpoint
+from agentlearn.models.endpoint import TokenRequest, open_endpoint, served_model
 from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.child_process import ServerCommand, supervised_server
 from agentlearn.train.engine.chat_template import TemplateFormat
@@ -56,7 +56,7 @@ def test_a_typed_agent_calls_its_tool_and_every_token_is_known(tmp_path: Path) -
 
     async def record() -> None:
         service = ChatService(reciting, TemplateFormat(tiny_tokenizer()), model="toy")
-        async with service.serve() as url, _served(url, "toy", None, CallOptions()) as model:
+        async with service.serve() as url, served_model(url, "toy", None, CallOptions()) as model:
             await adder().run("2 + 3?", model=model, model_settings=ModelSettings(seed=1))
 
     asyncio.run(record())

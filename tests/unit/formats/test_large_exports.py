@@ -20,7 +20,7 @@ from agentlearn.errors import DataError, StoreError, StoreMissing
 from agentlearn.formats import LineFormat, export_lines, import_file
 from agentlearn.store import Selection, Store, open_store, read_store
 from agentlearn.store import control_server as remote
-from agentlearn.store.control_server import _send_frame
+from agentlearn.store.control_server import send_frame
 from agentlearn.store.queries import Query
 from agentlearn.store.reader import LocalSource, Parameter
 from agentlearn.types.task import Task
@@ -112,9 +112,9 @@ def test_tables_that_nobody_receives_are_removed(tmp_path: Path, monkeypatch: py
     def gone(to: socket.socket, frame: bytes) -> None:
         if b'"folder"' in frame:
             raise BrokenPipeError
-        _send_frame(to, frame)
+        send_frame(to, frame)
 
-    monkeypatch.setattr(server, "_send_frame", gone)
+    monkeypatch.setattr(server, "send_frame", gone)
 
     async def held() -> None:
         async with open_store(tmp_path) as store:
