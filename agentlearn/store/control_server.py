@@ -57,7 +57,7 @@ class Question(Value):
     selection: Selection | None = None
 
 
-class Reply(Value):
+class ControlReply(Value):
     """The rows or the table files that were asked for, or why there are none."""
 
     rows: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
@@ -189,7 +189,7 @@ class ControlServer:
                 frame = _encode_frame(reply)
                 if len(frame) > MAX_ANSWER_BYTES:
                     words = f"the answer has {len(frame)} bytes, too many to send; ask again when the run has finished"
-                    frame = _encode_frame(Reply(code="too_large", message=words))
+                    frame = _encode_frame(ControlReply(code="too_large", message=words))
                 try:
                     send_frame(connection, frame)
                 except OSError:
@@ -203,33 +203,33 @@ class ControlServer:
                 with self._lock:
                     self._open.discard(connection)
 
-    def _reply(self, connection: socket.socket) -> Reply:
+    def _reply(self, connection: socket.socket) -> ControlReply:
         try:  # always read the question: closing a socket with unread input would discard our reply
             frame = receive_frame(connection, MAX_QUESTION_BYTES)
         except _FrameError as error:
-            return Reply(code="bad_frame", message=str(error))
+            return ControlReply(code="bad_frame", message=str(error))
         uid = peer_uid(connection)
         if uid != os.geteuid():
             words = f"the store belongs to user {os.geteuid()}; user {uid} may not read it"
-            return Reply(code="other_user", message=words)
+            return ControlReply(code="other_user", message=words)
         try:
             question = Question.model_validate_json(frame)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            return Reply(code="bad_question", message=f"not a valid question: {first['msg']}")
+            return ControlReply(code="bad_question", message=f"not a valid question: {first['msg']}")
         if question.dialect != DIALECT:
             words = "the store is open in a process with another version of agentlearn"
-            return Reply(code="other_dialect", message=words)
+            return ControlReply(code="other_dialect", message=words)
         try:
             if question.kind != "query":
                 texts = question.kind == "texts"
-                return Reply(drafts=self._source.draft_tables(question.selection, texts=texts))
+                return ControlReply(drafts=self._source.draft_tables(question.selection, texts=texts))
             if question.query not in _QUERIES:
-                return Reply(code="unknown_query", message=f"there is no query {question.query!r}")
+                return ControlReply(code="unknown_query", message=f"there is no query {question.query!r}")
             rows = self._source.rows(_QUERIES[question.query], question.parameters)
-            return Reply(rows=rows, live=tuple(sorted(self._source.live)))
+            return ControlReply(rows=rows, live=tuple(sorted(self._source.live)))
         except AgentlearnError as error:
-            return Reply(code=error.code, message=str(error))
+            return ControlReply(code=error.code, message=str(error))
 
 
 class StoreNotAnswering(Exception):
@@ -274,7 +274,7 @@ class RemoteSource:
         assert drafts is not None
         return drafts
 
-    def _request(self, question: Question, timeout_s: float) -> Reply:
+    def _request(self, question: Question, timeout_s: float) -> ControlReply:
         try:
             return self._ask(question, timeout_s)
         except (OSError, _FrameError, ValueError) as error:
@@ -283,7 +283,7 @@ class RemoteSource:
                 code="store_unanswered",
             ) from error
 
-    def _ask(self, question: Question, timeout_s: float) -> Reply:
+    def _ask(self, question: Question, timeout_s: float) -> ControlReply:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)
             with socket_address(self.directory) as address:
@@ -291,7 +291,7 @@ class RemoteSource:
             if peer_uid(connection) != os.geteuid():
                 raise OSError("the socket belongs to another user")
             send_frame(connection, _encode_frame(question))
-            reply = Reply.model_validate_json(receive_frame(connection, MAX_ANSWER_BYTES))
+            reply = ControlReply.model_validate_json(receive_frame(connection, MAX_ANSWER_BYTES))
         match reply.code:
             case "":
                 self.live = frozenset(reply.live) if reply.drafts is None else self.live

@@ -17,6 +17,7 @@ from agentlearn.measure.score_table import Observation
 from agentlearn.measure.sequential import look_factor
 from agentlearn_evals import Comparison, compare_logs
 from agentlearn_evals.log_comparison import ArmFingerprint, EarlierLogs, digests
+from tests.support.cases import cases
 from tests.unit.evals import log_samples
 
 Scores = Mapping[tuple[str, str, int], float]
@@ -187,11 +188,7 @@ def test_one_other_score_is_always_seen(whole: dict[tuple[int, int], float], dat
 
 @pytest.mark.parametrize(
     ("before", "after", "said"),
-    [
-        ("2026-11-01T10:{:02d}:00Z", "2026-11-20T10:{:02d}:00+01:00", True),
-        ("2026-11-01T10:{:02d}:00", "2026-11-01T10:{:02d}:30", False),
-        ("2026-11-01T10:{:02d}:00", "", False),
-    ],
+    cases(__file__, "logs_of_arms_from_different_times_say_so_beside_the_verdict"),
 )
 def test_logs_of_arms_from_different_times_say_so_beside_the_verdict(before: str, after: str, said: bool) -> None:
     rows = [

@@ -157,8 +157,8 @@ def test_what_is_no_question_gets_a_typed_refusal_and_the_next_one_an_answer(
     tmp_path: Path, sent: bytes, code: str
 ) -> None:
     async def act(_: Store) -> None:
-        assert wire.Reply.model_validate_json(raw(tmp_path, sent)).code == code
-        assert wire.Reply.model_validate_json(raw(tmp_path, asked())).rows
+        assert wire.ControlReply.model_validate_json(raw(tmp_path, sent)).code == code
+        assert wire.ControlReply.model_validate_json(raw(tmp_path, asked())).rows
 
     while_held(tmp_path, act)
 
@@ -166,7 +166,7 @@ def test_what_is_no_question_gets_a_typed_refusal_and_the_next_one_an_answer(
 def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(_: Store) -> None:
         monkeypatch.setattr(wire, "peer_uid", lambda _: os.geteuid() + 1)
-        assert wire.Reply.model_validate_json(raw(tmp_path, asked())).code == "other_user"
+        assert wire.ControlReply.model_validate_json(raw(tmp_path, asked())).code == "other_user"
         with pytest.raises(StoreLocked), read_store(tmp_path):
             pass
 

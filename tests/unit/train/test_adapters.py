@@ -120,11 +120,7 @@ def test_a_served_copy_holds_the_continued_adapter(adapter: Path) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "code", "sentence"),
-    [
-        ({"lora_rank": 8}, "bad_config", "lora_rank is 8, but the adapter in .* has rank 3"),
-        ({"lora_alpha": 9}, "bad_config", "lora_alpha is 9, but the adapter in .* has 7"),
-        ({"lora_targets": "q_proj"}, "bad_config", r"lora_targets is \['q_proj'\], but the adapter in .* is on"),
-    ],
+    cases(__file__, "another_shape_than_the_adapter_s_is_refused"),
 )
 def test_another_shape_than_the_adapter_s_is_refused(
     adapter: Path, fields: dict[str, Any], code: str, sentence: str
