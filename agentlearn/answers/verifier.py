@@ -34,7 +34,7 @@ def frame(content: dict[str, Any]) -> bytes:
     return struct.pack("!I", len(text)) + text
 
 
-def _compare_texts(answer: str, gold: str, algebra: Any) -> Match:
+def compare_texts(answer: str, gold: str, algebra: Any) -> Match:
     """Compare two texts; an error makes the result undecided."""
     from agentlearn.answers.form_comparison import FormComparator
     from agentlearn.answers.mathematics import form_of, parse_answer
@@ -55,7 +55,7 @@ def _answer_requests(stream: BinaryIO) -> None:
     while len(head := stream.read(4)) == 4 and (size := struct.unpack("!I", head)[0]) <= MAX_FRAME_BYTES:
         request = json.loads(stream.read(size))
         signal.setitimer(signal.ITIMER_PROF, request["cpu_s"])
-        match = _compare_texts(request["answer"], request["gold"], algebra)
+        match = compare_texts(request["answer"], request["gold"], algebra)
         signal.setitimer(signal.ITIMER_PROF, 0)
         stream.write(frame({"status": match.status, "reason": match.reason}))
         stream.flush()

@@ -64,12 +64,12 @@ def data_check(
     if columns is not None:
         judging = judging.with_columns(parse_columns(columns))
 
-    report = run_async(lambda: _check(judging, source, test_share, limit))
+    report = run_async(lambda: report_on(judging, source, test_share, limit))
     print_result({**report.model_dump(mode="json"), "sound": report.sound}, _lines(report), json=json)
     if not report.sound:
         count = report.unusable
         what = f"{count:,} of {report.rows:,} rows cannot be used" if count else "it holds no task"
-        raise AgentlearnError(f"{source}: {what}", code="unusable_rows")
+        raise AgentlearnError(f"{source}: {what}", code="check_failed")
 
 
 def data_split(
@@ -99,7 +99,7 @@ def data_split(
     print_result({"source": source, "seed": seed, "parts": plain}, lines, json=json)
 
 
-async def _check(domain: Domain, source: str, test_share: float, limit: int | None) -> DataReport:
+async def report_on(domain: Domain, source: str, test_share: float, limit: int | None) -> DataReport:
     """The report. It is made in a thread, which asks the domain in this event loop, where its services run."""
     loop = asyncio.get_running_loop()
     async with domain.running() as opened:

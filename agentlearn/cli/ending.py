@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 from agentlearn.cli.output import print_json_error
 from agentlearn.cli.stop_signals import SIGNALS
 from agentlearn.errors import AgentlearnError, Interrupted, StopSignal, StoreError, root_cause
-from agentlearn.plugins import GROUP_OF_COMMANDS, cause_words, fault_of, loaded_packages
+from agentlearn.plugins import GROUP_OF_COMMANDS, cause_words, loaded_packages, plugin_fault
 from agentlearn.text import block
 from agentlearn.text.printing import print_line
 
@@ -105,7 +105,7 @@ def _own_ending(error: BaseException, *, stopped: bool) -> Ending | None:
 
 def _plugin_ending(error: BaseException) -> Ending | None:
     """Return the ending for an error that the code of another package raised; None for any other."""
-    if isinstance(error, AgentlearnError | StopSignal) or (fault := fault_of(error)) is None:
+    if isinstance(error, AgentlearnError | StopSignal) or (fault := plugin_fault(error)) is None:
         return None
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         return None

@@ -162,7 +162,7 @@ def _settings(
         if what is not None:
             raise ConfigError(
                 f"--resume continues run {resume!r} with the settings it was started with; leave out {what!r}",
-                code="fixed_setting",
+                code="contradiction",
             )
         keep_credentials(given.environment)
         run, settings = settings_of(resume, Path(given.get("store", DEFAULT_STORE)), given.options)
@@ -170,7 +170,7 @@ def _settings(
     if what is None:
         raise ConfigError(
             "say what to learn: a domain (agentlearn learn math), a recipe, or a task file with --reward",
-            code="no_task",
+            code="no_tasks",
         )
     from agentlearn.domain.chosen_settings import learn_fields
     from agentlearn.learning.subject import agent_fields, is_agent
@@ -193,7 +193,7 @@ def _settings(
         if fields.get("data") is None and "from_store" not in fields:
             raise ConfigError(
                 f"say which tasks {what!r} learns from: agentlearn learn {what} FILE, or MODULE:NAME of a list",
-                code="no_task",
+                code="no_tasks",
             )
         fields = agent_fields(fields)
     return learn_settings(fields), None, fields

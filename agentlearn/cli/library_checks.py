@@ -76,7 +76,7 @@ def library_audit(
             f" {', '.join(one.lesson.name[:12] for one in failing[:5])}{' and more' if len(failing) > 5 else ''};"
             f" correct {'it' if len(failing) == 1 else 'them'}, give a lower --threshold, or"
             f" {removal}",
-            code="audit_failed",
+            code="check_failed",
         )
 
 

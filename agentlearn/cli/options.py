@@ -195,7 +195,7 @@ def in_store_of_tenant(arguments: Sequence[str]) -> list[str]:
     if not (tenants := given["--tenant"]):
         return list(arguments)
     if len(tenants) > 1:
-        raise ConfigError(f"--tenant is given twice, as {tenants[0]!r} and {tenants[1]!r}", code="bad_tenant")
+        raise ConfigError(f"--tenant is given twice, as {tenants[0]!r} and {tenants[1]!r}")
     from agentlearn.library.tenants import tenant_store  # here: most commands have no tenant
 
     store = given["--store"][-1] if given["--store"] else None

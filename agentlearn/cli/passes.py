@@ -216,20 +216,16 @@ def library_canary(
     if share is not None and not at:
         log = command_words("library", "log", name, store=store)
         raise ConfigError(
-            f"say which version of {name!r} to try: {name}@VERSION, one that `{log}` lists, with --share {share}",
-            code="bad_canary",
+            f"say which version of {name!r} to try: {name}@VERSION, one that `{log}` lists, with --share {share}"
         )
     if (share is not None) + stop + decide > 1 or bool(at) != (share is not None) or (dry_run and not share):
         raise ConfigError(
             "give NAME@VERSION with --share 1/10 to start a canary (--dry-run: only say what it would cost), or NAME"
-            " with --stop, --decide or nothing",
-            code="bad_canary",
+            " with --stop, --decide or nothing"
         )
     for option, value in (("--margin", margin), ("--effect", effect)):
         if value is not None and not 0 < value <= 1:
-            raise ConfigError(
-                f"{option} is {value!r}; give a difference in reward above 0, such as 0.05", code="bad_canary"
-            )
+            raise ConfigError(f"{option} is {value!r}; give a difference in reward above 0, such as 0.05")
     libraries = LibraryStore(store / "libraries")
     if share is not None:
         if not part:

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from agentlearn.cli.library_history import AcceptOption
 from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import print_result
-from agentlearn.cli.sharing import proposal_lines
+from agentlearn.cli.sharing import open_proposals
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError, StoreError
@@ -128,7 +128,7 @@ def library_pending(
         one["share"] = known.share
     libraries = LibraryStore(store / "libraries")
     named = (libraries.history(one) for one in libraries.names() if library in {None, one})
-    proposals = [line for history in named for line in proposal_lines(history)]
+    proposals = [line for history in named for line in open_proposals(history)]
     if proposals:
         document["proposals"] = proposals
 

@@ -219,9 +219,7 @@ def mcp(
     the variable AGENTLEARN_MCP_TOKEN, else a new one that is printed.
     """
     if not libraries and not runs:
-        raise ConfigError(
-            "name the libraries to offer: agentlearn mcp NAME; or offer runs: agentlearn mcp --runs", code="no_library"
-        )
+        raise ConfigError("name the libraries to offer: agentlearn mcp NAME; or offer runs: agentlearn mcp --runs")
     if not runs and (max_cost_usd or allow_folder):
         raise ConfigError("--max-cost-usd and --allow-folder are for --runs; add it, or leave them out")
     with _needing("mcp", "mcp"):

@@ -47,7 +47,7 @@ def doctor(
     document = {"broken": broken, "findings": [finding.model_dump(mode="json") for finding in findings]}
     print_result(document, lines, json=json)
     if broken:
-        raise AgentlearnError(f"{broken} of {len(findings)} checks failed", code="doctor")
+        raise AgentlearnError(f"{broken} of {len(findings)} checks failed", code="check_failed")
 
 
 def _waits_for(what: str) -> None:
@@ -120,7 +120,7 @@ def domain_check(
     document = {"broken": broken, "promises": [one.model_dump(mode="json") for one in promises]}
     print_result(document, lines, json=json)
     if broken:
-        raise AgentlearnError(f"{reference}: {broken} of {len(promises)} promises are broken", code="broken_promise")
+        raise AgentlearnError(f"{reference}: {broken} of {len(promises)} promises are broken", code="check_failed")
 
 
 def install_completion(

@@ -239,7 +239,7 @@ def library_fetch(
             print_line(f"note: {receipt} does not count here: {refusal}", to_stderr=True)
 
 
-def proposal_lines(history: History) -> Iterator[str]:
+def open_proposals(history: History) -> Iterator[str]:
     """The open proposals of a library, with the votes in their files here."""
     for file in sorted(history.folder.glob(f"{SHARING}/proposals/*.json")):
         try:

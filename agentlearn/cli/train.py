@@ -145,7 +145,7 @@ def train_run(
         if what is not None or gradient.options or pairs:
             raise ConfigError(
                 f"--resume continues run {resume!r} with the settings it was started with; leave out everything else",
-                code="fixed_setting",
+                code="contradiction",
             )
         keep_credentials(given.environment)
         run, settings = resumed_train_settings(resume, Path(given.get("store", DEFAULT_STORE)), given.options)
@@ -154,7 +154,7 @@ def train_run(
         raise ConfigError(
             "say what to train on: a domain (agentlearn train math --model PATH), a recipe, or a task file with"
             " --reward",
-            code="no_task",
+            code="no_tasks",
         )
     fields = _fields(what, given)
     recipe = gradient_fields(fields)

@@ -34,7 +34,7 @@ _INVALID = (
     "the address of a model is not valid (it is not shown, because it may hold a password); in a user name or a"
     " password write '#' as %23, '/' as %2F, '?' as %3F and '@' as %40"
 )
-_CREDENTIALS: dict[str, Credentials] = {}
+KEPT_CREDENTIALS: dict[str, Credentials] = {}
 """Credentials by the name of the endpoint."""
 
 
@@ -47,7 +47,7 @@ def endpoint_name(given: str) -> str:
         return given
     name, credentials = _divided(given.strip())
     if credentials:
-        _CREDENTIALS[name] = credentials
+        KEPT_CREDENTIALS[name] = credentials
         pair = f"{credentials.username}:{credentials.password}"
         encoded = base64.b64encode(pair.encode()).decode() if pair != ":" else ""
         bare = (name for name, value in credentials.query.items() if not value)  # the key itself
@@ -112,7 +112,7 @@ def _place(address: str) -> str:
 
 def credentials_of(name: str) -> Credentials:
     """The credentials that were given with the address of this name."""
-    return _CREDENTIALS.get(name, NO_CREDENTIALS)
+    return KEPT_CREDENTIALS.get(name, NO_CREDENTIALS)
 
 
 def without_credentials(address: str) -> str:

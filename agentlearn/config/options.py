@@ -320,7 +320,7 @@ class LoginAct(Value):
 def _login_acts(given: object) -> object:
     """Return the acts in a list. Errors show no value of an act."""
     if not isinstance(given, Sequence) or isinstance(given, str):
-        raise ConfigError(f"a login is a list of acts, {_EXAMPLE}, not a {type(given).__name__}", code="bad_login")
+        raise ConfigError(f"a login is a list of acts, {_EXAMPLE}, not a {type(given).__name__}")
     acts = list[LoginAct]()
     for number, one in enumerate(cast("Sequence[object]", given), start=1):
         fields: Mapping[Any, Any] = cast("Mapping[Any, Any]", one) if isinstance(one, Mapping) else {}
@@ -332,14 +332,12 @@ def _login_acts(given: object) -> object:
         if len(named) != 1 or bool(act.env) != bool(act.fill) or (act.env and not _VARIABLE.fullmatch(act.env)):
             raise ConfigError(
                 f"act {number} of the login is not one of: open, click or expect with a text, or fill with env, the"
-                f" name of an environment variable; write it {_EXAMPLE}",
-                code="bad_login",
+                f" name of an environment variable; write it {_EXAMPLE}"
             )
         if act.open and (has_login(act.open) or not _is_web_address(act.open)):
             raise ConfigError(
                 f"act {number} of the login opens something else than a web address without a user name and password;"
-                " give one such as https://example.org/login",
-                code="bad_login",
+                " give one such as https://example.org/login"
             )
         acts.append(act)
     return tuple(acts)

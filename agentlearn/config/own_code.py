@@ -53,9 +53,9 @@ def _read(path: Path) -> OwnPrompt:
         text = readable(path.expanduser()).read_bytes().decode()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"the prompt file {str(path)!r} cannot be read: {why}", code="bad_prompt") from error
+        raise ConfigError(f"the prompt file {str(path)!r} cannot be read: {why}") from error
     if not text.strip():
-        raise ConfigError(f"the prompt file {str(path)!r} is empty; write the prompt into it", code="bad_prompt")
+        raise ConfigError(f"the prompt file {str(path)!r} is empty; write the prompt into it")
     return OwnPrompt(file=str(path), text=text)
 
 

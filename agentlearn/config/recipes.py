@@ -54,11 +54,10 @@ class GivenSettings:
 
 def read_recipe(path: Path) -> dict[str, Any]:
     """The fields of a YAML recipe. Raises ConfigError that names the file and the cause."""
-    loaded = _read_yaml(path, "recipe", "bad_recipe")
+    loaded = _read_yaml(path, "recipe")
     if not isinstance(loaded, dict):
         raise ConfigError(
-            f"the recipe {str(path)!r} must hold fields such as 'domain: math', not a {type(loaded).__name__}",
-            code="bad_recipe",
+            f"the recipe {str(path)!r} must hold fields such as 'domain: math', not a {type(loaded).__name__}"
         )
     fields = {str(key): _expand(str(key), value, path) for key, value in loaded.items()}
     if isinstance(login := fields.get(LOGIN), str):
@@ -81,34 +80,33 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 def read_login(path: Path) -> list[Any]:
     """The acts of a login in a YAML file. Raises ConfigError that names the file and the cause."""
-    loaded = _read_yaml(path, "login file", "bad_login")
+    loaded = _read_yaml(path, "login file")
     if not isinstance(loaded, list):
         raise ConfigError(
-            f"the login file {str(path)!r} must hold a list of acts, such as '- open: https://example.org/login'",
-            code="bad_login",
+            f"the login file {str(path)!r} must hold a list of acts, such as '- open: https://example.org/login'"
         )
     return loaded
 
 
-def _read_yaml(path: Path, kind: str, code: str) -> object:
+def _read_yaml(path: Path, kind: str) -> object:
     import yaml
 
     try:
         text = readable(path).read_text(encoding="utf-8")
         if fault := _yaml_fault(text):
-            raise ConfigError(f"the {kind} {str(path)!r} {fault}", code=code)
+            raise ConfigError(f"the {kind} {str(path)!r} {fault}")
         return yaml.safe_load(text)
     except FileNotFoundError as error:
         raise ConfigError(f"there is no {kind} {str(path)!r}; check the path", code="missing_file") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the {kind} {str(path)!r} cannot be read: {error}", code=code) from error
+        raise ConfigError(f"the {kind} {str(path)!r} cannot be read: {error}") from error
     except yaml.YAMLError as error:
         mark, cause = getattr(error, "problem_mark", None), getattr(error, "problem", None) or error
         where = "" if mark is None else f" line {mark.line + 1} column {mark.column + 1}"
-        raise ConfigError(f"the {kind} {str(path)!r}{where} is not YAML: {cause}; correct it", code=code) from error
+        raise ConfigError(f"the {kind} {str(path)!r}{where} is not YAML: {cause}; correct it") from error
     except ValueError as error:  # a date that does not exist
         raise ConfigError(
-            f"the {kind} {str(path)!r} has a value that cannot be read: {error}; put texts between quotes", code=code
+            f"the {kind} {str(path)!r} has a value that cannot be read: {error}; put texts between quotes"
         ) from error
 
 
@@ -177,8 +175,7 @@ def _expand(name: str, value: object, path: Path) -> object:
     if name not in _SECRETS:
         raise ConfigError(
             f"{str(path)!r} uses {value!r} in {name!r}, but environment variables are read in secret fields only"
-            f" ({', '.join(sorted(_SECRETS))}); write the value itself",
-            code="bad_recipe",
+            f" ({', '.join(sorted(_SECRETS))}); write the value itself"
         )
 
     def read(match: re.Match[str]) -> str:

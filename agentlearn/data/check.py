@@ -44,7 +44,7 @@ class ReadableTasks:
     """What was left out and why; empty when nothing was."""
 
 
-def _by_reason(sentences: Iterable[str]) -> tuple[Reason, ...]:
+def reasons_of(sentences: Iterable[str]) -> tuple[Reason, ...]:
     """Return the reasons of sentences about rows, the most frequent first. Each sentence counts once."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for sentence in sentences:
@@ -70,7 +70,7 @@ def readable_tasks(
     against = {task.id: f"{task.source}: {why}" for task in tasks if (why := unreadable(task)) is not None}
     if not against:
         return ReadableTasks(tuple(tasks))
-    reasons = _by_reason(against.values())
+    reasons = reasons_of(against.values())
     shown = "; ".join(
         f"{one.count:,} {'is' if one.count == 1 else 'are'} like {one.example}" for one in reasons[:_SHOWN]
     )
@@ -191,7 +191,7 @@ def check_source(
         refused=len(sieve.refusals),
         unreadable=len(unreadable),
         unverifiable=len(against),
-        reasons=_by_reason(unusable),
+        reasons=reasons_of(unusable),
         sentences=tuple(unusable[:SHOWN]),
         kinds=_counted(_answer_kind(task.answer) for task in tasks),
         families=_counted(task.family for task in tasks if task.family),

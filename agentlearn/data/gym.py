@@ -119,7 +119,7 @@ def parse_gym(source: str) -> _Gym:
 def gym_rows(source: str) -> Iterator[SourceRow]:
     """Yield the task's entries, the same for the same options. Raises DataError or MissingExtra."""
     gym = parse_gym(source)
-    entries = _entries(gym)
+    entries = dataset_entries(gym)
     for number in range(len(entries)):
         entry = _entry(entries, number)
         # Not by iterating: that adds a random id to each entry.
@@ -136,7 +136,7 @@ def scorer(source: str) -> Callable[[str | None], float]:
     there, before it is evaluated: VerifierError. Scorers that only compare texts judge it like any other.
     """
     place, _, number = source.rpartition("#")
-    entries = _entries(parse_gym(place))
+    entries = dataset_entries(parse_gym(place))
     entry = _entry(entries, int(number))
 
     def score(answer: str | None) -> float:
@@ -181,7 +181,7 @@ def _entry(entries: _Entries, number: int) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _entries(gym: _Gym) -> _Entries:
+def dataset_entries(gym: _Gym) -> _Entries:
     try:
         import reasoning_gym  # pyright: ignore[reportMissingImports]
     except ImportError as error:

@@ -100,7 +100,7 @@ class _SplitFiles:
                 yield cls(name, split, found, is_default)
 
 
-def _splits_of(names: Sequence[str], card: str) -> tuple[_SplitFiles, ...]:
+def splits_of(names: Sequence[str], card: str) -> tuple[_SplitFiles, ...]:
     """Return all splits that can be read here. names: the repository's files. card: the text of its card."""
     files: list[str] = []
     for name in sorted(names):
@@ -317,7 +317,7 @@ def _split_files(source: str, wanted: _Published) -> Iterator[Path]:
     card = ""
     if "README.md" in files:
         card = attempt(lambda: fetched("README.md")).read_text(encoding="utf-8", errors="replace")
-    chosen = wanted.chosen(_splits_of(files, card), files)
+    chosen = wanted.chosen(splits_of(files, card), files)
     if isinstance(chosen, str):
         raise refused(chosen)
     for name in chosen.files:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from agentlearn.text import plain
 from agentlearn.types.ids import content_hash
-from agentlearn.types.ranking import lower_case_words, normalised
+from agentlearn.types.ranking import lower_case_words, single_spaced
 from agentlearn.types.task import Task
 
 ALIKE = 0.5
@@ -27,7 +27,7 @@ _COMPARED = 12
 
 def same_text(text: str) -> str:
     """The text without differences in case, compatible characters (NFKC) and white space."""
-    return normalised(text).casefold()
+    return single_spaced(text).casefold()
 
 
 def nearest_groups(

@@ -188,7 +188,7 @@ class RowReader:
     def read(self, row: SourceRow) -> ParsedRow:
         """Return the content of the row. Raises DataError with place, cause and next step."""
         if row.fault:
-            raise DataError(row.fault, code="bad_row")
+            raise DataError(row.fault)
         question = cell(row.fields, "question")
         if isinstance(question, Mapping) and {"stem", "choices"} <= set(question):  # as in the files of ARC
             rest = {name: value for name, value in row.fields.items() if name.strip().casefold() != "question"}
@@ -244,7 +244,7 @@ class RowReader:
             raise DataError(f"{row.place} {error}") from error
         if not answer and self.answer_required:
             if row.unanswered:
-                raise DataError(f"{row.place} {row.unanswered}", code="no_answer_here")
+                raise DataError(f"{row.place} {row.unanswered}")
             names = (layout.answer,) if layout.answer else self.columns.answer
             wanted = " or ".join(map(repr, names))
             raise DataError(

@@ -74,21 +74,21 @@ _NEEDED_FOR = {"runs_itself": "work", "runs_code": "with_sandbox", "uses_judge":
 """Values that only make sense together with a method."""
 
 
-def _all_members(base: type) -> tuple[str, ...]:
+def all_members(base: type) -> tuple[str, ...]:
     """Return the names of all members of the base class: values first, then methods."""
     names = dict.fromkeys((*inspect.get_annotations(base), *vars(base)))
     return tuple(name for name in names if not name.startswith("_"))
 
 
-def _required_members(base: type) -> tuple[str, ...]:
+def required_members(base: type) -> tuple[str, ...]:
     """Return the members that have no default."""
     abstract: frozenset[str] = getattr(base, "__abstractmethods__", frozenset())
-    return tuple(name for name in _all_members(base) if name in abstract or not hasattr(base, name))
+    return tuple(name for name in all_members(base) if name in abstract or not hasattr(base, name))
 
 
 def optional_members(domain: object, base: type) -> tuple[str, ...]:
     """Return the optional members that the domain overrides or sets to something other than their default."""
-    optional = (name for name in _all_members(base) if name not in _required_members(base))
+    optional = (name for name in all_members(base) if name not in required_members(base))
     return tuple(
         name
         for name in optional
@@ -101,7 +101,7 @@ def _misspelt_members(domain: object, base: type) -> tuple[tuple[str, str], ...]
 
     A member that the class overrides under its right name is never the one that was meant.
     """
-    members = _all_members(base)
+    members = all_members(base)
     open_members = [name for name in members if not _overridden(domain, base, name)]
     found: dict[str, str] = {}
     for name in (name for kind in _kinds(domain, base) for name in vars(kind)):
@@ -113,32 +113,32 @@ def _misspelt_members(domain: object, base: type) -> tuple[tuple[str, str], ...]
     return tuple(found.items())
 
 
-def _method_signature(base: type, name: str) -> str:
+def method_signature(base: type, name: str) -> str:
     """Return how a method is called, such as `read(path, *, split='train', limit=None)`."""
     return f"{name}{_plain(_parameters(base, name))}"
 
 
 def member_faults(domain: object, base: type) -> Iterator[str]:
     """Yield one sentence for each member that is missing, misspelt, of a wrong type, or set without its partner."""
-    missing = [name for name in _required_members(base) if not hasattr(domain, name)]
+    missing = [name for name in required_members(base) if not hasattr(domain, name)]
     if missing:
         yield f"{type(domain).__name__} has no {', '.join(map(repr, missing))}; see docs/domains.md"
         return
     for found, meant in _misspelt_members(domain, base):
         yield f"{found!r} is not a member of a domain; did you mean {meant!r}? Rename it, or start it with '_'"
-    for name in _all_members(base):
+    for name in all_members(base):
         value, kind = getattr(domain, name), _SETTINGS.get(name)
         if kind is None and not callable(value):
-            yield f"{name} is {value!r}, but must be a method: `{_method_signature(base, name)}`"
+            yield f"{name} is {value!r}, but must be a method: `{method_signature(base, name)}`"
         elif kind is None and (taken := _other_parameters(value, base, name)) is not None:
-            yield f"{name} takes {taken}, but is called as `{_method_signature(base, name)}`"
+            yield f"{name} takes {taken}, but is called as `{method_signature(base, name)}`"
         elif kind and (not isinstance(value, kind) or (kind is Real and isinstance(value, bool))):
             yield f"{name} is {value!r}, not of {kind.__module__}.{kind.__qualname__}"
         elif name == "rewards" and not all(isinstance(one, str) for one in cast("tuple[object, ...]", value)):
             yield f"rewards is {value!r}, not a tuple of names"
     for flag, method in _NEEDED_FOR.items():
         if getattr(domain, flag) and not _overridden(domain, base, method):
-            yield f"it sets {flag!r}, so it needs `{_method_signature(base, method)}`"
+            yield f"it sets {flag!r}, so it needs `{method_signature(base, method)}`"
     for flag, method in (("uses_judge", "with_judge"), ("rewards", "with_reward")):
         if _overridden(domain, base, method) and not getattr(domain, flag):
             yield f"it has {method!r}, which is never called unless {flag!r} is set"
@@ -360,7 +360,7 @@ class Domain(ABC):
 
     async def work(self, work: Work) -> "Worked":
         """Do the work of one rollout. Called when `runs_itself` is true."""
-        raise ConfigError(f"domain {self.name!r} runs itself but has no method work", code="bad_domain")
+        raise ConfigError(f"domain {self.name!r} runs itself but has no method work", code="bad_plugin")
 
     errors_are_failures: bool = False
     """Whether any exception in a rollout is a failure of that rollout. If not, an unexpected one ends the run."""
@@ -370,14 +370,14 @@ class Domain(ABC):
 
     def with_sandbox(self, sandbox: CodeSandbox) -> "Domain":
         """Return the same domain with a running sandbox. Called once per run when `runs_code` is true."""
-        raise ConfigError(f"domain {self.name!r} runs code but takes no sandbox", code="bad_domain")
+        raise ConfigError(f"domain {self.name!r} runs code but takes no sandbox", code="bad_plugin")
 
     uses_judge: bool = False
     """Whether `verify` may ask a model. If so, implement `with_judge`."""
 
     def with_judge(self, judge: JudgeModel) -> "Domain":
         """Return the same domain with a model that judges. Called once per run when `uses_judge` is true."""
-        raise ConfigError(f"domain {self.name!r} uses a judge but takes none", code="bad_domain")
+        raise ConfigError(f"domain {self.name!r} uses a judge but takes none", code="bad_plugin")
 
     rewards: tuple[str, ...] = ()
     """Names of the rewards to choose from with `--reward`, the default first; empty: there is only one."""
@@ -553,7 +553,7 @@ def _loaded(plugin: Plugin, *arguments: str) -> Domain:
         domain = loaded(*arguments) if callable(loaded) else loaded
     except TypeError as error:  # the class still has abstract methods, or needs arguments
         raise ConfigError(
-            f"{named} cannot be created: {error}; see docs/domains.md for what a domain must have", code="bad_domain"
+            f"{named} cannot be created: {error}; see docs/domains.md for what a domain must have", code="bad_plugin"
         ) from error
     except (StopSignal, ConfigError):
         raise
@@ -567,12 +567,12 @@ def _loaded(plugin: Plugin, *arguments: str) -> Domain:
         raise ConfigError(
             f"{named} is not an instance of a subclass of agentlearn.Domain;"
             " see docs/domains.md for what a domain must have",
-            code="bad_domain",
+            code="bad_plugin",
         )
     for found, meant in _misspelt_members(domain, Domain):
         raise ConfigError(
             f"{named} has {found!r}, which is not a member of a domain; did you mean {meant!r}? Rename it, or start"
             " it with '_'",
-            code="bad_domain",
+            code="bad_plugin",
         )
     return domain

@@ -42,7 +42,7 @@ def with_domain(fields: dict[str, Any], recipe: str) -> dict[str, Any]:
     if source is None or reward is None:
         raise ConfigError(
             f"the recipe {recipe!r} says no tasks; write `domain: math`, or `data: FILE` and `reward: number`",
-            code="no_task",
+            code="no_tasks",
         )
     return {**fields, "domain": fields.get("name") or name_for(str(source))}
 

@@ -155,7 +155,7 @@ def domain_at(reference: str) -> object:
         return found() if callable(found) else found
     except TypeError as error:  # the class still has abstract methods, or needs arguments
         raise ConfigError(
-            f"the domain {reference!r} cannot be created: {error}; see docs/domains.md", code="bad_domain"
+            f"the domain {reference!r} cannot be created: {error}; see docs/domains.md", code="bad_plugin"
         ) from error
 
 

@@ -87,7 +87,7 @@ class OutputTasks(Domain, ABC):
 
     def answer_of(self, output: Any) -> Answer:
         """Return the output as text, and the answer in it. A text is its own answer, without the model's thoughts."""
-        text = text_of(output)
+        text = output_text(output)
         if self.text_of is not None:
             return Answer(text=text, answer=self.text_of(output) or None)
         if not isinstance(output, str):
@@ -201,7 +201,7 @@ def _data_type(given: Any) -> Any:
     return given if known else None
 
 
-def text_of(output: Any) -> str:
+def output_text(output: Any) -> str:
     """Return an output as text: a text as it is, anything else as JSON. Raises ValueError for what JSON cannot hold."""
     if isinstance(output, Answer):
         return output.text
@@ -314,7 +314,7 @@ def _task(given: Any, at: int, judged: CustomTasks, split: Split) -> Task:
 
         if is_spreadsheet_error(given.answer):
             why = "is an error of a spreadsheet; give the value, or leave the task out"
-            raise DataError(f"tasks[{at}] has the answer {given.answer!r}, which {why}", code="bad_task")
+            raise DataError(f"tasks[{at}] has the answer {given.answer!r}, which {why}")
         if given.domain == judged.name and given.split == split:
             return given
         kept = {name: getattr(given, name) for name in ("family", "source", "start", "path", "fields")}
@@ -331,7 +331,7 @@ def _task(given: Any, at: int, judged: CustomTasks, split: Split) -> Task:
         case _ if is_dataclass(given) and not isinstance(given, type):
             named = asdict(given)
         case _:
-            raise DataError(f"tasks[{at}] is {short_repr(given)}; give {_FORMS}", code="bad_task")
+            raise DataError(f"tasks[{at}] is {short_repr(given)}; give {_FORMS}")
     return _read(named, at, judged, split)
 
 

@@ -80,13 +80,13 @@ class _RewardExample(pytest.Item):
 
         from agentlearn.domain.contract import rollout_ending_in
         from agentlearn.domain.custom.reward import FunctionReward
-        from agentlearn.domain.objects import text_of
+        from agentlearn.domain.objects import output_text
         from agentlearn.types.task import Task
 
         output, wanted, answer = self.given["output"], self.given["score"], self.given.get("answer")
         fields = {name: value for name, value in self.given.items() if name not in _OWN}
         task = Task.of(str(self.given.get("problem", "")), None if answer is None else str(answer), fields=fields)
-        rollout = rollout_ending_in(task, None if output is None else text_of(output))
+        rollout = rollout_ending_in(task, None if output is None else output_text(output))
 
         async def judged() -> Any:
             of_function = isinstance(self.reward, FunctionReward)

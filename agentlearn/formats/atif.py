@@ -130,7 +130,7 @@ def export_atif(reader: StoreReader, selection: Selection, out: Path) -> int:
     count = 0
     try:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise DataError(f"--out {str(out)!r} is there already; name a new or an empty folder", code="bad_out")
+            raise DataError(f"--out {str(out)!r} is there already; name a new or an empty folder", code="not_written")
         out.mkdir(parents=True, exist_ok=True)
         with reader.texts(selection, out) as texts:
             for one in texts:
@@ -145,5 +145,5 @@ def export_atif(reader: StoreReader, selection: Selection, out: Path) -> int:
                     " atif; select others"
                 )
     except OSError as error:
-        raise DataError(f"{str(out)!r} cannot be written: {error}; give another --out", code="bad_out") from error
+        raise DataError(f"{str(out)!r} cannot be written: {error}; give another --out", code="not_written") from error
     return count

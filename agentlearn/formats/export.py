@@ -52,7 +52,7 @@ def export_lines(reader: StoreReader, selection: Selection, out: Path, form: Lin
                 )
         put(draft, out)
     except OSError as error:
-        raise DataError(f"{str(out)!r} cannot be written: {error}; give another --out", code="bad_out") from error
+        raise DataError(f"{str(out)!r} cannot be written: {error}; give another --out", code="not_written") from error
     finally:
         draft.unlink(missing_ok=True)
     return count

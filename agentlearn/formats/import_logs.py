@@ -41,7 +41,7 @@ FOREIGN = "foreign"
 """Model of a rollout whose log names none."""
 
 
-_BATCH_ROLLOUTS = 256
+BATCH_ROLLOUTS = 256
 """Rollouts that are stored in one commit."""
 
 _FORM = 'write {"messages": [...], "reward": 1.0, "answer": "...", "task": "..."}, where only messages is required'
@@ -128,7 +128,7 @@ def import_file(file: Path, domain: str, store: Path) -> Imported:
     if not _DOMAIN.fullmatch(domain):
         raise DataError(
             f"{domain!r} is not a valid domain name; use lower-case letters, digits, '.', '_' and '-'",
-            code="bad_domain",
+            code="bad_plugin",
         )
     if file.suffix.lower() != ".jsonl":
         raise DataError(f"{file.name} is not a .jsonl file; {_FORM}, one object per line")
@@ -158,7 +158,7 @@ def _imported(
             for one in read():
                 batch.append(_Read(one, numbers[one.task.id]))
                 numbers[one.task.id] += 1
-                if len(batch) == _BATCH_ROLLOUTS:
+                if len(batch) == BATCH_ROLLOUTS:
                     await _save_batch(opened, event, batch)
                     batch.clear()
             await _save_batch(opened, event, batch)

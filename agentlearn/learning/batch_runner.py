@@ -120,7 +120,7 @@ def hiding_note(rows: Iterable[ExposedRow], run: str, threshold: float) -> str:
     if not hidden:
         return ""
     unseen = sum(row.reward is not None and row.reward < threshold for row in hidden)
-    cost = _hiding_cost(blocks_of(own), len(own))
+    cost = hiding_cost(blocks_of(own), len(own))
     change = f"by about {abs(100 * cost):.1f} points (estimate)"
     direction = "lowered" if cost > 0 else "raised"
     return (
@@ -129,7 +129,7 @@ def hiding_note(rows: Iterable[ExposedRow], run: str, threshold: float) -> str:
     )
 
 
-def _hiding_cost(blocks: Iterable[LessonBlock], rollouts: int) -> float:
+def hiding_cost(blocks: Iterable[LessonBlock], rollouts: int) -> float:
     """Return the mean reward that hiding cost: each lesson's estimated effect, as often as it was hidden."""
     by_lesson: defaultdict[ExperienceId, list[LessonBlock]] = defaultdict(list)
     for block in blocks:

@@ -495,10 +495,10 @@ def measured_size(settings: LearnSettings, *, tasks: int, task: TaskSize = TaskS
     alike = {name: getattr(settings, name) for name in ("reflector", "data", "reward", "tools")}
     try:
         with read_store(settings.store) as reader:
-            found = latest_run(reader, "learn", settings.domain, settings.model, **alike, from_store=False)
+            found = measured_run(reader, "learn", settings.domain, settings.model, **alike, from_store=False)
             if found is not None:
                 return _size_of(reader, *found, settings, tasks)
-            other = latest_run(reader, "", "", settings.model)
+            other = measured_run(reader, "", "", settings.model)
             return other and assumed_size(settings, tasks=tasks, task=task, answer=other[1].tokens_out / other[1].calls)
     except StoreError:
         return None
@@ -554,7 +554,7 @@ def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: Lear
     )
 
 
-def latest_run(
+def measured_run(
     reader: StoreReader, kind: RunKind | Literal[""], domain: str, model: str, **settings: object
 ) -> tuple[RunRow, RolloutSize] | None:
     """Return the latest finished run of that kind and model with these settings, and the mean size of its rollouts.

@@ -130,7 +130,7 @@ def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, An
     if fixed := sorted(set(given) - _MAY_CHANGE - same):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in fixed)
         raise ConfigError(
-            f"a resumed run keeps its settings; leave out {options}, or start a new run", code="fixed_setting"
+            f"a resumed run keeps its settings; leave out {options}, or start a new run", code="contradiction"
         )
     if given_objects := stored.get("given"):
         raise ConfigError(
@@ -155,7 +155,7 @@ def resumed_run(reader: StoreReader, prefix: str, settings: LearnSettings) -> Ru
         raise ConfigError(
             f"run {row.run!r} was started with {name}={short_repr(then.get(name))} and cannot go on with"
             f" {short_repr(now[name])}; give the same as then, or start a new run",
-            code="fixed_setting",
+            code="contradiction",
         )
     return row.run
 

@@ -276,7 +276,7 @@ def _no_answer_words(trajectory: Trajectory) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _RunSnapshot:
+class RunSnapshot:
     """Counts of a run at one moment, from which warnings are derived."""
 
     groups: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -362,7 +362,7 @@ class _RunSnapshot:
         return tuple(found)
 
 
-def _fallen_reward(
+def fallen_reward(
     epoch: int, before: Mapping[str, float], now: Mapping[str, float], *, comparisons: int, seed: int, best: str
 ) -> RunWarning | None:
     """Return a warning if the reward of an epoch is lower than in the epoch before, on the tasks that both visited.
@@ -459,7 +459,7 @@ class RunMonitor:
 
     def epoch_done(self, epoch: int, best: str) -> None:
         """Warn if the reward fell in an epoch that is over. best: the best version so far, in words."""
-        warning = _fallen_reward(
+        warning = fallen_reward(
             epoch,
             self.stats.task_rewards(epoch - 1),
             self.stats.task_rewards(epoch),
@@ -483,7 +483,7 @@ class RunMonitor:
         """
         stats, settings, states = self.stats, self.settings, self.endpoint_states
         agents = {code: n for code, n in stats.failures.items() if code not in stats.undecided or code in _REMEDIES}
-        snapshot = _RunSnapshot(
+        snapshot = RunSnapshot(
             groups=stats.groups if settings.group_size > 1 and not self.groups_explained else {},
             taught_wrong=stats.taught_wrong,
             all_wrong=settings.all_wrong if isinstance(settings, GroupOptions) else None,

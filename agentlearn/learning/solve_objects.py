@@ -106,11 +106,10 @@ async def _task(subject: Subject, problem: ProblemGiven, start: str) -> Task:
     named: Mapping[str, Any] = {"problem": problem} if isinstance(problem, str) else problem
     if unknown := sorted(set(named) - {"problem", "answer", "start"}):
         raise DataError(
-            f"the domain {subject.domain.name!r} does not know {unknown[0]!r}; give problem, answer and start",
-            code="bad_task",
+            f"the domain {subject.domain.name!r} does not know {unknown[0]!r}; give problem, answer and start"
         )
     if not str(named.get("problem") or "").strip():
-        raise DataError(f"{problem!r} has no problem; give a text", code="bad_task")
+        raise DataError(f"{problem!r} has no problem; give a text")
     answer = named.get("answer")
     return Task.of(
         subject.domain.name,

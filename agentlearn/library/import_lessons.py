@@ -141,10 +141,10 @@ def import_lessons(
     """
     source = SourceFiles.read(path, limits)
     chosen = library_format(format) if format else format_of(source)
-    return _checked_lessons(source, chosen.read(source), chosen.name, into=into, name=name, store=store, limits=limits)
+    return checked_lessons(source, chosen.read(source), chosen.name, into=into, name=name, store=store, limits=limits)
 
 
-def _checked_lessons(
+def checked_lessons(
     source: SourceFiles,
     read: ReadLessons,
     form: Form,

@@ -157,7 +157,7 @@ class _ClientCalls:
 
     def open(self) -> None:
         """Count one more open block. Raises MissingExtra without a package, LibraryError when `openai` has changed."""
-        classes = _client_bases()
+        classes = client_bases()
         with self._lock:
             if not self._open:
                 self._replace(classes)
@@ -214,7 +214,7 @@ class _ClientCalls:
 
 
 @cache
-def _client_bases() -> tuple[type, ...]:
+def client_bases() -> tuple[type, ...]:
     """The classes that send requests, two of each installed package, after a test that calls go through them."""
     found: list[type] = []
     for package in _PACKAGES:
@@ -614,10 +614,7 @@ def lessons(
     share = share_of(hide)
     if (share or canary) and not episode:
         said = f"hide is {hide!r}" if share else f"canary is {canary!r}"
-        raise ConfigError(
-            f"{said}, but there is no episode; pass the name of the conversation or job as `episode`",
-            code="bad_hide" if share else "bad_canary",
-        )
+        raise ConfigError(f"{said}, but there is no episode; pass the name of the conversation or job as `episode`")
     source = open_tenant_source(library, tenant=tenant, store=store, follow=follow, missing=missing, canary=canary)
     retriever = retrieval if isinstance(retrieval, Retriever) else Retriever(retrieval or Retrieval())
     how = showing(choose, place)

@@ -224,8 +224,7 @@ class LibraryStore:
             if own.lesson != one.lesson:
                 raise LibraryError(
                     f"the lesson {one.id[:12]!r} of {str(file)!r} has other words in this store; an id always names the"
-                    " same words, so write the lesson without it",
-                    code="reused_id",
+                    " same words, so write the lesson without it"
                 )
             return own
 
@@ -605,11 +604,10 @@ def open_source(
     if not isinstance(canary, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - programs without types
         raise LibraryError(
             f"canary is {canary!r}; the share is a part of the library, so that all processes agree: agentlearn library"
-            " canary NAME@VERSION --share 1/10, and canary=True here",
-            code="bad_canary",
+            " canary NAME@VERSION --share 1/10, and canary=True here"
         )
     if canary and not (isinstance(given, str) and is_library_name(given)):
-        raise LibraryError(f"canary=True needs the name of a library, not {given!r:.80}", code="bad_canary")
+        raise LibraryError(f"canary=True needs the name of a library, not {given!r:.80}")
     if missing not in get_args(WhenMissing):
         raise LibraryError(f"missing is {missing!r}; use 'error' or 'empty'")
     match given:

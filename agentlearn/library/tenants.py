@@ -39,15 +39,14 @@ def tenant_store(store: Path | str | None, tenant: str | None) -> Path:
     if not _NAME.fullmatch(tenant):
         raise ConfigError(
             f"{tenant!r} is not a valid name for a tenant; use 1 to 64 lower-case letters, digits, '.', '_' and '-',"
-            " with a letter or a digit at both ends",
-            code="bad_tenant",
+            " with a letter or a digit at both ends"
         )
     if Path(store).absolute().parent.name == _FOLDER:
-        raise ConfigError(f"the store {str(store)!r} is a tenant's already; give the shared store", code="bad_tenant")
+        raise ConfigError(f"the store {str(store)!r} is a tenant's already; give the shared store")
     try:
         return own(Path(store) / _FOLDER / tenant, Path(store))
     except OSError as error:
-        raise ConfigError(f"the store of tenant {tenant!r} cannot be used: {error}", code="bad_tenant") from error
+        raise ConfigError(f"the store of tenant {tenant!r} cannot be used: {error}") from error
 
 
 class _TenantSource(LibrarySource):
@@ -127,13 +126,11 @@ def open_tenant_source(
         return open_source(given, store=store, follow=follow, missing=missing, canary=canary)
     if not isinstance(given, str) or not is_library_name(given):
         raise LibraryError(
-            f"tenant={tenant!r} needs the name of a library, which both stores may have, not {given!r:.80}",
-            code="bad_tenant",
+            f"tenant={tenant!r} needs the name of a library, which both stores may have, not {given!r:.80}"
         )
     if canary:
         raise LibraryError(
-            f"canary=True cannot be used with tenant={tenant!r}, whose lessons stand with shared ones; leave one out",
-            code="bad_canary",
+            f"canary=True cannot be used with tenant={tenant!r}, whose lessons stand with shared ones; leave one out"
         )
     places, found = (tenant_store(store, None), tenant_store(store, tenant)), list[LibrarySource]()
     for number, place in enumerate(places):

@@ -49,7 +49,7 @@ T = TypeVar("T")
 DecisionKind = Literal["approved", "edited", "rejected", "later", "undone", "failed"]
 """What came of a decision. failed: nothing changed, and `problem` says why."""
 _LATER_FILE = "later.json"
-_PATIENCE_S, _PAUSE_S = 20.0, 0.05
+PATIENCE_S, _PAUSE_S = 20.0, 0.05
 _ID = 12
 
 
@@ -221,7 +221,7 @@ class Inbox:
         """
         if reader is not None or self.store is None:
             return act(reader)
-        ends = time.monotonic() + _PATIENCE_S
+        ends = time.monotonic() + PATIENCE_S
         while True:
             try:
                 with read_store(self.store) as opened:

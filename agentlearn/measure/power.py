@@ -21,7 +21,7 @@ _DEPTH = 45.0
 _STEPS_PER_WIDTH = 6
 
 
-def _power_of(
+def power_of(
     shift: float, degrees: float, *, alpha: float = 0.05, step: float = 0.0, least: float | None = None
 ) -> float:
     """Probability that a two-sided t test at `alpha` rejects if the effect is `shift` standard errors; within 1e-10.
@@ -37,7 +37,7 @@ def _power_of(
 
 
 def _rough_power_of(shift: float, degrees: float, *, alpha: float = 0.05) -> float:
-    """`_power_of` by normal approximations, about a hundred times faster: good enough to start a search near its end.
+    """`power_of` by normal approximations, about a hundred times faster: good enough to start a search near its end.
 
     Sources: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5 for the quantile and 26.7.10.
     """
@@ -48,7 +48,7 @@ def _rough_power_of(shift: float, degrees: float, *, alpha: float = 0.05) -> flo
 
 
 @lru_cache(maxsize=512)
-def _detectable_shift(degrees: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
+def detectable_shift(degrees: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
     """The effect, in standard errors, that a two-sided t test at `alpha` detects with `power`.
 
     Raises ConfigError for degrees not above 0, and unless 0 < alpha < power < 1 (without any effect, power is alpha).
@@ -301,7 +301,7 @@ class PlannedComparison:
         shift, degrees = abs(effect) / error, self._degrees(tasks)
         if not rough:
             bound = least / error if self.most_lost else None
-            return _power_of(shift, degrees, alpha=self.alpha, step=step / error, least=bound)
+            return power_of(shift, degrees, alpha=self.alpha, step=step / error, least=bound)
         sure = _rough_power_of(max(0.0, shift - step / error), degrees, alpha=self.alpha)
         return min(sure, NormalDist().cdf(shift - least / error)) if least else sure
 
@@ -340,7 +340,7 @@ def detectable_from_error(standard_error: float, degrees: float, *, power: float
     between("power", power, alpha, 1)
     if degrees <= 0:
         return math.inf
-    return _detectable_shift(degrees, power=power, alpha=alpha) * standard_error
+    return detectable_shift(degrees, power=power, alpha=alpha) * standard_error
 
 
 def _not_negative(name: str, value: float) -> float:

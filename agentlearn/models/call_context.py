@@ -101,7 +101,7 @@ class CallContext:
     run: RunId
     journal: Journal
     budget: Budget
-    tracing: "_Tracing | None" = None
+    tracing: "CallTracing | None" = None
     """Tracer for units of work; None: no tracing."""
     in_flight: int = 0
     """Calls that have been sent and are not recorded yet."""
@@ -294,14 +294,14 @@ _LOG = get_log()
 
 
 @dataclass(frozen=True, slots=True)
-class _Tracing:
+class CallTracing:
     """The tracer of a run."""
 
     tracer: Tracer
     settings: InstrumentationSettings
 
     @classmethod
-    def of(cls, provider: TracerProvider) -> "_Tracing":
+    def of(cls, provider: TracerProvider) -> "CallTracing":
         """Tracing through that provider."""
         return cls(provider.get_tracer("agentlearn"), InstrumentationSettings(tracer_provider=provider))
 
@@ -317,7 +317,7 @@ class _Tracing:
 
 
 @asynccontextmanager
-async def open_tracing(*, wanted: bool) -> AsyncGenerator[_Tracing | None]:
+async def open_tracing(*, wanted: bool) -> AsyncGenerator[CallTracing | None]:
     """Send spans by OTLP over HTTP to the address in the environment until the block ends; None when tracing is off.
 
     Raises MissingExtra when tracing is wanted and the SDK is not installed. When only the environment asks for
@@ -342,7 +342,7 @@ async def open_tracing(*, wanted: bool) -> AsyncGenerator[_Tracing | None]:
     provider = Provider(resource=Resource.create({"service.name": name}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     try:
-        yield _Tracing.of(provider)
+        yield CallTracing.of(provider)
     finally:
         await asyncio.to_thread(provider.shutdown)
 

@@ -41,7 +41,7 @@ _ROOM = 0.75
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def _shortened(
+def shortened_history(
     messages: Sequence[ModelMessage], parameters: ModelRequestParameters, max_tokens: int
 ) -> list[ModelMessage]:
     """Return the messages of a request that has at most `max_tokens` tokens (estimated), if that is possible.
@@ -165,7 +165,7 @@ class ModelClient(WrapperModel):
     ) -> ModelResponse:
         """Return the committed response, from the journal or from the service."""
         if self.history_tokens is not None:
-            messages = _shortened(messages, model_request_parameters, self.history_tokens)
+            messages = shortened_history(messages, model_request_parameters, self.history_tokens)
         given = (messages, model_settings, model_request_parameters)
         return await ModelCall.following(
             self.wrapped, self.endpoint_state, self.unit, self.call_settings, *given

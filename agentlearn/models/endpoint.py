@@ -232,7 +232,9 @@ async def open_endpoint(
     if model is None and _is_address(name):
         key = _key_of(options)
         await _check_addresses(names, key)
-        served = {_address(one)[0]: _served(*_address(one), key, options, tokens, credentials_of(one)) for one in names}
+        served = {
+            _address(one)[0]: served_model(*_address(one), key, options, tokens, credentials_of(one)) for one in names
+        }
         async with _all_of(served, state) as (url, first):
             yield Endpoint(name, first, state, simulated=False, url=url, call_settings=call_settings)
         return
@@ -302,7 +304,7 @@ async def open_service(
     """
     state = _state_of(name, options, Limiter(options.concurrency, adaptive=adaptive), retry)
     state.free, simulated = True, service.simulated
-    served = {one.base_url: _served(one.base_url, one.model, None, options, tokens) for one in (service, *others)}
+    served = {one.base_url: served_model(one.base_url, one.model, None, options, tokens) for one in (service, *others)}
     async with _all_of(served, state) as (url, first):
         yield Endpoint(name, first, state, simulated=simulated, url=url, service=service, call_settings=call_settings)
 
@@ -334,7 +336,7 @@ def _state_of(name: str, options: CallOptions, limiter: Limiter, retry: RetryPol
 
 
 @asynccontextmanager
-async def _served(
+async def served_model(
     base_url: str,
     model_name: str,
     api_key: str | None,

@@ -194,7 +194,7 @@ def reply_bytes(response: ModelResponse) -> int:
     return size
 
 
-def _text_bytes(text: str) -> int:
+def text_bytes(text: str) -> int:
     """Return the size of a text: its bytes, weighted by how many of each kind make a token."""
     ascii_only = text.encode("ascii", errors="ignore")
     letters = len(ascii_only.translate(None, _NOT_LETTERS))
@@ -213,4 +213,4 @@ def _size(content: Any) -> int:
         text = content if isinstance(content, str) else json.dumps(content, default=plain, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return 0
-    return _text_bytes(text)
+    return text_bytes(text)

@@ -35,7 +35,7 @@ EPOCH = "epoch-"
 
 
 @dataclass(frozen=True, slots=True)
-class _FamilyScore:
+class FamilyScore:
     """Mean rewards of a family's held-out tasks."""
 
     family: str
@@ -53,7 +53,7 @@ class LearnRecord:
     settings: Mapping[str, Any]
     rollouts: tuple[TrajectoryRow, ...]
     groups: tuple[GroupRow, ...]
-    families: tuple[_FamilyScore, ...]
+    families: tuple[FamilyScore, ...]
     proposals: tuple[ProposalRow, ...]
     problems: Mapping[TaskId, str]
     library: Library | None
@@ -100,7 +100,7 @@ class LearnRecord:
         return "simulated" if self.report.simulated else "lab model" if is_lab(self.row.model) else ""
 
 
-def _families(rollouts: Iterable[TrajectoryRow], tasks: Mapping[TaskId, Task]) -> Iterable[_FamilyScore]:
+def _families(rollouts: Iterable[TrajectoryRow], tasks: Mapping[TaskId, Task]) -> Iterable[FamilyScore]:
     """Scores by family, of the rollouts that are decided both before and after. A task counts once."""
     sides: dict[str, dict[tuple[TaskId, int], float | None]] = {"before": {}, "after": {}}
     for one in rollouts:
@@ -118,7 +118,7 @@ def _families(rollouts: Iterable[TrajectoryRow], tasks: Mapping[TaskId, Task]) -
     for family in sorted(by_family):
         scores = by_family[family]
         before, after = (sum(side) / len(scores) for side in zip(*scores, strict=True))
-        yield _FamilyScore(family=family, tasks=len(scores), before=before, after=after)
+        yield FamilyScore(family=family, tasks=len(scores), before=before, after=after)
 
 
 def _lessons(reader: StoreReader, proposals: Iterable[ProposalRow], library: Library | None) -> dict[ExperienceId, str]:

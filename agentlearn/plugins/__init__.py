@@ -193,7 +193,7 @@ class Refusal(NamedTuple):
     """Whether nobody is kept from using the name, because it is agentlearn's own."""
 
 
-class _Announced(NamedTuple):
+class Announced(NamedTuple):
     """The plug-ins of one group."""
 
     usable: dict[str, Plugin]
@@ -216,7 +216,7 @@ class _PluginFault(NamedTuple):
     """File and line that raised the error."""
 
 
-_loaded: dict[str, tuple[Plugin, str]] = {}
+LOADED: dict[str, tuple[Plugin, str]] = {}
 """The plug-ins of other packages that this process has loaded, by the name of their module, and what each is."""
 
 
@@ -225,7 +225,7 @@ def is_command(name: str) -> bool:
     return not name.strip() or name.startswith("-") or name.casefold() in _RESERVED
 
 
-def announced(group: str, *, reserved: Callable[[str], bool] | None = None) -> _Announced:
+def announced(group: str, *, reserved: Callable[[str], bool] | None = None) -> Announced:
     """Return the plug-ins of a group, agentlearn's own and those of other packages.
 
     reserved: whether a name belongs to agentlearn or to a known service. Own names are always reserved.
@@ -249,7 +249,7 @@ def announced(group: str, *, reserved: Callable[[str], bool] | None = None) -> _
         else:
             packages = " and ".join(repr(one.package) for one in several)
             refused.append(Refusal(name, f"the packages {packages} both announce {name!r}; uninstall one of them"))
-    return _Announced(usable, tuple(refused))
+    return Announced(usable, tuple(refused))
 
 
 def every_plugin(group: str) -> Iterator[Plugin]:
@@ -277,7 +277,7 @@ def load(plugin: Plugin, what: str) -> object:
     what: its kind in the message, such as "command".
     """
     if not plugin.own:
-        _loaded[_root(plugin.value)] = plugin, what
+        LOADED[_root(plugin.value)] = plugin, what
     return guarded(plugin, what, plugin.entry.load)
 
 
@@ -305,10 +305,10 @@ def guarded(plugin: Plugin, what: str, call: Callable[[], object]) -> object:
 
 def loaded_packages() -> tuple[str, ...]:
     """Return the names of the other packages whose plug-ins this process has loaded."""
-    return tuple(sorted({plugin.package for plugin, _ in _loaded.values()}))
+    return tuple(sorted({plugin.package for plugin, _ in LOADED.values()}))
 
 
-def fault_of(error: BaseException) -> _PluginFault | None:
+def plugin_fault(error: BaseException) -> _PluginFault | None:
     """Return which loaded plug-in of another package raised the error; None when none did.
 
     The error is of the innermost function that belongs to such a package or to agentlearn.
@@ -316,8 +316,8 @@ def fault_of(error: BaseException) -> _PluginFault | None:
     found = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         root = _root(str(frame.f_globals.get("__name__", "")))
-        if root in _loaded:
-            found = _PluginFault(*_loaded[root], place=f"{frame.f_code.co_filename}:{line}")
+        if root in LOADED:
+            found = _PluginFault(*LOADED[root], place=f"{frame.f_code.co_filename}:{line}")
         elif root.startswith(_OWN_MODULES):
             found = None
     return found
@@ -329,7 +329,7 @@ def _root(module: str) -> str:
 
 def place_in(error: BaseException, plugin: Plugin) -> str:
     """Return the place in the package that raised the error, as the end of a sentence; empty when it is elsewhere."""
-    fault = fault_of(error)
+    fault = plugin_fault(error)
     return f" ({fault.place})" if fault is not None and fault.plugin == plugin else ""
 
 

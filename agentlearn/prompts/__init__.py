@@ -48,8 +48,7 @@ def own_prompt(released: Prompt, name: str, own: OwnPrompt) -> Prompt:
         if hole[0] not in known and (hole[1] in released.holes or _HOLE.fullmatch(hole[0])):
             raise ConfigError(
                 f"the prompt file {own.file!r} has {hole[0]!r}, which nothing fills; holes of this prompt, written so:"
-                f" {', '.join(sorted(known)) or 'none'}",
-                code="bad_prompt",
+                f" {', '.join(sorted(known)) or 'none'}"
             )
     ref = PromptRef(name=f"own:{name}", version=1, sha256=own.sha256)
     return Prompt(ref, own.text.rstrip("\n"), own=True)

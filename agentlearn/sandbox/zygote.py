@@ -61,7 +61,7 @@ _T = TypeVar("_T")
 
 _PACKAGES = ("sympy", "numpy", "mpmath")
 """Packages that sessions may import besides the standard library."""
-_PRELOADED = (
+PRELOADED = (
     *_PACKAGES,
     *("numpy.random", "fractions", "decimal", "itertools", "math", "random", "hashlib"),
 )
@@ -151,7 +151,7 @@ class Zygote:
             scratch = tempfile.mkdtemp(prefix="agentlearn-")
             _SCRATCH[scratch] = os.getpid()
             try:
-                return await cls._spawn(Config(os.getpid(), scratch, packages, _PRELOADED, WARM_UP, sealed, limits))
+                return await cls._spawn(Config(os.getpid(), scratch, packages, PRELOADED, WARM_UP, sealed, limits))
             except BaseException:
                 _remove(scratch)
                 raise
@@ -363,7 +363,7 @@ def _packages() -> tuple[str, ...]:
 
 BACK_OFF_S = (0.1, 0.5, 2.0)
 """Seconds to wait before the second, third and fourth try to start an interpreter or the first zygote."""
-_MOST_RESTARTS = 5
+MOST_RESTARTS = 5
 _WITHIN_S = 60.0
 
 
@@ -378,7 +378,7 @@ class SupervisedZygote:
         self._sealed = sealed
         self._limits = limits
         self._restarting = asyncio.Lock()
-        self._restarts: deque[float] = deque(maxlen=_MOST_RESTARTS)
+        self._restarts: deque[float] = deque(maxlen=MOST_RESTARTS)
         """Times of the last restarts, on a clock that never goes back."""
         self._zygote: Zygote | None = None
         self._hello: _Hello | None = None
@@ -422,9 +422,9 @@ class SupervisedZygote:
             if self.closed:
                 raise error
             now = time.monotonic()
-            if len(self._restarts) == _MOST_RESTARTS and now - self._restarts[0] < _WITHIN_S:
+            if len(self._restarts) == MOST_RESTARTS and now - self._restarts[0] < _WITHIN_S:
                 raise ToolError(
-                    f"the code sandbox {self._name!r} was started again {_MOST_RESTARTS} times within {_WITHIN_S:g} s,"
+                    f"the code sandbox {self._name!r} was started again {MOST_RESTARTS} times within {_WITHIN_S:g} s,"
                     f" and its process ended each time ({error.message}); see whether this machine has too little"
                     " memory, or what else ends processes here",
                     code=CODE,

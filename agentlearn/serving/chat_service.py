@@ -94,7 +94,7 @@ MAX_TOKENS_KEPT = 4_000_000
 MAX_ANSWERS = 20_000
 
 
-class _WrittenReplies:
+class WrittenReplies:
     """The exact text of answers, by the ids of their calls, or by their text if they have no calls."""
 
     def __init__(self, limit: int = MAX_ANSWERS) -> None:
@@ -124,7 +124,7 @@ class _WrittenReplies:
         return tuple(found)
 
 
-class _TokenCache:
+class TokenCache:
     """Token ids by rendered text."""
 
     def __init__(self, ends: Sequence[str], encode: Callable[[str], list[int]]) -> None:
@@ -271,8 +271,8 @@ class ChatService(LoopbackService):
         self._beyond = beyond
         self._known = known
         self._unseeded = 0
-        self._token_cache = _TokenCache([chat.decode([one]) for one in sorted(chat.stop_ids)], chat.encode)
-        self._replies = _WrittenReplies()
+        self._token_cache = TokenCache([chat.decode([one]) for one in sorted(chat.stop_ids)], chat.encode)
+        self._replies = WrittenReplies()
 
     def pages(self) -> Mapping[str, JsonObject]:
         """What is answered at other paths."""

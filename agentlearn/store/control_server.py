@@ -57,7 +57,7 @@ class Question(Value):
     selection: Selection | None = None
 
 
-class _Reply(Value):
+class ControlReply(Value):
     """The rows or the table files that were asked for, or why there are none."""
 
     rows: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
@@ -78,12 +78,12 @@ def _encode_frame(value: Value) -> bytes:
     return json.dumps(value.model_dump(mode="json"), ensure_ascii=True, allow_nan=False).encode()
 
 
-def _send_frame(to: socket.socket, frame: bytes) -> None:
+def send_frame(to: socket.socket, frame: bytes) -> None:
     """Send one frame. Raises OSError."""
     to.sendall(_LENGTH.pack(len(frame)) + frame)
 
 
-def _receive_frame(source: socket.socket, limit_bytes: int) -> bytes:
+def receive_frame(source: socket.socket, limit_bytes: int) -> bytes:
     """Receive one frame. Raises FrameError, OSError; TimeoutError when nothing arrives in time."""
 
     def exactly(count: int) -> bytes:
@@ -102,14 +102,14 @@ def _receive_frame(source: socket.socket, limit_bytes: int) -> bytes:
     return exactly(length)
 
 
-def _peer_uid(of: socket.socket) -> int:
+def peer_uid(of: socket.socket) -> int:
     """User id of the process at the other end, from the kernel."""
     _, uid, _ = struct.unpack("3i", of.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     return int(uid)
 
 
 @contextmanager
-def _socket_address(directory: Path) -> Generator[str]:
+def socket_address(directory: Path) -> Generator[str]:
     """A short address of the directory's socket, valid inside the block. Raises OSError."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -136,7 +136,7 @@ class ControlServer:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:  # only this user may ever connect to it
             os.fchmod(self._listener.fileno(), 0o600)  # `bind` gives its file the same mode
-            with _socket_address(source.directory) as address:
+            with socket_address(source.directory) as address:
                 self._listener.bind(address)
             self._path.chmod(0o600)
             self._listener.listen(16)
@@ -189,9 +189,9 @@ class ControlServer:
                 frame = _encode_frame(reply)
                 if len(frame) > MAX_ANSWER_BYTES:
                     words = f"the answer has {len(frame)} bytes, too many to send; ask again when the run has finished"
-                    frame = _encode_frame(_Reply(code="too_large", message=words))
+                    frame = _encode_frame(ControlReply(code="too_large", message=words))
                 try:
-                    _send_frame(connection, frame)
+                    send_frame(connection, frame)
                 except OSError:
                     if reply.drafts is not None:  # nobody receives them
                         remove_drafts(self._source.directory, reply.drafts)
@@ -203,33 +203,33 @@ class ControlServer:
                 with self._lock:
                     self._open.discard(connection)
 
-    def _reply(self, connection: socket.socket) -> _Reply:
+    def _reply(self, connection: socket.socket) -> ControlReply:
         try:  # always read the question: closing a socket with unread input would discard our reply
-            frame = _receive_frame(connection, MAX_QUESTION_BYTES)
+            frame = receive_frame(connection, MAX_QUESTION_BYTES)
         except _FrameError as error:
-            return _Reply(code="bad_frame", message=str(error))
-        uid = _peer_uid(connection)
+            return ControlReply(code="bad_frame", message=str(error))
+        uid = peer_uid(connection)
         if uid != os.geteuid():
             words = f"the store belongs to user {os.geteuid()}; user {uid} may not read it"
-            return _Reply(code="other_user", message=words)
+            return ControlReply(code="other_user", message=words)
         try:
             question = Question.model_validate_json(frame)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            return _Reply(code="bad_question", message=f"not a valid question: {first['msg']}")
+            return ControlReply(code="bad_question", message=f"not a valid question: {first['msg']}")
         if question.dialect != DIALECT:
             words = "the store is open in a process with another version of agentlearn"
-            return _Reply(code="other_dialect", message=words)
+            return ControlReply(code="other_dialect", message=words)
         try:
             if question.kind != "query":
                 texts = question.kind == "texts"
-                return _Reply(drafts=self._source.draft_tables(question.selection, texts=texts))
+                return ControlReply(drafts=self._source.draft_tables(question.selection, texts=texts))
             if question.query not in _QUERIES:
-                return _Reply(code="unknown_query", message=f"there is no query {question.query!r}")
+                return ControlReply(code="unknown_query", message=f"there is no query {question.query!r}")
             rows = self._source.rows(_QUERIES[question.query], question.parameters)
-            return _Reply(rows=rows, live=tuple(sorted(self._source.live)))
+            return ControlReply(rows=rows, live=tuple(sorted(self._source.live)))
         except AgentlearnError as error:
-            return _Reply(code=error.code, message=str(error))
+            return ControlReply(code=error.code, message=str(error))
 
 
 class StoreNotAnswering(Exception):
@@ -274,7 +274,7 @@ class RemoteSource:
         assert drafts is not None
         return drafts
 
-    def _request(self, question: Question, timeout_s: float) -> _Reply:
+    def _request(self, question: Question, timeout_s: float) -> ControlReply:
         try:
             return self._ask(question, timeout_s)
         except (OSError, _FrameError, ValueError) as error:
@@ -283,15 +283,15 @@ class RemoteSource:
                 code="store_unanswered",
             ) from error
 
-    def _ask(self, question: Question, timeout_s: float) -> _Reply:
+    def _ask(self, question: Question, timeout_s: float) -> ControlReply:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)
-            with _socket_address(self.directory) as address:
+            with socket_address(self.directory) as address:
                 connection.connect(address)
-            if _peer_uid(connection) != os.geteuid():
+            if peer_uid(connection) != os.geteuid():
                 raise OSError("the socket belongs to another user")
-            _send_frame(connection, _encode_frame(question))
-            reply = _Reply.model_validate_json(_receive_frame(connection, MAX_ANSWER_BYTES))
+            send_frame(connection, _encode_frame(question))
+            reply = ControlReply.model_validate_json(receive_frame(connection, MAX_ANSWER_BYTES))
         match reply.code:
             case "":
                 self.live = frozenset(reply.live) if reply.drafts is None else self.live

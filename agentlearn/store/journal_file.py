@@ -157,7 +157,7 @@ class JournalFile:
         last, acknowledged = last_of(connection), self._watermark.read().journal
         self._refuse(last < acknowledged, f"ends with entry {last}, but {acknowledged} were acknowledged")
         numbers = range(last + 1, last + 1 + len(contents))
-        rows = [(at, _checksum(at, content), content) for at, content in zip(numbers, contents, strict=True)]
+        rows = [(at, entry_checksum(at, content), content) for at, content in zip(numbers, contents, strict=True)]
         try:
             if len(rows) <= _ONE_STATEMENT:  # after each statement this thread waits for the interpreter
                 places = ", ".join(["(?, ?, ?)"] * len(rows))
@@ -219,7 +219,7 @@ def make_journal(path: Path, identity: str, *, after: int = 0, entries: Sequence
         connection.executescript("BEGIN IMMEDIATE;" + _TABLES)
         connection.execute("INSERT INTO meta VALUES (?, ?)", (_FORMAT, identity))
         connection.execute("INSERT INTO sqlite_sequence VALUES ('entry', ?)", (after,))
-        rows = [(at, _checksum(at, content), content) for at, content in enumerate(entries, start=after + 1)]
+        rows = [(at, entry_checksum(at, content), content) for at, content in enumerate(entries, start=after + 1)]
         connection.executemany("INSERT INTO entry VALUES (?, ?, ?)", rows)
         connection.execute("COMMIT")
 
@@ -264,11 +264,11 @@ def intact_entries(rows: Sequence[tuple[object, ...]]) -> dict[int, bytes]:
     return {
         number: content
         for number, wanted, content in rows
-        if isinstance(number, int) and isinstance(content, bytes) and _checksum(number, content) == wanted
+        if isinstance(number, int) and isinstance(content, bytes) and entry_checksum(number, content) == wanted
     }
 
 
-def _checksum(number: int, content: bytes) -> int:
+def entry_checksum(number: int, content: bytes) -> int:
     """Checksum of an entry together with its number. SQLite itself has none for its pages."""
     return zlib.crc32(content, number & 0xFFFFFFFF)
 

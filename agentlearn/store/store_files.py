@@ -184,7 +184,7 @@ WATERMARK = "store.hwm"
 LOCK_TIMEOUT_S = 60.0
 """Longest wait for another process that is writing to the journal."""
 
-_MARK = b"ALSMARK1"
+MARK = b"ALSMARK1"
 """First eight bytes, which name the layout."""
 _LAYOUT = struct.Struct("<8s16sQQQ")
 _CHECKSUM = struct.Struct("<I")
@@ -217,7 +217,7 @@ class Acknowledged(NamedTuple):
                 f"{str(path)!r} does not match its checksum; copy the store's directory, then run"
                 " `agentlearn store repair`"
             )
-        if not body.startswith(_MARK) or len(body) != _LAYOUT.size:
+        if not body.startswith(MARK) or len(body) != _LAYOUT.size:
             raise UnknownSchema(
                 f"{str(path)!r} was written by another version of agentlearn; open the store with that version, or pass"
                 " another --store DIR"
@@ -241,7 +241,7 @@ class Acknowledged(NamedTuple):
 
     def packed(self) -> bytes:
         """The bytes of the file."""
-        content = _LAYOUT.pack(_MARK, bytes.fromhex(self.identity), *self[1:])
+        content = _LAYOUT.pack(MARK, bytes.fromhex(self.identity), *self[1:])
         return content + _CHECKSUM.pack(zlib.crc32(content))
 
 

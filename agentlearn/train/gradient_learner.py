@@ -29,7 +29,7 @@ from agentlearn.types.trajectory import ModelTurn, Trajectory, Treatment
 
 
 @dataclass(slots=True)
-class _WeightVersions:
+class WeightVersions:
     """The weights that rollouts were made with, by the number of optimiser steps that a rollout is stored with.
 
     An update makes any number of optimiser steps: none when no gradient was finite, several with minibatches. Staleness
@@ -42,7 +42,7 @@ class _WeightVersions:
     """The last update after which the weights had that number of steps."""
 
     @classmethod
-    def of(cls, step: int, update: int, metrics: Mapping[int, Mapping[str, float]]) -> "_WeightVersions":
+    def of(cls, step: int, update: int, metrics: Mapping[int, Mapping[str, float]]) -> "WeightVersions":
         """Return the versions of a run that has made `update` updates and `step` steps.
 
         metrics: the stored metrics of its updates by number, of which those before its first update need no entry.
@@ -92,7 +92,7 @@ class GradientLearner:
     """Lessons that are distilled into the weights; None: none."""
     total: int = 0
     """Number of batches of the whole run. After the last one, a checkpoint is always saved."""
-    versions: _WeightVersions = field(default_factory=lambda: _WeightVersions.of(0, 0, {}))
+    versions: WeightVersions = field(default_factory=lambda: WeightVersions.of(0, 0, {}))
     """The weights that the sampler has and had."""
     threshold: float = 1.0
     """Reward from which an answer counts as right."""
@@ -261,8 +261,7 @@ class GradientLearner:
                 f"{step}: the sampler {settings.sampler!r} and the trainer give the {of} log-probabilities that differ"
                 f" by {apart:.3g} nats on average, and rounding explains at most {limit:g}; so the run"
                 " would train on wrong numbers, and it ends without publishing weights; use another sampler or model,"
-                " or raise largest_difference if you know the cause",
-                code="sampler_differs",
+                " or raise largest_difference if you know the cause"
             )
 
     @property
@@ -310,7 +309,7 @@ class GradientLearner:
         """Restore the state from a checkpoint's folder. metrics: stored metrics of the run's updates by number."""
         with all_processes("restore", checkpoint):
             self.done = self.checkpoints.restore(self.updater, Path(checkpoint))
-        self.versions = _WeightVersions.of(self.updater.steps, self.done, metrics)
+        self.versions = WeightVersions.of(self.updater.steps, self.done, metrics)
         self.saved = self.done
         self._figures = [values for number, values in sorted(metrics.items()) if number <= self.done]
         self.ended = early_end(self._figures, self.settings.gradient)

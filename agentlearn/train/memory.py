@@ -28,7 +28,7 @@ def stored_size(folder: Path) -> tuple[int, int | None]:
     return sum(one.stat().st_size for one in files), sum(known) if tensors and None not in tensors else None
 
 
-def _loaded_bytes(folder: Path, *, dtype: Any) -> int | None:
+def loaded_bytes(folder: Path, *, dtype: Any) -> int | None:
     """Size of the folder's weights in this dtype, from the headers of its safetensors files; None when not known.
 
     dtype: of torch, or "auto" for the files' own.
@@ -70,7 +70,7 @@ def in_units(size_bytes: float) -> str:
 
 # What is at hand.
 
-_PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def main_memory_at_hand(*, swap: bool = False) -> int:
@@ -79,7 +79,7 @@ def main_memory_at_hand(*, swap: bool = False) -> int:
     swap: count free swap space of the machine too.
     """
     try:
-        lines = [line.split() for line in (_PROC / "meminfo").read_text().splitlines()]
+        lines = [line.split() for line in (PROC / "meminfo").read_text().splitlines()]
         counts = {words[0]: int(words[1]) * 1024 for words in lines}
         machine = counts["MemAvailable:"] + (counts.get("SwapFree:", 0) if swap else 0)
     except (OSError, KeyError, ValueError, IndexError):  # where the kernel does not tell, half of all memory
@@ -88,7 +88,7 @@ def main_memory_at_hand(*, swap: bool = False) -> int:
     bound, _ = resource.getrlimit(resource.RLIMIT_AS)  # `ulimit -v`
     if bound != resource.RLIM_INFINITY:
         with suppress(OSError, ValueError):
-            pages = int((_PROC / "self" / "statm").read_text().split()[0])
+            pages = int((PROC / "self" / "statm").read_text().split()[0])
             left.append(bound - pages * os.sysconf("SC_PAGE_SIZE"))
     return max(0, min(left))
 
@@ -96,14 +96,14 @@ def main_memory_at_hand(*, swap: bool = False) -> int:
 def _control_groups() -> Iterator[int]:
     """What is left under each limit of a control group of this process. A group's limit holds for its members too."""
     try:
-        lines = (_PROC / "self" / "cgroup").read_text().splitlines()
+        lines = (PROC / "self" / "cgroup").read_text().splitlines()
     except OSError:
         return
     for line in lines:
         number, controllers, path = line.split(":", 2)
-        root, limit, used, cached = _CGROUPS, "memory.max", "memory.current", "inactive_file"
+        root, limit, used, cached = CGROUPS, "memory.max", "memory.current", "inactive_file"
         if "memory" in controllers.split(","):
-            root, limit, used = _CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            root, limit, used = CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
             cached = "total_inactive_file"
         elif number != "0" or controllers:
             continue
@@ -123,7 +123,7 @@ def check_memory(name: str, folder: Path, *, dtype: Any, device: str) -> None:
 
     Models whose size is not known before loading pass.
     """
-    needed = _loaded_bytes(folder, dtype=dtype)
+    needed = loaded_bytes(folder, dtype=dtype)
     if needed is not None and needed > free_bytes(device):
         raise out_of_memory(name, folder, dtype=dtype, device=device)
 
@@ -139,7 +139,7 @@ def free_bytes(device: str = "cpu") -> int:
 
 def out_of_memory(name: str, folder: Path, *, dtype: Any, device: str) -> ConfigError:
     """Return the error for a model that does not fit into memory."""
-    needed = _loaded_bytes(folder, dtype=dtype)
+    needed = loaded_bytes(folder, dtype=dtype)
     size = f"{in_units(needed)} as {str(dtype).removeprefix('torch.')}" if needed else "more than there is"
     where = "GPU memory" if device.startswith("cuda") else "memory"
     how = "use a smaller model or a larger machine, or end other programs"

@@ -23,7 +23,7 @@ _BETWEEN = "\n\n"
 """What pydantic-ai puts between the instructions of an agent and those of its capabilities."""
 
 
-class _PromptPair(NamedTuple):
+class PromptPair(NamedTuple):
     """One prompt in tokens, as the student and as the teacher reads it."""
 
     student: tuple[int, ...]
@@ -40,7 +40,7 @@ class RolloutPrompts:
     guided: bool = False
     """Whether the rollout was sampled with it."""
 
-    def pair(self, turn: SampledTokens) -> _PromptPair | None:
+    def pair(self, turn: SampledTokens) -> PromptPair | None:
         """Return both prompts of an answer; None when the other one cannot be made.
 
         That is so where the agent has no instructions or its template changes them, and where the tokens of the prompt
@@ -56,7 +56,7 @@ class RolloutPrompts:
             return None
         other = bare if self.guided else f"{bare}{_BETWEEN}{lessons}"
         made = tuple(self.codec.encode(text[:at] + other + text[at + len(instructions) :]))
-        return _PromptPair(made, turn.prompt) if self.guided else _PromptPair(turn.prompt, made)
+        return PromptPair(made, turn.prompt) if self.guided else PromptPair(turn.prompt, made)
 
 
 @dataclass(slots=True)

@@ -67,8 +67,7 @@ def _tracked(stack: ExitStack, name: str, run: RunId, settings: Mapping[str, Any
     except Exception as error:
         why = " ".join(str(error).split())[:300]
         raise ConfigError(
-            f"{name} cannot be opened ({why}); set it up as its documentation says, or leave --report-to {name} out",
-            code="tracker",
+            f"{name} cannot be opened ({why}); set it up as its documentation says, or leave --report-to {name} out"
         ) from error
 
     @stack.callback

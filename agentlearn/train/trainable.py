@@ -81,7 +81,7 @@ class _SharedWeights:
 
 
 @dataclass(slots=True, eq=False)
-class _ServedWeights:
+class ServedWeights:
     """A vLLM server that gets the weights after each update. Each transfer is verified."""
 
     service: VllmService
@@ -170,7 +170,7 @@ async def open_trainable(settings: TrainSettings) -> AsyncGenerator[tuple[Loaded
         service = await stack.enter_async_context(server)
         opened = open_service(settings.endpoint, service, settings, tokens=tokens, call_settings=calls)
         endpoint = await stack.enter_async_context(opened)
-        sampler = _ServedWeights(service, settings.vllm_sleep)
+        sampler = ServedWeights(service, settings.vllm_sleep)
         await sampler.synchronise(loaded.model)  # a new adapter or another dtype: the server must use our weights
         yield loaded, endpoint, sampler
 

@@ -18,7 +18,7 @@ from agentlearn.learning.costs import (
     RolloutSize,
     StageEstimate,
     assumed_shape,
-    latest_run,
+    measured_run,
     refuse_unpriced,
     usual_shape,
     with_replies,
@@ -293,7 +293,7 @@ def _expected(
     try:
         with read_store(settings.store) as reader:
             alike = {name: getattr(settings, name) for name in _ALIKE}
-            found = latest_run(reader, "train", settings.domain, settings.model, **alike)
+            found = measured_run(reader, "train", settings.domain, settings.model, **alike)
             if found is None:
                 return size, basis, None
             row, measured = found

@@ -29,7 +29,7 @@ _RANK_OFFSET = 60
 """The larger, the less the first few places of one ranking count against agreement of several."""
 
 
-def _fused(rankings: Sequence[Sequence[int]], names: Sequence[str]) -> list[tuple[int, float]]:
+def fused(rankings: Sequence[Sequence[int]], names: Sequence[str]) -> list[tuple[int, float]]:
     """Everything that is in a ranking, best first, with its score: the sum of 1 / (60 + rank), ranks counted from 1.
 
     Of equal scores, the smaller name comes first. Source: Cormack, Clarke and Buettcher, SIGIR 2009.
@@ -89,17 +89,17 @@ MAX_QUERY_CHARACTERS = 16_000
 """A longer query is cut to this length: its beginning and its end."""
 
 
-def normalised(text: str) -> str:
+def single_spaced(text: str) -> str:
     """The text as `plain` returns it, with single spaces."""
     return " ".join(plain(text).split())
 
 
 def lower_case_words(text: str) -> tuple[str, ...]:
     """The words of a text in order, in lower case."""
-    return tuple(_WORD.findall(normalised(text).casefold()))
+    return tuple(_WORD.findall(single_spaced(text).casefold()))
 
 
-def _search_words(text: str) -> tuple[str, ...]:
+def search_words(text: str) -> tuple[str, ...]:
     """The words by which a text is found, in order: without words that say nothing, and numbers below 100."""
     words = lower_case_words(text)
     return tuple(one for one in words if one not in _SAYS_NOTHING and not (len(one) < 3 and one.isdigit()))
@@ -124,7 +124,7 @@ _MOST_TERMS = 64
 """The largest number of words of a query that are used: those that can count most."""
 _FEWEST_COMMON = 10
 """In few texts, a word that many of them hold still tells something."""
-_SMALL = 256
+SMALL = 256
 """A list of so few texts is added without asking whether it has to be."""
 _MARGIN = 1e-6
 """Larger than the rounding error of a sum of weights."""
@@ -132,7 +132,7 @@ _DIGITS = 9
 """Digits to which sums of weights are rounded, so that the order of texts is the same on every platform."""
 
 
-class _TermIndex:
+class TermIndex:
     """An index of texts by their words.
 
     A word that more than half of the texts hold is left out, in any language: it does not tell them apart.
@@ -141,7 +141,7 @@ class _TermIndex:
     def __init__(self, texts: Sequence[str], names: Sequence[str]) -> None:
         """names: which text comes first where two are equally good, in every version that has both."""
         self.size, self._names = len(texts), names
-        held = [Counter(_search_words(text)) for text in texts]
+        held = [Counter(search_words(text)) for text in texts]
         self.postings: Mapping[str, Mapping[int, float]] = _weighted(held)
         self._bounds = {word: max(weights.values()) for word, weights in self.postings.items()}
         self._sorted = sorted(self.postings)
@@ -151,7 +151,7 @@ class _TermIndex:
 
         depth: the largest number of texts to return. Texts of equal score are in the order of their names.
         """
-        asked = set(_search_words(capped_query(query)))
+        asked = set(search_words(capped_query(query)))
         known = asked & self.postings.keys()
         if not known:
             known.update(other for word in asked for other in self._beginnings(word))
@@ -176,7 +176,7 @@ class _TermIndex:
         left = list(accumulate(reversed([self._bounds[word] for word in words])))[::-1]
         for number, word in enumerate(words):
             weights = self.postings[word]
-            if len(weights) > _SMALL and len(scores) >= depth and max(scores.values()) > left[number]:
+            if len(weights) > SMALL and len(scores) >= depth and max(scores.values()) > left[number]:
                 lowest = _lowest_of_best(scores, depth)
                 if left[number] < lowest - _MARGIN:
                     return self._completed(scores, words[number:], lowest - left[number] - _MARGIN)
@@ -282,9 +282,9 @@ class LessonIndex:
         return tuple(one.id for one in self.lessons)
 
     @cached_property
-    def words(self) -> _TermIndex:
+    def words(self) -> TermIndex:
         """The index of their words."""
-        return _TermIndex([one.lesson for one in self.lessons], self._ids)
+        return TermIndex([one.lesson for one in self.lessons], self._ids)
 
     def shows_all(self, retrieval: Retrieval) -> bool:
         """Whether every lesson is shown whatever the query is."""
@@ -314,7 +314,7 @@ class LessonIndex:
             return self.all(without)
         depth = retrieval.fused_depth + len(without)
         by_words = self.words.ranked(query, depth)
-        ranking = _fused([[place for place, _ in by_words], nearest], self._ids) if nearest else by_words
+        ranking = fused([[place for place, _ in by_words], nearest], self._ids) if nearest else by_words
         ranking = [one for one in ranking if self.lessons[one[0]].id not in without]
         word_ranks = {place: rank for rank, (place, _) in enumerate(by_words, start=1)}
         near_ranks = {place: rank for rank, place in enumerate(nearest, start=1)}
@@ -371,7 +371,7 @@ class LessonIndex:
 
 @lru_cache(maxsize=16_384)
 def _words_of(lesson: str) -> frozenset[str]:
-    return frozenset(_search_words(lesson))
+    return frozenset(search_words(lesson))
 
 
 def _shared(first: frozenset[str], second: frozenset[str]) -> float:

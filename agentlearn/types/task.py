@@ -184,8 +184,7 @@ class Task(Value):
         if len(given) > len(names) or named.keys() & {*names[: len(given)]}:
             raise ConfigError(
                 f"Task.of takes a problem and its answer, or a domain, a problem and its answer, not"
-                f" {short_repr(given)}; name everything else, such as family='sums'",
-                code="bad_task",
+                f" {short_repr(given)}; name everything else, such as family='sums'"
             )
         return cls(**dict(zip(names, given, strict=False)), **named)
 
@@ -200,31 +199,24 @@ def _as_json(fields: object, user: object) -> str:
     """The JSON of what else is known about a task, with its user. Raises ConfigError."""
     fields = {} if fields is None else fields
     if user is not None and not isinstance(user, User):
-        raise ConfigError(
-            f"user={short_repr(user)} is no user; give one, such as User(goal='Return order 17')", code="bad_task"
-        )
+        raise ConfigError(f"user={short_repr(user)} is no user; give one, such as User(goal='Return order 17')")
     if not isinstance(fields, Mapping):
-        raise ConfigError(
-            f"fields={short_repr(fields)} is no mapping; give one, such as {{'customer': 17}}", code="bad_task"
-        )
+        raise ConfigError(f"fields={short_repr(fields)} is no mapping; give one, such as {{'customer': 17}}")
     named = cast("Mapping[object, object]", fields)
     for name, value in named.items():
         if not isinstance(name, str):
-            raise ConfigError(
-                f"fields has the name {short_repr(name)}, which is no text; write {str(name)!r}", code="bad_task"
-            )
+            raise ConfigError(f"fields has the name {short_repr(name)}, which is no text; write {str(name)!r}")
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             raise ConfigError(
-                f"fields[{name!r}]={short_repr(value)} is not JSON; give texts, numbers, lists and mappings of them",
-                code="bad_task",
+                f"fields[{name!r}]={short_repr(value)} is not JSON; give texts, numbers, lists and mappings of them"
             ) from None
     described = {str(name): value for name, value in named.items()} | (user.as_fields() if user is not None else {})
     try:
         User.read(described)
     except ValueError as error:
-        raise ConfigError(f"the task {error}", code="bad_task") from None
+        raise ConfigError(f"the task {error}") from None
     return json.dumps(described, ensure_ascii=False, sort_keys=True, allow_nan=False) if described else ""
 
 
@@ -246,4 +238,4 @@ def _refused(error: ValidationError, named: Mapping[str, Any]) -> ConfigError:
             words = f"{name}={short_repr(named.get(name))} is empty; give a text"
         case _:
             words = f"{name}={short_repr(named.get(name))} cannot be used in a task: {found['msg']}"
-    return ConfigError(words, code="bad_task")
+    return ConfigError(words)

@@ -37,7 +37,7 @@ from agentlearn.domain.base import Answer, RolloutShape, Work, Worked
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
-from agentlearn_adapters.foreign_domain import ForeignDomain, ModelCalls, text_of, undecided, unknown, verdict_of
+from agentlearn_adapters.foreign_domain import ForeignDomain, ModelCalls, reply_text, undecided, unknown, verdict_of
 
 _INSTALL = "pip install 'agentlearn-lib[bfcl]' and then pip install --no-deps bfcl-eval==2026.3.23"
 _MODEL = "agentlearn"
@@ -113,7 +113,7 @@ class BfclDomain(ForeignDomain):
                     calls.append({part.tool_name: part.args_as_dict(raise_if_invalid=True)})
                 except (ValueError, AssertionError, TypeError):
                     calls.append({part.tool_name: part.args})
-        return Answer(text=text_of(output), answer=json.dumps(calls, ensure_ascii=False))
+        return Answer(text=reply_text(output), answer=json.dumps(calls, ensure_ascii=False))
 
     def answer_key(self, answer: str) -> str | None:
         """Return the calls as JSON with sorted keys."""

@@ -85,8 +85,7 @@ class ForeignDomain(Domain):
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
         """Raises VerifierError: the other project's scorer needs the whole output."""
         raise VerifierError(
-            f"{self.name!r} is scored by the other project's code, which needs the output of the rollout",
-            code="no_output",
+            f"{self.name!r} is scored by the other project's code, which needs the output of the rollout"
         )
 
     def answer_key(self, answer: str) -> str | None:
@@ -178,7 +177,7 @@ class ModelCalls:
         return running.result()
 
 
-def text_of(response: ModelResponse) -> str:
+def reply_text(response: ModelResponse) -> str:
     """Return the text of a response, without its thoughts and tool calls."""
     return "\n".join(part.content for part in response.parts if isinstance(part, TextPart))
 

@@ -241,7 +241,7 @@ class StateBenchDomain(CustomerDomain):
     ) -> dict[str, Any]:
         """Return the judge's reply: a JSON object in which every requirement is decided once. Raises VerifierError."""
         if self.judge_model is None:
-            raise VerifierError("no model was given that judges the requirements of the task", code="no_judge")
+            raise VerifierError("no model was given that judges the requirements of the task")
         wanted, found = sorted(str(one["id"]) for one in requirements), dict[str, Any]()
         agent = Agent(self.judge_model(f"state-bench:{trajectory.id}"), instructions=instructions, name="judge")
 
@@ -261,7 +261,7 @@ class StateBenchDomain(CustomerDomain):
         try:
             await agent.run(question, retries=_JUDGE_TRIES - 1)
         except UnexpectedModelBehavior as error:
-            raise VerifierError(f"the judge did not decide every requirement: {error}", code="no_verdict") from error
+            raise VerifierError(f"the judge did not decide every requirement: {error}") from error
         return found
 
     @cached_property
@@ -363,8 +363,7 @@ def _world(domain: str, task: Task) -> _World:
     if content != task.fields["sha256"]:
         raise ToolError(
             f"the task {task.fields['id']!r} of {domain} is another one in this clone of STATE-Bench; check out the"
-            " commit that the run began with, or start a new run",
-            code="task_changed",
+            " commit that the run began with, or start a new run"
         )
     config = _config(domain)
     data, _ = _package().env_loader.load_task_environment(config, one)

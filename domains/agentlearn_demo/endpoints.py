@@ -13,7 +13,7 @@ from agentlearn_demo.sim import MODELS
 
 
 @dataclass(frozen=True, slots=True)
-class _SimService:
+class SimService:
     """A running simulated world."""
 
     base_url: str
@@ -40,7 +40,7 @@ class _LabService:
 @asynccontextmanager
 async def sim_endpoint(
     name: str, *, seed: int = 0, options: Mapping[str, float] | None = None
-) -> AsyncGenerator[_SimService]:
+) -> AsyncGenerator[SimService]:
     """Serve the simulated model of that name (`novice`, `reflector`, `echo`) while the block runs.
 
     seed: seed of the world. options: options of `python -m agentlearn_demo sim`, such as {"latency-s": 0.2}.
@@ -59,7 +59,7 @@ async def sim_endpoint(
         environment={"PYTHONHASHSEED": "0"},
     )
     async with running_child(child) as service:
-        yield _SimService(service.base_url, name, service.pid)
+        yield SimService(service.base_url, name, service.pid)
 
 
 @asynccontextmanager

@@ -132,7 +132,7 @@ class ParsedObservation(Value):
     lines: tuple[ElementLine, ...] = ()
 
 
-def _clean_site_text(text: str) -> str:
+def clean_site_text(text: str) -> str:
     """Return a site's text on one line, without characters that no person sees, our refs and our fences."""
     return _without_forgeries(" ".join(text.split()))
 
@@ -144,11 +144,11 @@ def _without_forgeries(text: str) -> str:
 
 def format_line(line: ElementLine) -> str:
     """Return the element as one line, such as `- link "People" [t1:e5] -> /people`; the name is quoted as JSON."""
-    clean_name = _clean_site_text(line.name)
+    clean_name = clean_site_text(line.name)
     if line.role == PRE:  # with its spaces, but without other line breaks and control characters
         clean_text = _without_forgeries(_CONTROL.sub(" ", line.text.expandtabs(4)).rstrip())
     else:
-        clean_text = _clean_site_text(line.text)
+        clean_text = clean_site_text(line.text)
     name = f" {json.dumps(clean_name, ensure_ascii=False)}" if clean_name else ""
     marks = "".join(f" [{mark}]" for mark in (*line.marks, *filter(None, [line.ref])))
     url = f" -> {_address(line.url)}" if line.url else ""
@@ -156,7 +156,7 @@ def format_line(line: ElementLine) -> str:
     return f"{'  ' * line.depth}- {line.role}{name}{marks}{url}{text}"
 
 
-def _parse_line(text: str) -> ElementLine | None:
+def parse_line(text: str) -> ElementLine | None:
     """Return the element on a line of an observation, also one that a search shows with its page; None without one."""
     found = _LINE.fullmatch(_FOUND.sub("", text))
     if found is None:
@@ -186,10 +186,10 @@ def render_observation(observation: PageObservation, nonce: str) -> str:
         f"page: {observation.page} of {observation.pages}{more}",
         *(f"event: {one.kind}{f': {one.reason}' if one.reason else ''}" for one in observation.events),
     ]
-    body = [f"title: {_clean_site_text(observation.title)}"] if observation.title else []
+    body = [f"title: {clean_site_text(observation.title)}"] if observation.title else []
     others = (one for one in observation.tabs if one.id != observation.tab)
-    body += [f"tab {one.id}: {_clean_site_text(one.title)} ({_address(one.url)})" for one in others]
-    body += [f"{one.kind}: {_clean_site_text(one.site_text)}" for one in observation.events if one.site_text]
+    body += [f"tab {one.id}: {clean_site_text(one.title)} ({_address(one.url)})" for one in others]
+    body += [f"{one.kind}: {clean_site_text(one.site_text)}" for one in observation.events if one.site_text]
     pages = (f"p{page} | " for page in observation.found)
     written = map(str.__add__, chain(pages, repeat("")), map(format_line, observation.lines))
     return "\n".join([*head, f"<page {nonce}>", *body, *written, f"</page {nonce}>"])
@@ -209,7 +209,7 @@ def parse_observation(text: str) -> ParsedObservation:
         page=int(part_numbers[1]) if part_numbers else 1,
         pages=int(part_numbers[2]) if part_numbers else 1,
         title=next((line.removeprefix("title: ") for line in body if line.startswith("title: ")), ""),
-        lines=tuple(filter(None, map(_parse_line, body))),
+        lines=tuple(filter(None, map(parse_line, body))),
     )
 
 
@@ -220,7 +220,7 @@ def site_words(text: str) -> str:
     """
     words, fence = list[str](), _FENCE.search(text)
     for written in fence[2].splitlines() if fence else ():
-        line = _parse_line(written)
+        line = parse_line(written)
         words += [written.partition(": ")[2] or written] if line is None else [line.name, line.url, line.text]
     return " ".join(filter(None, words))
 
@@ -254,7 +254,7 @@ def without_unseen(trajectory: Trajectory) -> Trajectory:
     """Return the trajectory without the lines of its observations that hold text marked as not visible."""
 
     def is_seen(written: str) -> bool:
-        line = _parse_line(written)
+        line = parse_line(written)
         return line is None or {NOT_VISIBLE, PARTLY_VISIBLE}.isdisjoint(line.marks)
 
     def seen(step: Step) -> Step:

@@ -141,9 +141,7 @@ def named_pairs(texts: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, 
 def _checked_name(name: str) -> str:
     """Return the name of an arm. Raises ConfigError for an invalid one."""
     if not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"{name!r} is not a valid arm name; use letters, digits, '.', '-' and '_', as in mine=…", code="bad_arm"
-        )
+        raise ConfigError(f"{name!r} is not a valid arm name; use letters, digits, '.', '-' and '_', as in mine=…")
     return name
 
 
@@ -173,11 +171,10 @@ class _ArmText:
             if not equals or key not in _KEYS or not value:
                 raise ConfigError(
                     f"the arm {text!r} has {part!r}; only these may follow the library:"
-                    f" {', '.join(f'{one}=…' for one in _KEYS)}",
-                    code="bad_arm",
+                    f" {', '.join(f'{one}=…' for one in _KEYS)}"
                 )
             if key in given:
-                raise ConfigError(f"the arm {text!r} gives {key} twice; give it once", code="bad_arm")
+                raise ConfigError(f"the arm {text!r} gives {key} twice; give it once")
             given[key] = value
         return _ArmText(text, name, reference, given)
 
@@ -217,8 +214,7 @@ class _ArmText:
             value = -1.0
         if not 0 <= value <= 2:
             raise ConfigError(
-                f"the arm {self.text!r} has the temperature {written!r}; give a number from 0 to 2, or none",
-                code="bad_arm",
+                f"the arm {self.text!r} has the temperature {written!r}; give a number from 0 to 2, or none"
             )
         return value
 
@@ -232,7 +228,7 @@ class _ArmText:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"the instructions {file!r} cannot be read: {error}") from error
         if not words.strip():
-            raise ConfigError(f"the instructions {file!r} are empty; write instructions for the agent", code="bad_arm")
+            raise ConfigError(f"the instructions {file!r} are empty; write instructions for the agent")
         return words
 
 
@@ -282,9 +278,7 @@ class ArmReader:
             arms = [arm for one in several for arm in self._unnamed(one)]
         if len(arms) < fewest:
             one = f"only one arm, {arms[0].name!r}" if arms else "no arm"
-            raise ConfigError(
-                f"there is {one}; give two or more, the baseline first, such as 'none' and 'math'", code="one_arm"
-            )
+            raise ConfigError(f"there is {one}; give two or more, the baseline first, such as 'none' and 'math'")
         return tuple(arms)
 
     def _parsed(self, text: str) -> list[Arm]:
@@ -323,8 +317,7 @@ class ArmReader:
             case _:
                 raise ConfigError(
                     f"the arm {given!r} is neither a text, a library nor a file; give a mapping from names, such as"
-                    " arms={'none': None, 'mine': …}",
-                    code="bad_arm",
+                    " arms={'none': None, 'mine': …}"
                 )
 
     def _named(self, name: str, given: Any) -> list[Arm]:

@@ -21,7 +21,7 @@ from agentlearn.learning.costs import (
     assumed_shape,
     file_task_shape,
     judged_size,
-    latest_run,
+    measured_run,
     with_replies,
 )
 from agentlearn.learning.open_run import TaskSize
@@ -272,10 +272,10 @@ class BeforeCalls:
             return size, f"as {len(rows)} stored rollouts had", True
         answer = 0.0
         if reader is not None:
-            found = latest_run(reader, "learn", task_set.domain.name, arm.model, data=plan.settings.data)
+            found = measured_run(reader, "learn", task_set.domain.name, arm.model, data=plan.settings.data)
             if found is not None:
                 return found[1], "as its last learning run had", True
-            other = latest_run(reader, "", "", arm.model)
+            other = measured_run(reader, "", "", arm.model)
             answer = other[1].tokens_out / other[1].calls if other else 0.0
         shape, task = self._shape(task_set), TaskSize.of(task_set.tasks)
         shape, basis, _ = assumed_shape(shape, arm.model, task, answer)

@@ -106,7 +106,6 @@ async def compare(
             "store": directory,
         },
     )
-    settings.refuse_contradictions()
     if settings.held_out_of is None:
         given_tasks = await subject.tasks(tasks, split="test", limit=settings.limit)
         task_set = EvalTasks.of(subject, settings, given_tasks)

@@ -1,9 +1,9 @@
 """Settings of `compare` and of `power`."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from agentlearn.config import (
     SIMULATED_MODEL,
@@ -135,19 +135,16 @@ class CompareSettings(
     retry_failed: bool = False
     """Repeat the stored rollouts that are undecided, in every arm. What the agent failed at is not repeated."""
 
-    def refuse_contradictions(self) -> None:
-        """Raise ConfigError for a useless margin, and for a placebo without controls."""
+    @model_validator(mode="after")
+    def _without_contradictions(self) -> Self:
         if self.placebo is not None and not self.controls:
             raise ConfigError(
                 f"--placebo {self.placebo!r} is for --controls; add it, or leave --placebo out", code="contradiction"
             )
         if self.min_judge_agreement is not None and self.judge_labels is None:
             raise ConfigError("--min-judge-agreement is for --judge-labels FILE; add it", code="contradiction")
-        if self.judge_labels is not None:
-            from agentlearn_evals.judging import read_labels, refuse_poor_judge
-
-            refuse_poor_judge(read_labels(self.judge_labels), self.min_judge_agreement)
         refuse_large_margin(self.margin, self.score_range)
+        return self
 
 
 class EvalSettings(CompareSettings):

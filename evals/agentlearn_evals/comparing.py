@@ -276,7 +276,7 @@ def _earlier_looks(reports: Sequence[_EvalReport], contrast: Contrast) -> tuple[
     return tuple(found.values())
 
 
-def _learning_curve(arms: Sequence[Arm], table: ScoreTable, rules: Rules) -> tuple[VersionPoint, ...]:
+def learning_curve(arms: Sequence[Arm], table: ScoreTable, rules: Rules) -> tuple[VersionPoint, ...]:
     """Return the longest line of arms whose libraries descend from one another; empty for fewer than two."""
     libraries = {arm.library.version: arm for arm in arms if len(arm.library) and not arm.without}
     roots = [arm for arm in libraries.values() if arm.library.parent not in libraries]
@@ -440,7 +440,7 @@ class _Session:
             simulated=collector.simulated,
             flags=tuple(flags),
             looks=tuple(look for own in looks for look in own),
-            curve=_learning_curve(plan.compared, table, rules),
+            curve=learning_curve(plan.compared, table, rules),
             services=services,
             cost_usd=None if budget.unpriced_calls else budget.cost_usd,
             wall_s=time.perf_counter() - started,

@@ -21,7 +21,7 @@ def worst_first(contrasts: Sequence[Contrast]) -> list[Contrast]:
     return sorted(contrasts, key=lambda one: (one.verdict != "worse", not (one.withheld or one.unsafe)))
 
 
-def verdict_words(contrast: Contrast) -> str:
+def verdict_name(contrast: Contrast) -> str:
     """Return the verdict: `better`, `worse`, `no worse` or `cannot tell`."""
     return contrast.verdict.replace("_", " ")
 
@@ -64,7 +64,7 @@ class ComparisonWords:
             yield Statement(text=f"score {decimal(arm.score, 3)}{within} on {arm.tasks:,} tasks")
         for one in worst_first(found.contrasts):
             said = "" if one.withheld in one.sentence else one.withheld
-            words = f"{said} {one.sentence}".strip() or f"{one.arm} against {one.baseline}: {verdict_words(one)}."
+            words = f"{said} {one.sentence}".strip() or f"{one.arm} against {one.baseline}: {verdict_name(one)}."
             yield Statement(text=clipped(words, _SENTENCE), tone=TONES[one.verdict])
             if one.holds_if:
                 yield Paragraph(text=one.holds_if)

@@ -86,7 +86,7 @@ def named_subjects(
         raise ConfigError(
             f"say which tasks {settings.agent!r} is measured on: a file, hf:NAME, gym:TASK or MODULE:NAME after its"
             " name, or --held-out-of RUN",
-            code="no_task",
+            code="no_tasks",
         )
     if subject := agent_of(settings, settings.data):
         return (subject,)

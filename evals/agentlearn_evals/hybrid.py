@@ -54,7 +54,7 @@ class HybridSettings(config.SeedOptions, config.StoreOptions):
     """Settings of `hybrid`. Every other field at the top of a recipe is a setting of all three stages."""
 
     help_group = "Learning"
-    common = ("model", "rounds", "margin", "name")
+    common = ("model", "margin", "name")
 
     domain: str
     """Name of an installed domain; with `reward`, a name for tasks from a file."""
@@ -62,9 +62,7 @@ class HybridSettings(config.SeedOptions, config.StoreOptions):
     """Model to learn with and to train: a folder, an adapter or a fetched model, or lab:NAME; vllm:FOLDER samples with
     a vLLM server."""
     name: str | None = None
-    """Name of the library, and the start of the names of the weights. Default: the domain's name."""
-    rounds: int = Field(default=1, ge=1, le=10)
-    """Rounds. A further one starts from the trained weights, and from the library without the proposed lessons."""
+    """Name of the library and of the weights. Default: the domain's name."""
     margin: float = Field(default=0.05, gt=0, lt=1)
     """Largest loss that counts as not worse: of the trained weights against the lessons, and of removing a lesson."""
     evidence: LossEvidence = "verdict"
@@ -98,18 +96,18 @@ class HybridSettings(config.SeedOptions, config.StoreOptions):
         folder = self.store / "lab" / model.removeprefix(config.LAB) if config.is_lab(model) else model
         return f"{'vllm' if self.model.startswith('vllm:') else 'local'}:{folder}"
 
-    def learn_stage(self, model: str, start: str | None = None) -> config.LearnSettings:
-        """Settings that learn lessons with a model. start: library of a further round; None: as the recipe says."""
-        named = model if config.is_lab(model) else self.endpoint_of(model)
-        fields = self._fields("learn", name=self.library, model=named) | ({} if start is None else {"library": start})
-        if config.is_lab(self.start_model):  # too small to write lessons, also when it is trained
+    def learn_stage(self) -> config.LearnSettings:
+        """Settings that learn lessons with the model."""
+        lab, model = config.is_lab(self.start_model), self.start_model
+        fields = self._fields("learn", name=self.library, model=model if lab else self.endpoint_of(model))
+        if lab:  # too small to write lessons
             fields.setdefault("reflector", default_reflector(config.LAB))
         return _of_stage("learn", lambda: config.learn_settings(fields))
 
-    def train_stage(self, model: str, library: str, number: int = 1) -> TrainSettings:
-        """Settings that distil a library into a model. number: of the round, from 1."""
-        sampler, name = self.endpoint_of(model).partition(":")[0], f"{self.library}-{number}"
-        fields = self._fields("train", model=model, sampler=sampler, distill=library, name=name)
+    def train_stage(self, library: str) -> TrainSettings:
+        """Settings that distil a library into the model."""
+        sampler, model = self.endpoint_of("").partition(":")[0], self.start_model
+        fields = self._fields("train", model=model, sampler=sampler, distill=library, name=self.library)
         return _of_stage("train", lambda: train_settings(fields))
 
     def compare_stage(self, arms: Iterable[str], pairs: Sequence[str] = (), k: int | None = None) -> CompareSettings:
@@ -149,13 +147,12 @@ def _of_stage(stage: str, make: Callable[[], T]) -> T:
 
 
 def plan_hybrid(settings: HybridSettings) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return what the first round will do, as a document and as pairs of label and text.
+    """Return what the run will do, as a document and as pairs of label and text.
 
     Raises ConfigError or DataError for what would stop a stage.
     """
-    model = settings.start_model
-    learning, training = settings.learn_stage(model), settings.train_stage(model, settings.library)
-    comparing = settings.compare_stage([f"none=none,model={settings.endpoint_of(model)}"])
+    learning, training = settings.learn_stage(), settings.train_stage(settings.library)
+    comparing = settings.compare_stage([f"none=none,model={settings.endpoint_of(settings.start_model)}"])
     learn = _of_stage("learn", lambda: plan(learning, domain_of(learning, imports_reward=False)))
     train = _of_stage("train", lambda: plan_training(training, lessons_exist=False))
     if train.refusals:
@@ -171,13 +168,12 @@ def plan_hybrid(settings: HybridSettings) -> tuple[dict[str, Any], list[tuple[st
     return document, lines
 
 
-class HybridRound(Value):
-    """One round. A stage that was not reached is None."""
+class HybridReport(Value):
+    """What every stage found. One that was not reached is None."""
 
+    domain: str
     model: str
-    """The model at the start of the round."""
-    start: str | None
-    """The library at the start of the round, as NAME@VERSION; None: the one that the recipe names, or none."""
+    seed: int
     learn: LearnReport
     train: TrainReport | None = None
     compare: Comparison | None = None
@@ -187,70 +183,52 @@ class HybridRound(Value):
     """The same against all proposed lessons removed at once; None without a proposal."""
     proposed: tuple[ExperienceId, ...] = ()
     """Lessons that are proposed for parking."""
-    together_shown: bool = False
-    """Whether removing all of them at once is shown to be not worse, by the same rule as for a single lesson."""
     sentences: tuple[str, ...] = ()
     """What was found, and what to do next."""
 
-    @property
-    def library(self) -> str:
-        """What was learned, as NAME@VERSION."""
-        return f"{self.learn.library.name}@{self.learn.library.version[:_ID]}"
-
 
 @dataclass(slots=True)
-class _Rounds:
-    """Rounds of stages in order. Each stage runs and prints as its own command does."""
+class _Stages:
+    """The stages in order. Each runs and prints as its own command does."""
 
     settings: HybridSettings
     json: bool
     before: str = ""
     """The run of the stage before."""
 
-    def to_end(self) -> list[HybridRound]:
+    def to_end(self) -> HybridReport:
         """Run every stage that is not done, up to one that made nothing for the next. Raises what a stage raises."""
-        rounds, model, start = list[HybridRound](), self.settings.start_model, None
-        while len(rounds) < self.settings.rounds:
-            rounds.append(now := self._round(len(rounds) + 1, model, start))
-            if now.train is None or now.compare is None:
-                break
-            model, start = now.train.weights.path, now.library
-            if now.together_shown and len(rounds) < self.settings.rounds:
-                start = self._without_proposed(now)
-        return rounds
-
-    def _round(self, number: int, model: str, start: str | None) -> HybridRound:
-        settings, out = self.settings, console(to_stderr=self.json)
-        to_learn = settings.learn_stage(model, start)
+        settings, out, to_learn = self.settings, console(to_stderr=self.json), self.settings.learn_stage()
 
         def learned(run: RunId | None) -> LearnReport:
             return learn_shown(to_learn, out, lambda shown: run_learning(to_learn, shown, resume=run))[0]
 
-        now = HybridRound(model=model, start=start, learn=self._stage("learn", to_learn, LearnReport, learned))
-        selection = now.learn.selection
-        if not now.learn.library.lessons or (selection is not None and selection.status != "published"):
-            why = "there is no lesson" if selection is None else selection.reason
+        learn = self._stage("learn", to_learn, LearnReport, learned)
+        now = HybridReport(domain=settings.domain, model=settings.model, seed=settings.seed, learn=learn)
+        if not learn.library.lessons or (learn.selection is not None and learn.selection.status != "published"):
+            why = "there is no lesson" if learn.selection is None else learn.selection.reason
             return self._say(now, f"nothing to distil, so the run ends here: {why}")
-        to_train = settings.train_stage(model, now.library, number)
+        lessons = f"{learn.library.name}@{learn.library.version[:_ID]}"
+        to_train = settings.train_stage(lessons)
         trained = self._stage("train", to_train, TrainReport, lambda run: train_shown(to_train, out, resume=run))
         now = now.model_copy(update={"train": trained})
         if not trained.weights.published:
             show = command_words("library", "show", settings.library, store=settings.store)
             why = f"the weights were not published, so the run ends here: {trained.weights.withheld}"
             return self._say(now, f"{why}; the lessons are kept: {show}")
-        models = (settings.endpoint_of(model), settings.endpoint_of(trained.weights.path))
-        arms = [f"{lessons},model={one}" for one in models for lessons in (NO_LIBRARY, now.library)]
+        models = (settings.endpoint_of(settings.start_model), settings.endpoint_of(trained.weights.path))
+        arms = [f"{library},model={one}" for one in models for library in (NO_LIBRARY, lessons)]
         compared = self._compared(map("=".join, zip(_ARMS, arms, strict=True)), _PAIRS)
         gain, kept = compared.contrasts[:2]
         words = "no gain of the lessons is shown, so no share of it is given"
         if gain.verdict == "better" and gain.mean and kept.mean is not None:
             words = f"the weights keep {kept.mean / gain.mean:.0%} of the lessons' gain without reading them"
-        return self._remove(self._say(now.model_copy(update={"compare": compared}), words), arms[-1])
+        return self._remove(self._say(now.model_copy(update={"compare": compared}), words), lessons, arms[-1])
 
-    def _remove(self, now: HybridRound, both: str) -> HybridRound:
+    def _remove(self, now: HybridReport, lessons: str, both: str) -> HybridReport:
         """Measure what the arm `both` loses without each lesson, and without all that are proposed."""
         settings = self.settings
-        library = LibraryStore(settings.store / "libraries").load(now.library, stored=True)
+        library = LibraryStore(settings.store / "libraries").load(lessons, stored=True)
         longest = sorted(library.experiences, key=lambda one: (-estimated_tokens(one.lesson), one.id))
         names = {f"without-{one.id[:_ID]}": one.id for one in longest[: settings.removals]}
         if not names:
@@ -264,14 +242,14 @@ class _Rounds:
             return self._say(now, f"no lesson is proposed for parking: {shown}")
         rest = f"{both},without={'+'.join(now.proposed)}"
         if len(found) == len(library):
-            rest = both.replace(now.library, NO_LIBRARY, 1)
+            rest = both.replace(lessons, NO_LIBRARY, 1)
         together = self._compared((f"both={both}", f"without-proposed={rest}"), k=settings.removal_rollouts)
         safe = shows_no_loss(together.contrasts[0], settings.evidence)
         ids = (one[:_ID] for one in now.proposed[: None if safe else 1])
         park = command_words("library", "park", settings.library, *ids, store=settings.store)
         alone = ", by the margin test alone" * any(one.verdict == "cannot_tell" for one in found)
         return self._say(
-            now.model_copy(update={"together": together, "together_shown": safe}),
+            now.model_copy(update={"together": together}),
             f"{len(found)} of {len(names)} measured lessons are proposed for parking: for the trained model, the loss"
             f" without each is shown to be below {settings.margin:g}{alone}",
             f"removing all of them at once is shown to lose less than that: {park}"
@@ -279,20 +257,7 @@ class _Rounds:
             else f"removing all of them at once is not shown to lose less than that; park one and run again: {park}",
         )
 
-    def _without_proposed(self, now: HybridRound) -> str:
-        """The library without the proposed lessons, as NAME@VERSION. They are parked, unless they were before.
-
-        Those that a person wrote stay.
-        """
-        history = LibraryStore(self.settings.store / "libraries").history(self.settings.library)
-        note, current = f"hybrid: distilled in run {now.train and now.train.run}", history.load().by_id
-        lessons = [one for one in now.proposed if one in current and not current[one].by_person]
-        made = next((one for one in history.changes if one.note == note), None)
-        if made is None and lessons:
-            made = history.park(*lessons, note=note)
-        return now.library if made is None else f"{history.name}@{made.version[:_ID]}"
-
-    def _say(self, now: HybridRound, *sentences: str) -> HybridRound:
+    def _say(self, now: HybridReport, *sentences: str) -> HybridReport:
         for one in sentences:
             console(to_stderr=self.json).print(one, style="bold")
         return now.model_copy(update={"sentences": (*now.sentences, *sentences)})
@@ -336,8 +301,7 @@ def hybrid(
     """Learn lessons, distil them into the weights of a local model, and measure both on held-out tasks.
 
     Then each lesson is removed in turn, and lessons that the trained model no longer needs are proposed for parking.
-    With --rounds, further rounds start from what a round made. Each stage is a run of its own. After an interruption,
-    give the same command again: what is done is not repeated.
+    Each stage is a run of its own. After an interruption, give the same command again: what is done is not repeated.
     """
     show_logs(log)
     name = what if "/" in what or what.endswith((".yaml", ".yml")) else f"{what}/hybrid"
@@ -349,10 +313,9 @@ def hybrid(
     if dry_run:
         print_result(document, plan_lines(lines), json=json)
         return
-    learning = settings.learn_stage(settings.start_model)
+    learning = settings.learn_stage()
     require_extras((learning.model, learning.reflector_name), otel=settings.otel)
     ask_before_spending(learning, yes=yes)
-    rounds = _Rounds(settings, json).to_end()
+    found = _Stages(settings, json).to_end()
     if json:
-        found = {"domain": settings.domain, "model": settings.model, "seed": settings.seed}
-        print_json(found | {"rounds": [one.model_dump(mode="json") for one in rounds]})
+        print_json(found.model_dump(mode="json"))

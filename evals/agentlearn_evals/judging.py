@@ -87,9 +87,13 @@ def _pairs(labels: Iterable[_Label]) -> list[Pair]:
     return [(one.person, one.judge) for one in labels if one.judge is not None]
 
 
-def labels_by_arm(path: str | Path, arms: Iterable[str]) -> dict[str, list[Pair]]:
-    """Return what people and the judge said of each arm's answers. Raises DataError for an arm with too few labels."""
+def labels_by_arm(path: str | Path, arms: Iterable[str], least: float | None = None) -> dict[str, list[Pair]]:
+    """Return what people and the judge said of each arm's answers.
+
+    least: see `refuse_poor_judge`. Raises DataError for an arm with too few labels, ConfigError for a poor judge.
+    """
     labels, found = read_labels(path), dict[str, list[Pair]]()
+    refuse_poor_judge(labels, least)
     for arm in arms:
         found[arm] = _pairs(one for one in labels if one.arm == arm)
         if len(found[arm]) < _FEWEST:
@@ -122,8 +126,7 @@ def refuse_poor_judge(labels: Sequence[_Label], least: float | None) -> None:
     if (found := agreement(pairs)).agreement < least:
         raise ConfigError(
             f"the judge agrees with people on {found.words}, which is below --min-judge-agreement {least:g}; use"
-            " another judge or clearer criteria",
-            code="poor_judge",
+            " another judge or clearer criteria"
         )
 
 

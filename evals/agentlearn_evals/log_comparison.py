@@ -40,7 +40,7 @@ FEW = 10
 _KEY_BYTES, _SCORE_BYTES = 6, 4
 
 
-class _ArmFingerprint(Value):
+class ArmFingerprint(Value):
     """What an arm's decided rollouts are known by, without their contents."""
 
     arm: str
@@ -76,7 +76,7 @@ class _ArmFingerprint(Value):
         """Whether the sample holds all decided rollouts."""
         return len(self.scores) == self.rollouts
 
-    def grows(self, other: "_ArmFingerprint") -> bool:
+    def grows(self, other: "ArmFingerprint") -> bool:
         """Return whether one arm's data are more of the other's.
 
         Most rollouts of the smaller must be in both, and every rollout in both must have the same score.
@@ -99,7 +99,7 @@ def _hash(text: str, size: int) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
 
 
-_Sides = tuple[_ArmFingerprint, _ArmFingerprint]
+_Sides = tuple[ArmFingerprint, ArmFingerprint]
 """A baseline and the arm that is compared with it."""
 
 
@@ -120,7 +120,7 @@ class _LogSettings(Value):
     planned_looks: int = 1
     seed: int = 0
     allow_missing: bool = False
-    fingerprints: tuple[_ArmFingerprint, ...] = ()
+    fingerprints: tuple[ArmFingerprint, ...] = ()
     """Of every arm, the baseline first."""
     pairs: tuple[tuple[str, str], ...] = ()
     """Arms that were compared, as (baseline, arm)."""
@@ -131,7 +131,7 @@ class _LogSettings(Value):
         return ((by_arm[baseline], by_arm[arm]) for baseline, arm in self.pairs)
 
 
-class _EarlierLogs:
+class EarlierLogs:
     """Finished comparisons of logs in a store."""
 
     def __init__(self, runs: Sequence[RunRow] = ()) -> None:
@@ -162,7 +162,7 @@ class _EarlierLogs:
         now = next(sides for sides in settings.compared() if tuple(one.arm for one in sides) == asked)
         names, seen, key = {*asked}, dict[str, InterimLook](), ""
         for row, sides in ((row, sides) for row, earlier in self._runs for sides in earlier.compared()):
-            again = _digests(now) == _digests(sides)
+            again = digests(now) == digests(sides)
             # The two sides may be exchanged, and names may differ.
             grown = any(now[0].grows(one) and now[1].grows(other) for one, other in (sides, sides[::-1]))
             if not (again or names == {one.arm for one in sides} or grown):
@@ -173,12 +173,12 @@ class _EarlierLogs:
             key = key or earlier.key
             if again:
                 break
-            seen.setdefault(_digests(sides), InterimLook.of(contrast, row, earlier.pairs, earlier.p))
-        key = key or content_hash("logs", _digests(now))[:24]
+            seen.setdefault(digests(sides), InterimLook.of(contrast, row, earlier.pairs, earlier.p))
+        key = key or content_hash("logs", digests(now))[:24]
         return contrast.model_copy(update={"key": key, "look": len(seen) + 1}), tuple(seen.values())
 
 
-def _digests(sides: _Sides) -> str:
+def digests(sides: _Sides) -> str:
     return " ".join(sorted(one.digest for one in sides))
 
 
@@ -192,7 +192,7 @@ class _LogComparison:
     drafts: Sequence[Contrast]
     settings: _LogSettings
 
-    def after(self, earlier: _EarlierLogs, **facts: object) -> Comparison:
+    def after(self, earlier: EarlierLogs, **facts: object) -> Comparison:
         """Return the comparison as a further look after the earlier ones. facts: further fields of the result."""
         table, logs = self.table, self.logs
         found = [earlier.looks(draft, self.settings) for draft in self.drafts]
@@ -222,7 +222,7 @@ class _LogComparison:
     def without_store(self, why: str) -> Comparison:
         """Return the comparison as a first look, and say that earlier looks were not counted. why: the reason."""
         note = f"looks cannot be counted, so p is not corrected for earlier ones: {why}"
-        return self.after(_EarlierLogs(), looks_note=note)
+        return self.after(EarlierLogs(), looks_note=note)
 
     async def recorded(self, store: Path) -> Comparison:
         """Return the comparison and store it as a run. When the store cannot be used, the result says so."""
@@ -238,14 +238,14 @@ class _LogComparison:
         )
         try:
             async with open_store(store) as opened:
-                earlier = _EarlierLogs(opened.runs(limit=_RUNS))
+                earlier = EarlierLogs(opened.runs(limit=_RUNS))
                 async with recorded_run(opened, event) as run:
                     run.report = found = self.after(earlier, run=event.run, looks_note=earlier.note)
                 return found
         except StoreLocked:  # the process that has the store open tells the earlier looks
             try:
                 with read_store(store) as reader:
-                    earlier = _EarlierLogs(reader.runs(limit=_RUNS))
+                    earlier = EarlierLogs(reader.runs(limit=_RUNS))
             except StoreError as error:
                 return self.without_store(_unusable(store, error))
             why = f"another process has the store {str(store)!r} open, so this look is not recorded for later ones"
@@ -319,7 +319,7 @@ def compare_logs(
         planned_looks=planned_looks,
         seed=seed,
         allow_missing=allow_missing,
-        fingerprints=tuple(_ArmFingerprint.of(arm, kept) for arm in chosen),
+        fingerprints=tuple(ArmFingerprint.of(arm, kept) for arm in chosen),
         pairs=rules.pairs,
     )
     compared = _LogComparison(logs, table, rules, estimate_contrasts(table, rules), settings)
@@ -362,7 +362,6 @@ def _chosen(arms: tuple[str, ...], found: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(chosen)) < 2:
         raise ConfigError(
             f"a comparison needs two arms, but there is {len(set(chosen))} (found in the logs: {named}); give another"
-            " log with --logs",
-            code="one_arm",
+            " log with --logs"
         )
     return tuple(dict.fromkeys(chosen))

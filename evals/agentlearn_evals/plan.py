@@ -203,8 +203,8 @@ class ComparePlan:
             ordered += controls
         plan = ComparePlan(settings, ordered, task_sets, methods, pairs, given)
         if settings.judge_labels is not None:  # before anything is spent
-            compared = dict.fromkeys(name for pair in pairs for name in pair)
-            plan = replace(plan, judge_labels=labels_by_arm(settings.judge_labels, compared))
+            compared, least = dict.fromkeys(name for pair in pairs for name in pair), settings.min_judge_agreement
+            plan = replace(plan, judge_labels=labels_by_arm(settings.judge_labels, compared, least))
         for option, given_name, why in (
             ("user-model", settings.user_model if not plan.user else None, "no model plays a user in these tasks"),
             ("judge", settings.judge if not (plan.judge or plan.user) else None, "no model judges these answers"),
@@ -422,7 +422,6 @@ def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, f
     imports_reward: False to show the plan only: the module of a reward `module:function` does not run. That of the
     user's own agent always does. fewest: smallest number of arms.
     """
-    settings.refuse_contradictions()
     libraries = LibraryStore(settings.store / "libraries")
     named = [(model, model) for model in settings.models or ("",)]
     arms = ArmReader(named, settings.temperature, libraries).arms(settings.arms, fewest=fewest)

@@ -31,12 +31,12 @@ def refuse_unknown(out: Sequence[Path], store: Path) -> None:
     for path in out:
         if path.suffix not in _SUFFIXES:
             kinds = ", ".join(_SUFFIXES)
-            raise ConfigError(f"--out {str(path)!r} has an unknown suffix; use one of {kinds}", code="bad_out")
+            raise ConfigError(f"--out {str(path)!r} has an unknown suffix; use one of {kinds}", code="not_written")
         if path.is_dir():
-            raise ConfigError(f"--out {str(path)!r} is a directory; name a file in it", code="bad_out")
+            raise ConfigError(f"--out {str(path)!r} is a directory; name a file in it", code="not_written")
         if not path.parent.is_dir():
             raise ConfigError(
-                f"--out {str(path)!r}: the directory {str(path.parent)!r} does not exist; create it", code="bad_out"
+                f"--out {str(path)!r}: the directory {str(path.parent)!r} does not exist; create it", code="not_written"
             )
         Outputs(store).refuse_others(path)
 

@@ -11,6 +11,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.config.names import name_of_result
 from agentlearn.domain.base import is_domain, load_domain
 from agentlearn.errors import ConfigError
+from tests.support.cases import cases
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # in code of inspect_ai
 EXAMPLES = Path(__file__).parent / "inspect_examples.py"
@@ -47,13 +48,7 @@ def test_adapters_are_domains_by_prefix_only() -> None:
 
 @pytest.mark.parametrize(
     ("domain", "name"),
-    [
-        ("math", "math"),
-        ("bfcl:multiple", "bfcl-multiple"),
-        ("inspect:tests/Sums.py@add", "inspect-sums-add"),
-        ("inspect:inspect_evals/gsm8k", "inspect-inspect_evals-gsm8k"),
-        ("verifiers:owner/Name@1.0", "verifiers-owner-name-1-0"),
-    ],
+    cases(__file__, "the_name_of_a_library_follows_from_the_domain"),
 )
 def test_the_name_of_a_library_follows_from_the_domain(domain: str, name: str) -> None:
     assert LearnSettings(domain=domain).library_name == name_of_result(domain) == name

@@ -53,7 +53,7 @@ def test_with_json_an_error_is_one_object(capfd: pytest.CaptureFixture[str], sub
     for command, code in {
         "lern": "usage",
         "learn math --epochs 0": "out_of_range",
-        "learn": "no_task",
+        "learn": "no_tasks",
         "runs list": "no_store",
     }.items():
         with subtests.test(command):

@@ -19,6 +19,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.store import read_store
 from agentlearn.types.rendering import document_text
 from agentlearn.types.task import Task
+from tests.support.cases import cases
 
 pytestmark = pytest.mark.slow
 
@@ -155,16 +156,7 @@ def test_a_stopped_run_goes_on_with_the_same_document(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("on", "options", "words"),
-    [
-        (
-            "notes",
-            {},
-            "on='notes' is no document; give a file of Markdown such as SKILL.md, or instructions, or tools",
-        ),
-        ("missing.md", {}, "there is no file 'missing.md'; check the path"),
-        ("instructions", {"start": "none"}, "on names the document to start from; leave start out"),
-        ("tools", {}, "the agent 'shop' has no tools; give on"),
-    ],
+    cases(__file__, "what_cannot_be_improved_is_refused_in_a_sentence"),
 )
 def test_what_cannot_be_improved_is_refused_in_a_sentence(
     on: str, options: dict[str, Any], words: str, tmp_path: Path

@@ -88,8 +88,7 @@ def test_a_killed_run_goes_on_at_its_stage_and_ends_as_one_that_was_not_killed(t
     assert stop_at(written(tmp_path), "updates of 3 tasks", signal.SIGKILL, "small.yaml") == -signal.SIGKILL
     assert stop_at(tmp_path, "rollouts are already stored", signal.SIGINT, "small.yaml") == 130
     assert "agentlearn hybrid small.yaml" in (tmp_path / "killed.log").read_text()
-    (found,) = report_of(tmp_path, "small.yaml")["rounds"]
-    (second,) = whole[1]["rounds"]
+    found, second = report_of(tmp_path, "small.yaml"), whole[1]
     assert kinds(tmp_path).count("learn") == kinds(tmp_path).count("train") == 1
     assert found["learn"]["library"]["version"] == second["learn"]["library"]["version"]
     assert found["train"]["weights"]["sha256_after"] == second["train"]["weights"]["sha256_after"]
@@ -98,8 +97,7 @@ def test_a_killed_run_goes_on_at_its_stage_and_ends_as_one_that_was_not_killed(t
 
 
 def test_the_stages_are_stored_runs_and_the_report_adds_up(whole: Whole) -> None:
-    folder, report = whole
-    (one,) = report["rounds"]
+    folder, one = whole
     learned, trained, compared, removed = (one[stage] for stage in ("learn", "train", "compare", "remove"))
     stored = {row.run: row for row in runs(folder)}
     assert {stored[stage["run"]].state for stage in (learned, trained, compared, removed)} == {"done"}
@@ -118,27 +116,9 @@ def test_the_stages_are_stored_runs_and_the_report_adds_up(whole: Whole) -> None
 
 def test_the_printed_command_parks_the_proposed_lessons(tmp_path: Path, whole: Whole) -> None:
     shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
-    (found,) = whole[1]["rounds"]
-    line = next(one for one in found["sentences"] if "agentlearn library park" in one)
+    line = next(one for one in whole[1]["sentences"] if "agentlearn library park" in one)
     words = line.partition("agentlearn ")[2].split()
     libraries = LibraryStore(tmp_path / ".agentlearn" / "libraries")
     before = libraries.load("math")
     agentlearn_here(*words, cwd=tmp_path)
     assert {one[:12] for one in set(before.by_id) - set(libraries.load("math").by_id)} == set(words[3:])
-
-
-def test_a_further_round_starts_from_the_weights_and_without_the_proposed_lessons(tmp_path: Path, whole: Whole) -> None:
-    """The stages of the first round are not made again, and neither are those of the second by the same command."""
-    shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
-    found = report_of(tmp_path, "small.yaml", "--rounds", "2")
-    first, second = found["rounds"]
-    assert first == whole[1]["rounds"][0]
-    assert first["together_shown"]
-    start = LibraryStore(tmp_path / ".agentlearn" / "libraries").load(second["start"])
-    assert first["proposed"]
-    assert set(first["proposed"]).isdisjoint(start.by_id)
-    assert second["model"] == first["train"]["weights"]["path"]
-    made = kinds(tmp_path)
-    assert made.count("learn") == made.count("train") == 2
-    assert report_of(tmp_path, "small.yaml", "--rounds", "2") == found
-    assert kinds(tmp_path) == made

@@ -119,17 +119,17 @@ def test_a_sampler_that_is_not_the_trainer_ends_the_run(
     """Whatever the cause. Nothing is published, and no checkpoint holds the update."""
     from agentlearn.train.engine import active_batch
 
-    exact = active_batch._sample_tokens
+    exact = active_batch.sample_tokens
 
     def shifted(*given: Any) -> tuple[Any, Any]:
         ids, logprobs = exact(*given)
         return ids, logprobs - 0.02
 
-    monkeypatch.setattr(active_batch, "_sample_tokens", shifted)
+    monkeypatch.setattr(active_batch, "sample_tokens", shifted)
     monkeypatch.setattr("agentlearn.train.engine.torch_engine.LARGEST", 1.0)
     with pytest.raises(WeightsDiffer, match=r"differ by 0\.02 nats on average, .* at most 0\.002") as refused:
         trained(fields)
-    assert refused.value.code == "sampler_differs"
+    assert refused.value.code == "weights_differ"
     store = Path(fields["store"])
     assert not (store / "weights").exists()
     assert not list((store / "checkpoints").glob("*/*"))

@@ -45,7 +45,7 @@ class LibraryHistoryMachine(RuleBasedStateMachine):
         self.made: dict[tuple[str, LibraryVersion], Library] = {}
         """Every version ever made, by the library's name."""
         self.logs: dict[str, bytes] = {}
-        self.often = patch("agentlearn.library.history.change_log._CACHED_EVERY", 3)
+        self.often = patch("agentlearn.library.history.change_log.CACHED_EVERY", 3)
         self.often.start()
         self.history.add("When a game begins, read the rules.", at=None)
         for branch in BRANCHES[1:]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.data.gym import _entries
+from agentlearn.data.gym import dataset_entries
 
 MODULE = """
 import os
@@ -82,6 +82,6 @@ def stand_in_gym(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
 @contextmanager
 def real_gym() -> Iterator[None]:
     """Clear the cache of generated entries before and after, so that no other module's entries are used."""
-    _entries.cache_clear()
+    dataset_entries.cache_clear()
     yield
-    _entries.cache_clear()
+    dataset_entries.cache_clear()

@@ -8,7 +8,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.learning.report import (
     LearnReport,
 )
-from agentlearn.pages.learn_record import LearnRecord, _FamilyScore
+from agentlearn.pages.learn_record import FamilyScore, LearnRecord
 from agentlearn.pages.lesson_origins import LessonOrigin
 from agentlearn.pages.records import GroupRow
 from agentlearn.store import ProposalRow, RunRow, TrajectoryRow
@@ -151,8 +151,8 @@ def learn_record(
             for n, (task, problem) in enumerate(problems.items())
         ),
         families=(
-            _FamilyScore(family=text, tasks=3, before=0.2, after=0.9),
-            _FamilyScore(family="other", tasks=2, before=0.5, after=0.5),
+            FamilyScore(family=text, tasks=3, before=0.2, after=0.9),
+            FamilyScore(family="other", tasks=2, before=0.5, after=0.5),
         ),
         proposals=proposals(tasks, epochs, text, lesson),
         problems=problems,

@@ -17,7 +17,7 @@ from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.distributed.sharding import ShardingAccelerator, gather_model, layout_of
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
-from agentlearn.train.weights.model import _state_hash, weights_hash, with_adapter
+from agentlearn.train.weights.model import state_hash, weights_hash, with_adapter
 from tests.support.gradients import gradients
 from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer
 
@@ -51,7 +51,7 @@ def resumed(fields: dict[str, Any], accelerator: Any, folder: Path) -> dict[str,
     through = Updater(tiny_lm(), arguments, accelerator=accelerator)
     through.step(rows)
     path = CheckpointStore(folder, folder, tiny_tokenizer()).save(through, 1)
-    in_memory = _state_hash({name: whole(one.detach()) for name, one in through.model.named_parameters()})
+    in_memory = state_hash({name: whole(one.detach()) for name, one in through.model.named_parameters()})
     through.step(rows)
     again = Updater(tiny_lm(seed=5), arguments, accelerator=accelerator)
     position = CheckpointStore.restore(again, path)
@@ -61,7 +61,7 @@ def resumed(fields: dict[str, Any], accelerator: Any, folder: Path) -> dict[str,
         name: {key: whole(one.detach()).clone() for key, one in updater.model.named_parameters()}
         for name, updater in names.items()
     }
-    in_file = _state_hash(load_file(path / "model.safetensors"))
+    in_file = state_hash(load_file(path / "model.safetensors"))
     return weights | {"position": position, "in_memory": in_memory, "in_file": in_file}
 
 

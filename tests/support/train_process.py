@@ -24,7 +24,7 @@ def main() -> None:
     vllm.SERVER = (sys.executable, "-m", "tests.support.vllm_sampling_stand_in")
     vllm.require_vllm = lambda *_given, **_named: None
     # Only a real vLLM on a CPU must get no seeds.
-    vllm._VllmEngine._takes_seed = lambda *_given: True
+    vllm.VllmEngine.takes_seed = lambda *_given: True
     if planned := os.environ.get("AGENTLEARN_TEST_DIE"):
         who, place, count = planned.split()
         plan_death(int(who), place, int(count), own=rank)
@@ -36,7 +36,7 @@ def main() -> None:
 def plan_death(rank: int, place: str, count: int, *, own: int) -> None:
     """Make the process `rank` die there."""
     from agentlearn.train.engine.torch_engine import TorchEngine
-    from agentlearn.train.serving.vllm import _VllmEngine
+    from agentlearn.train.serving.vllm import VllmEngine
     from agentlearn.train.update.updater import Updater
 
     reached = 0
@@ -61,11 +61,11 @@ def plan_death(rank: int, place: str, count: int, *, own: int) -> None:
         return called
 
     if place == "served" and own == 0:
-        _VllmEngine.sample = dying_before(_VllmEngine.sample)
+        VllmEngine.sample = dying_before(VllmEngine.sample)
     if own != rank:
         return
     if place == "step":
-        Updater._accumulate = dying_before(Updater._accumulate)
+        Updater.accumulate = dying_before(Updater.accumulate)
     if place == "sample":
         TorchEngine.sample_round = dying_before(TorchEngine.sample_round)
 

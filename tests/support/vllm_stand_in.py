@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening
-from agentlearn.train.serving.worker_extension import METHOD, _dtype_name, weights_report
+from agentlearn.train.serving.worker_extension import METHOD, dtype_name, weights_report
 from tests.support.tiny_model import tiny_tokenizer
 
 torch.set_num_threads(1)
@@ -125,7 +125,7 @@ class StandIn:
         )
         if other:
             self.network.get_parameter(other).data.div_(2)
-        assert report["dtype"] == _dtype_name(self.dtype)
+        assert report["dtype"] == dtype_name(self.dtype)
         return answer({"results": [report] * self.faults.shards})
 
     def completion(self, asked: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from agentlearn.serving.child_process import ChildService, running_child
 from agentlearn_demo.sim.server import World
 from agentlearn_demo.sim.skills import installed_skills
 
-_PRELOADED, _WARM_UP = zygote._PRELOADED, zygote.WARM_UP
+PRELOADED, _WARM_UP = zygote.PRELOADED, zygote.WARM_UP
 
 
 @asynccontextmanager
@@ -37,4 +37,4 @@ def sandboxes_preload(everything: bool) -> None:
 
     Without it, a session imports what its code names.
     """
-    zygote._PRELOADED, zygote.WARM_UP = (_PRELOADED, _WARM_UP) if everything else ((), ())
+    zygote.PRELOADED, zygote.WARM_UP = (PRELOADED, _WARM_UP) if everything else ((), ())

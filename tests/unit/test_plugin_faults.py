@@ -34,7 +34,7 @@ def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "plug_faulty.py").write_text(MODULE)
     package(folder, "faulty-one", group("commands", {"faulty": "plug_faulty:faulty"}))
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr(plugins, "_loaded", {})
+    monkeypatch.setattr(plugins, "LOADED", {})
     monkeypatch.delitem(sys.modules, "plug_faulty", raising=False)
     return folder / "plug_faulty.py"
 

@@ -17,11 +17,11 @@ from transformers import AutoModelForCausalLM
 from agentlearn.config import CallOptions
 from agentlearn.errors import ConfigError, WeightsDiffer
 from agentlearn.models.endings import SampledTokens, tokens_of
-from agentlearn.models.endpoint import TokenRequest, _served, open_endpoint
+from agentlearn.models.endpoint import TokenRequest, open_endpoint, served_model
 from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.child_process import ServerCommand, supervised_server
 from agentlearn.train.engine.chat_template import TemplateFormat
-from agentlearn.train.serving.vllm import EXTENSION, SERVER, _free_port, existing_vllm, vllm_endpoint
+from agentlearn.train.serving.vllm import EXTENSION, SERVER, existing_vllm, unused_port, vllm_endpoint
 from agentlearn.train.serving.weight_sync import WeightTransfer, save_served
 from agentlearn.train.settings import VllmOptions
 from agentlearn.train.weights.loading import LoadedModel
@@ -56,7 +56,7 @@ def test_a_typed_agent_calls_its_tool_and_every_token_is_known(tmp_path: Path) -
 
     async def record() -> None:
         service = ChatService(reciting, TemplateFormat(tiny_tokenizer()), model="toy")
-        async with service.serve() as url, _served(url, "toy", None, CallOptions()) as model:
+        async with service.serve() as url, served_model(url, "toy", None, CallOptions()) as model:
             await adder().run("2 + 3?", model=model, model_settings=ModelSettings(seed=1))
 
     asyncio.run(record())
@@ -216,7 +216,7 @@ async def test_a_server_that_somebody_else_started_gets_the_weights(tmp_path: Pa
     network = tiny_network()
     directory = saved(tmp_path / "tiny", network)
     loaded = LoadedModel(model=network, tokenizer=tiny_tokenizer(), name="tiny")
-    port = _free_port()
+    port = unused_port()
     url = f"http://127.0.0.1:{port}/v1"
     words = [
         "--model",

@@ -38,7 +38,7 @@ class Judgement(BaseModel):
     verdict: Literal["right", "wrong", "unclear"]
 
 
-def _judge_rubric() -> Prompt:
+def judge_rubric() -> Prompt:
     """Return the judge's default instructions."""
     return load_prompt("judge", 1)
 
@@ -48,7 +48,7 @@ class JudgeReward:
     """Judges by asking a model. The run sets `model`. `Rubric` is another one, with criteria in place of an answer."""
 
     model: JudgeModel | None = None
-    rubric: Callable[[], Prompt] = _judge_rubric
+    rubric: Callable[[], Prompt] = judge_rubric
     """Return the judge's instructions; they ask for a reason and for right, wrong or unclear."""
     name: str = "judge"
     form = "The answer is as short as the task allows."
@@ -75,12 +75,12 @@ class JudgeReward:
         # Named by position in the run, not by rollout id, so that the same question in another run gets the same seed.
         name = f"{trajectory.phase}/{task.id}/{trajectory.g}/{trajectory.attempt}"
         answer = trajectory.answer if task.user is None else _conversation(trajectory)
-        question = _question_for(task.problem, task.answer, answer, secret=trajectory.seed)
+        question = question_for(task.problem, task.answer, answer, secret=trajectory.seed)
         return await self.asked(question, self.model(name))
 
     async def asked(self, question: str, model: Any) -> Verdict:
         """Return the verdict of the model on a question; undecided when it gives none."""
-        judgement = await _ask_judge(question, model, self.instructions().text, Judgement, _judgement_in)
+        judgement = await _ask_judge(question, model, self.instructions().text, Judgement, judgement_in)
         if isinstance(judgement, Verdict):
             return judgement
         said = judgement.reason.strip()
@@ -111,7 +111,7 @@ def _conversation(trajectory: Trajectory) -> str:
     return "\n".join(f"{'user' if kind == 'user' else 'agent'}: {text}" for kind, text in said if text)
 
 
-def _question_for(problem: str, gold: str | None, answer: str, *, secret: int) -> str:
+def question_for(problem: str, gold: str | None, answer: str, *, secret: int) -> str:
     """Return the user message. secret: unknown to the answer's writer; the code of the marks is derived from it."""
     expected = {} if gold is None else {"expected": gold}
     material = {"task": problem, **expected, "answer": answer}
@@ -174,7 +174,7 @@ def judge_agent(instructions: str, kind: type[J], read: Callable[[str], J]) -> "
     return agent
 
 
-def _judgement_in(text: str) -> Judgement:
+def judgement_in(text: str) -> Judgement:
     """Return the verdict of a judge that writes JSON at the end of its text. Asks the model again when there is none.
 
     JSON within the text or in a thought is not its verdict: it may be quoted from the answer.

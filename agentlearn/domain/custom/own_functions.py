@@ -44,7 +44,7 @@ def own_function(name: str, what: OwnKind, fits: Callable[..., bool], wanted: st
                 return found
             why = f"gave {short_repr(found)} for {short_repr(given[0])}; return {wanted}"
         except Exception as error:  # noqa: BLE001  whatever a user's code raises
-            why = f"raised {error_words(error, cwd)}; correct it"
+            why = f"raised {words_with_place(error, cwd)}; correct it"
         raise ConfigError(f"the {what} {name!r} {why}", code=f"bad_{what}")
 
     return called
@@ -97,9 +97,8 @@ def call_object(found: Callable[[], Any], reference: str, *, what: str) -> Any:
         with stdout_for_results():
             return found()
     except (Exception, SystemExit) as error:
-        raise ConfigError(
-            f"the {what} {reference!r} cannot be made: calling it raised {error_words(error, Path.cwd())}; correct it"
-        ) from error
+        raised = words_with_place(error, Path.cwd())
+        raise ConfigError(f"the {what} {reference!r} cannot be made: calling it raised {raised}; correct it") from error
 
 
 def check_reference(reference: str, *, what: str) -> tuple[str, str]:
@@ -139,12 +138,12 @@ def _module(name: str, reference: str, what: str, folder: Path) -> object:
 
 def _broken(reference: str, what: str, error: BaseException, folder: Path) -> ConfigError:
     return ConfigError(
-        f"the {what} {reference!r} cannot be loaded: importing its module raised {error_words(error, folder)};"
+        f"the {what} {reference!r} cannot be loaded: importing its module raised {words_with_place(error, folder)};"
         " correct the module and run again"
     )
 
 
-def error_words(error: BaseException, folder: Path) -> str:
+def words_with_place(error: BaseException, folder: Path) -> str:
     """Return an error of a user's code in words, with file and line: the last place in a file of the folder."""
     at, found = error.__traceback__, place_of(error)
     while at is not None:

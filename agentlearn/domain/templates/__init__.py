@@ -53,7 +53,7 @@ def _demand_name(name: str) -> None:
             " a letter first, such as 'prices'"
         )
     if name in installed_domains():
-        raise ConfigError(f"a domain {name!r} is already installed; choose another name", code="name_taken")
+        raise ConfigError(f"a domain {name!r} is already installed; choose another name", code="exists")
 
 
 def _filled(form: str, name: str, package: str) -> str:

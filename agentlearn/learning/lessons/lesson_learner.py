@@ -15,7 +15,7 @@ from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Rol
 from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.look_up import TrajectoryFiles
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, shown_reason
-from agentlearn.learning.lessons.stages import Stages, operation_words
+from agentlearn.learning.lessons.stages import Stages, labelled_operation
 from agentlearn.learning.lessons.trust import Acceptance, authors_read, unapproved
 from agentlearn.library.curate import CheckContext, OwnRule, next_version
 from agentlearn.models.call_context import CallContext
@@ -194,7 +194,7 @@ class LessonLearner:
         """Remember what an update changed in a document, and which changes were refused."""
         label_of = {identity: label for label, identity in shown.labels.items()}
         for one in ended if made.document else ():
-            words = operation_words(one.proposal.operation, label_of) if one.proposal.operation else ""
+            words = labelled_operation(one.proposal.operation, label_of) if one.proposal.operation else ""
             if words and isinstance(one.end, Applied):
                 self._changes.setdefault(made.version, []).append(words)
             elif words and isinstance(one.end, Rejected) and one.end.code not in _ONLY_TOO_MANY:

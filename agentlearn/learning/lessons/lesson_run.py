@@ -364,7 +364,7 @@ class LessonRun(RunLoop[LearnSettings]):
 async def _weights_record(endpoint: Endpoint, before: str | None) -> WeightsRecord:
     """Return which model answered, and the hash of its weights. before: their hash at the start of the run.
 
-    Raises AgentlearnError (`weights_changed`) when the two hashes differ.
+    Raises AgentlearnError (`weights_differ`) when the two hashes differ.
     """
     identity = f"{endpoint.name} ({', '.join(sorted(endpoint.endpoint_state.models)) or 'no answer'})"
     after = await weights_sha256(endpoint)
@@ -372,7 +372,7 @@ async def _weights_record(endpoint: Endpoint, before: str | None) -> WeightsReco
         raise AgentlearnError(
             f"the weights of {endpoint.name} changed while lessons were learned ({before} before, {after} after); the"
             " scores before and after are not of the same model, so start a new run",
-            code="weights_changed",
+            code="weights_differ",
         )
     if after is not None:
         note = f"unchanged, sha256 {after[:12]} before and after"

@@ -81,7 +81,7 @@ class TrajectoryFile:
         first = "_file = open('trajectory.txt', 'w', encoding='utf-8', errors='replace')"
         for line in chain([first], map("_ = _file.write({!r})".format, _pieces(self.steps)), ["_file.close()"]):
             if (result := await session.run(line)).status != "ok":
-                raise ToolError(f"the trajectory could not be put into a file: {result.error}", code="sandbox_file")
+                raise ToolError(f"the trajectory could not be put into a file: {result.error}")
         return session
 
 

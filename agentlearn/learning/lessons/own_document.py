@@ -66,9 +66,9 @@ async def start_document(settings: LearnSettings, domain: Domain, task: Task, li
     try:
         given = document_of(text, name, head)
     except ValidationError as error:
-        raise ConfigError(f"{settings.on!r} cannot be improved: {first_fault(error)}", code="bad_document") from error
+        raise ConfigError(f"{settings.on!r} cannot be improved: {first_fault(error)}") from error
     if not len(given):
-        raise ConfigError(f"{settings.on!r} is empty; write what the agent is to read first", code="bad_document")
+        raise ConfigError(f"{settings.on!r} is empty; write what the agent is to read first")
     history.publish(given, kind="import")
     return given
 
@@ -87,7 +87,7 @@ def _file(path: Path) -> str:
         raise ConfigError(f"there is no file {str(path)!r}; check the path", code="missing_file") from error
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{str(path)!r} cannot be read: {why}", code="bad_document") from error
+        raise ConfigError(f"{str(path)!r} cannot be read: {why}") from error
 
 
 class _Seen(Exception):

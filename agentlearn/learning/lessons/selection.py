@@ -35,7 +35,7 @@ _Members = Mapping[str, Sequence[Trajectory]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Validated:
+class Validated:
     """What the comparison found."""
 
     tasks: tuple[Task, ...]
@@ -96,7 +96,7 @@ class Validation:
     tasks: tuple[Task, ...]
     _members: dict[str, list[Trajectory]] = field(default_factory=dict[str, list[Trajectory]])
 
-    async def run(self, arms: Sequence[Library]) -> _Validated:
+    async def run(self, arms: Sequence[Library]) -> Validated:
         """Compare the versions. arms: the start first."""
         self._members = {one.version: [] for one in arms}
         left, judged = tuple(arms), False
@@ -118,7 +118,7 @@ class Validation:
         }
         used = {one.task for every in members.values() for one in every}
         tasks = tuple(task for task in self.tasks if task.id in used)
-        return _Validated(tasks, tuple(arms), left, scores, judged)
+        return Validated(tasks, tuple(arms), left, scores, judged)
 
     async def alone(self, version: Library, lessons: Collection[ExperienceId], *, most: int) -> tuple[LessonWorth, ...]:
         """Measure lessons of a version one by one: its first rollouts of the comparison are repeated without each.
@@ -213,7 +213,7 @@ class Choice:
     """What is known of each version at the end."""
     learned: tuple[Standing, ...] = ()
     """What the rollouts to learn from alone say about each version."""
-    validated: _Validated | None = None
+    validated: Validated | None = None
     learned_from: bool = False
     """Whether the validation tasks are the tasks learned from."""
     delta: Delta | None = None
@@ -228,7 +228,7 @@ class Choice:
         select: Literal["best", "last"],
         seed: int,
         learned: Sequence[Standing],
-        validated: _Validated | None,
+        validated: Validated | None,
         learned_from: bool,
     ) -> "Choice":
         """Return the version with the best evidence. learned: the standings before validation.

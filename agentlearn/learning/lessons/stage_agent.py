@@ -280,7 +280,7 @@ def shown_reason(trajectory: Trajectory) -> str:
     """Return the reason of a decided verdict, made harmless; empty when there is none."""
     if trajectory.outcome != "ok" or trajectory.verdict is None:
         return ""
-    return _harmless_reason(trajectory.verdict.reason)
+    return harmless_reason(trajectory.verdict.reason)
 
 
 def quoted_reason(reason: str) -> str:
@@ -288,7 +288,7 @@ def quoted_reason(reason: str) -> str:
 
     It has no brackets of any script either, so that it cannot hold a label such as `[P1]`.
     """
-    plain = unicodedata.normalize("NFKC", _harmless_reason(reason))
+    plain = unicodedata.normalize("NFKC", harmless_reason(reason))
     written = list[str]()
     for one in plain:
         kind = unicodedata.category(one)
@@ -304,7 +304,7 @@ def quoted_reason(reason: str) -> str:
     return f"“{line}”"
 
 
-def _harmless_reason(text: str) -> str:
+def harmless_reason(text: str) -> str:
     """Return the text on one line of at most about 1,000 characters, without tags, fences and changes of speaker."""
 
     def plain(part: str) -> str:

@@ -62,7 +62,7 @@ _FAULT_SENTENCES: Mapping[Fault, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Summarised:
+class Summarised:
     """The result of summarising one trajectory."""
 
     summary: Summary | None
@@ -91,7 +91,7 @@ class _Question:
 
 
 @dataclass(frozen=True, slots=True)
-class _Proposed:
+class Proposed:
     """The result of one question, or of the consolidate stage."""
 
     accepted: tuple[Proposal, ...]
@@ -136,12 +136,12 @@ class Stages:
     files: TrajectoryFiles | None = None
     """Gives the reflector trajectories that are too long for a request; None: it is shown every transcript."""
 
-    async def summarise(self, trajectory: Trajectory, task: Task) -> _Summarised:
+    async def summarise(self, trajectory: Trajectory, task: Task) -> Summarised:
         """Ask for a summary, and once more after a malformed reply. Prose is then used as a summary of one step."""
         faults, prose = Counter[str](), ""
         prompt, unit = self.prompts.summarise.load(), self._unit("summarise", f"{task.id}/{trajectory.g}")
 
-        def summary(steps: Sequence[SummaryStep], raw: str, *prompts: PromptRef) -> _Summarised:
+        def summary(steps: Sequence[SummaryStep], raw: str, *prompts: PromptRef) -> Summarised:
             made = Summary(
                 id=content_hash("summary", trajectory.id, self.step),
                 run=self.call_context.run,
@@ -151,7 +151,7 @@ class Stages:
                 library=self.library.version,
                 prompts=(prompt.ref, *prompts),
             )
-            return _Summarised(made, faults)
+            return Summarised(made, faults)
 
         def question(shown: str) -> str:
             right = "right" if self._is_right(trajectory) else "wrong"
@@ -172,7 +172,7 @@ class Stages:
                     reply, look_up = await agent.ask(whole, self.endpoint, unit, held=attempt > 0), ()
             except EndpointError as error:
                 faults[error.code] += 1
-                return _Summarised(None, faults)
+                return Summarised(None, faults)
             steps = [step for item in reply.salvaged.items if (step := self._step(item, faults)) is not None]
             faults.update(reply.salvaged.faults)
             if steps:
@@ -183,7 +183,7 @@ class Stages:
         if text := _one_line(prose):
             return summary([SummaryStep(text=text)], prose)
         faults["no_summary"] += 1
-        return _Summarised(None, faults)
+        return Summarised(None, faults)
 
     async def _looked_up(
         self, trajectory: Trajectory, question: Callable[[str], str], unit: WorkUnit, faults: Counter[str]
@@ -221,7 +221,7 @@ class Stages:
         faults["unknown_id"] += len(named) - len(known)
         return SummaryStep(text=text, used=tuple(dict.fromkeys(known)))
 
-    async def compare(self, group: Group, summaries: Mapping[RolloutId, Summary], context: CheckContext) -> _Proposed:
+    async def compare(self, group: Group, summaries: Mapping[RolloutId, Summary], context: CheckContext) -> Proposed:
         """Return the proposals of a group that teaches. Raises EndpointError.
 
         Of a group whose rewards differ, the model compares the attempts; of one that is all wrong, it looks for the
@@ -276,14 +276,14 @@ class Stages:
 
     async def consolidate(
         self, proposals: Sequence[Proposal], context: CheckContext, groups: Sequence[Group] = ()
-    ) -> _Proposed:
+    ) -> Proposed:
         """Consolidate the compare proposals of a batch, given in order of (task, ordinal). Tries twice.
 
         Where the stage fails twice, the result is not usable, and its accepted proposals are the given ones. groups:
         those that the proposals come from, for the evidence that the stage is shown.
         """
         if not proposals:
-            return _Proposed((), (), ())
+            return Proposed((), (), ())
         labels = {f"P{number}": proposal for number, proposal in enumerate(proposals, start=1)}
         evidence_of = {proposal.id: proposal.evidence for proposal in proposals}
         prompt, values = self.prompts.consolidate.load(), {"max_words": self._most_words}
@@ -324,8 +324,8 @@ class Stages:
                 before = (
                     Ended(proposal=one, end=Folded(into=into[one.id]) if into[one.id] else unused) for one in proposals
                 )
-                return _Proposed(tuple(map(narrowed, answer.accepted)), (*before, *ended), tuple(faults))
-        return _Proposed(tuple(proposals), tuple(ended), tuple(faults), usable=False)
+                return Proposed(tuple(map(narrowed, answer.accepted)), (*before, *ended), tuple(faults))
+        return Proposed(tuple(proposals), tuple(ended), tuple(faults), usable=False)
 
     def consolidate_question(self, labels: Mapping[str, Proposal], groups: Sequence[Group] = ()) -> str:
         """Return the user message for labelled proposals. groups: those that the proposals come from.
@@ -338,7 +338,7 @@ class Stages:
         numbers: dict[TaskId, int] = {}
         lines: list[str] = []
         for label, proposal in labels.items():
-            lines.append(f"[{label}] {operation_words(proposal.operation, label_of)}")
+            lines.append(f"[{label}] {labelled_operation(proposal.operation, label_of)}")
             if proposal.task is not None and proposal.task in by_task:
                 group, number = by_task[proposal.task], numbers.setdefault(proposal.task, len(numbers) + 1)
                 worst = (one for one in group.decided if one.reward == min(group.rewards_G))
@@ -369,7 +369,7 @@ class Stages:
         head = "A person refused earlier lessons for these reasons. Propose none that one of them speaks against."
         return f"{tried}\n<refused>\n{head}\n{listed}\n</refused>"
 
-    async def _propose(self, question: _Question, context: CheckContext, *, limit: int | None = None) -> _Proposed:
+    async def _propose(self, question: _Question, context: CheckContext, *, limit: int | None = None) -> Proposed:
         """Ask, parse, check, and give refused items one repair round. Raises EndpointError.
 
         limit: largest number of accepted proposals; those past it end as rejected.
@@ -402,7 +402,7 @@ class Stages:
         too_many = Rejected(code="too_many_proposals", reason=f"only {limit} proposals are taken from one group")
         over = accepted[limit:] if limit is not None else ()
         ended += [Ended(proposal=one, end=too_many) for one in over]
-        return _Proposed(tuple(accepted[:limit]), tuple(ended), faults, usable)
+        return Proposed(tuple(accepted[:limit]), tuple(ended), faults, usable)
 
     def _parsed(self, reply: StageReply, question: _Question, *, repair: PromptRef | None = None) -> list[Proposal]:
         """Return every item of the reply as a proposal. A malformed reply adds one refused proposal per fault.
@@ -474,7 +474,7 @@ def _one_line(text: str) -> str:
     return " ".join(words)[:_MAX_STEP_CHARACTERS]
 
 
-def operation_words(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> str:
+def labelled_operation(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> str:
     """An operation in a line, with labels in place of ids."""
     assert operation is not None, "a proposal that could not be parsed never reaches consolidation"
     if isinstance(operation, Edit):

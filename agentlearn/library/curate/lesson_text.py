@@ -19,7 +19,7 @@ from agentlearn.types.experience import (
     word_count,
 )
 from agentlearn.types.operation import Rejected
-from agentlearn.types.ranking import normalised
+from agentlearn.types.ranking import single_spaced
 from agentlearn.types.rendering import is_section
 
 _LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -154,7 +154,7 @@ def too_long(lesson: str, words: int = MAX_LESSON_WORDS) -> Rejected | None:
 
 def forgery(lesson: str) -> Rejected | None:
     """Why a text looks like part of a prompt: a tool call, another speaker, a label, or a heading."""
-    text = normalised(lesson)
+    text = single_spaced(lesson)
     for code, pattern, sentence in _FORGERIES:
         if found := pattern.search(text):
             return reject(code, f"{found.group()[:40]!r} in the lesson {sentence}")

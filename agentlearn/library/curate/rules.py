@@ -15,7 +15,7 @@ from agentlearn.library.curate.operations import lesson_of, targets_of
 from agentlearn.library.curate.similarity import FEWEST_COPIED_WORDS, LessonWords, refusal_key, word_runs, words_line
 from agentlearn.text import storable
 from agentlearn.types.operation import Delete, Dropped, Edit, Merge, Modify, Operation, Quarantined, Rejected
-from agentlearn.types.ranking import lower_case_words, normalised
+from agentlearn.types.ranking import lower_case_words, single_spaced
 from agentlearn.types.rendering import is_section
 
 _MARKS = re.compile(r"[ \t]*(?:#{1,6}[ \t]+|(?:[-*+]|\d{1,9}[.)])[ \t]+)?")
@@ -91,7 +91,7 @@ def _edits(_operation: Operation, draft: LibraryDraft, context: CheckContext) ->
 
 
 def _no_change(operation: Operation, draft: LibraryDraft, _context: CheckContext) -> Rejected | None:
-    if isinstance(operation, Modify) and normalised(operation.lesson) == draft.unchanged[operation.target].normal:
+    if isinstance(operation, Modify) and single_spaced(operation.lesson) == draft.unchanged[operation.target].normal:
         return reject(RejectionCode.NO_CHANGE, "the experience already says exactly this")
     return None
 

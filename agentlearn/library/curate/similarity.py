@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
-from agentlearn.types.ranking import lower_case_words, normalised
+from agentlearn.types.ranking import lower_case_words, single_spaced
 
 COPIED_WORDS = 8
 """A run of this many equal words is a copy."""
@@ -53,7 +53,7 @@ class LessonWords:
 
     text: str
     normal: str
-    """The text as `normalised` returns it."""
+    """The text as `single_spaced` returns it."""
     vocabulary: frozenset[str]
     """Its different words in lower case."""
 
@@ -61,7 +61,7 @@ class LessonWords:
     @lru_cache(maxsize=16_384)  # the same library is compared with every group's proposals
     def of(cls, text: str) -> "LessonWords":
         """The prepared text; cached."""
-        return cls(text=text, normal=normalised(text), vocabulary=frozenset(lower_case_words(text)))
+        return cls(text=text, normal=single_spaced(text), vocabulary=frozenset(lower_case_words(text)))
 
     def is_near(self, other: "LessonWords", similarity: float) -> bool:
         """Whether the vocabularies' Jaccard similarity is at least `similarity`, or the texts are the same."""

@@ -483,7 +483,7 @@ def library_format(form: str) -> LibraryFormat:
     """Return the format of that name. Raises LibraryError for an unknown one."""
     if form not in _FORMATS:
         known = ", ".join(map(repr, _FORMATS))
-        raise LibraryError(f"unknown library format {form!r} (known: {known})", code="unknown_format")
+        raise LibraryError(f"unknown library format {form!r} (known: {known})")
     return _FORMATS[form]
 
 
@@ -492,10 +492,7 @@ def format_of(source: SourceFiles) -> LibraryFormat:
     found = next((one for one in _ORDER if one.sniff(source)), None)
     if found is None:
         known = ", ".join(map(repr, _FORMATS))
-        raise LibraryError(
-            f"{source.path!r} is in no format that is known here; name one with --format ({known})",
-            code="unknown_format",
-        )
+        raise LibraryError(f"{source.path!r} is in no format that is known here; name one with --format ({known})")
     return found
 
 
@@ -602,7 +599,7 @@ def missing_file(file: KeptFile) -> LibraryError:
     return LibraryError(
         f"the bytes of {file.path!r} (sha256 {file.sha256[:12]}) are not in this store; import the folder of the skill"
         " here, or export to another format than 'skill'",
-        code="no_file",
+        code="missing_file",
     )
 
 

@@ -574,7 +574,7 @@ class History:
         raise LibraryError(
             f"library {self.name!r} has no branch {branch!r} (found: {found}); make it with: agentlearn library branch"
             f" {self.name} {branch}",
-            code="unknown_branch",
+            code="unknown_version",
         )
 
     def _refuse_unknown(self) -> NoReturn:

@@ -183,10 +183,7 @@ class Change(Value):
             document: Any = json.loads(line)
             form = document.get("format") if isinstance(document, dict) else None
             if isinstance(form, int) and form > FORMAT:
-                raise LibraryError(
-                    f"{where} was written by a newer agentlearn; pip install --upgrade agentlearn-lib",
-                    code="newer_history",
-                )
+                raise LibraryError(f"{where} was written by a newer agentlearn; pip install --upgrade agentlearn-lib")
             change = cls.model_validate(document)
         except (ValueError, RecursionError, ValidationError) as error:
             reason = "its fields cannot be read" if isinstance(error, ValidationError) else "it is not JSON"
@@ -196,10 +193,7 @@ class Change(Value):
         elif change is not None and change.previous != previous:
             reason = "it does not follow the line before it"
         if change is None or reason:
-            raise LibraryError(
-                f"{where} is damaged: {reason}; {_RESTORE}",
-                code="history_damaged",
-            ) from cause
+            raise LibraryError(f"{where} is damaged: {reason}; {_RESTORE}") from cause
         return change
 
     @property
@@ -267,7 +261,7 @@ FILES = "files"
 LOG_FILE = "history.jsonl"
 HEAD_FILE = "HEAD"
 _CACHE_FILE = "history.cache"
-_CACHED_EVERY = 64
+CACHED_EVERY = 64
 """Number of changes after which the cache is written again."""
 _LOCK_FILE = "history.lock"
 _WAIT_S = 30.0
@@ -372,7 +366,7 @@ class _LoggedChanges:
     @property
     def stale(self) -> bool:
         """Whether the cache on disk lacks many lines."""
-        return self.lines - self.cached >= _CACHED_EVERY
+        return self.lines - self.cached >= CACHED_EVERY
 
     def take(self, change: Change, line: bytes) -> bytes:
         """Take in the next change, whose line is in the log. Returns what it adds to HEAD."""
@@ -443,10 +437,7 @@ class ChangeLog:
         whole = content[: content.rfind(b"\n") + 1]  # a crash cut off a line without an end
         logged = _LoggedChanges.of(whole, shown, cache, str(self.file))
         if len(shown) > len(logged.head) and shown.startswith(logged.head):
-            raise LibraryError(
-                f"{str(self.file)!r} is damaged: it lacks changes that {HEAD_FILE} shows; {_RESTORE}",
-                code="history_damaged",
-            )
+            raise LibraryError(f"{str(self.file)!r} is damaged: it lacks changes that {HEAD_FILE} shows; {_RESTORE}")
         return logged
 
     def _repaired(self) -> _LoggedChanges:
@@ -542,19 +533,16 @@ def is_version_prefix(text: str) -> bool:
 
 def checked_name(name: str, noun: Literal["library", "branch"] = "library") -> str:
     """Return the name of a library or a branch. Raises LibraryError if it cannot have the name."""
-    code = "bad_library_name" if noun == "library" else "bad_label"
     if noun != "library" and is_version_prefix(name):
         raise LibraryError(
             f"{name!r} could be the start of a version; use a name with a letter after 'f' or a '-', such as"
-            f" {'v-' + name[:20]!r}",
-            code=code,
+            f" {'v-' + name[:20]!r}"
         )
     if not is_library_name(name):
         raise LibraryError(
             f"{name!r} {'is not a valid library name' if noun == 'library' else f'cannot name a {noun}'}; use up to 64"
             " lower-case letters, digits, '.', '_' and '-', a letter or digit first, other than"
-            f" {NO_LIBRARY!r} and not ending in '.json'",
-            code=code,
+            f" {NO_LIBRARY!r} and not ending in '.json'"
         )
     return name
 

@@ -101,7 +101,7 @@ def _refusals() -> Generator[None]:
         raise ToolError(f"{error} ({error.code})") from error
 
 
-class _Tools:
+class McpTools:
     """The tools, each a method that an agent calls."""
 
     def __init__(self, names: Sequence[str], store: Path) -> None:
@@ -271,7 +271,7 @@ def mcp_server(
     """
     told = " ".join([*([_INSTRUCTIONS] if names else []), *([_INSTRUCTIONS_RUNS] if runs else [])])
     server = _Server("agentlearn", instructions=told, version=version(), log_level="ERROR")
-    tools = _Tools(names, store)
+    tools = McpTools(names, store)
     reads, writes = ToolAnnotations(read_only_hint=True), ToolAnnotations(destructive_hint=False)
     if runs is not None:
         for tool in (runs.plan, runs.estimate, runs.status, runs.show, runs.apply):

@@ -341,7 +341,7 @@ _FIONBIO = 0x5421
 
 
 @dataclass(frozen=True)
-class _Machine:
+class Machine:
     """A processor architecture and its system calls."""
 
     audit: int
@@ -353,8 +353,8 @@ class _Machine:
 
 
 MACHINES = {
-    "x86_64": _Machine(0xC000003E, X86_64, x32=True),
-    "aarch64": _Machine(0xC00000B7, AARCH64, x32=False),
+    "x86_64": Machine(0xC000003E, X86_64, x32=True),
+    "aarch64": Machine(0xC00000B7, AARCH64, x32=False),
 }
 
 
@@ -388,7 +388,7 @@ class _ArgumentRule:
         ]
 
 
-def _calls_with_argument_rules(pid: int) -> dict[str, tuple[_ArgumentRule, ...]]:
+def calls_with_argument_rules(pid: int) -> dict[str, tuple[_ArgumentRule, ...]]:
     """Rules for the calls that the process `pid` may make with some arguments only, by name; all must allow the call.
 
     It cannot send itself SIGKILL: a session that ended by this signal was ended from outside.
@@ -445,9 +445,9 @@ def _calls_with_argument_rules(pid: int) -> dict[str, tuple[_ArgumentRule, ...]]
 Instruction = tuple[int, int, int, int]
 
 
-def _filter_program(machine: _Machine, pid: int) -> list[Instruction]:
+def filter_program(machine: Machine, pid: int) -> list[Instruction]:
     """The filter for the process `pid`: BPF instructions as (code, jump if true, jump if false, value)."""
-    with_rules = _calls_with_argument_rules(pid)
+    with_rules = calls_with_argument_rules(pid)
     lines: list[Instruction] = [
         (_LOAD_WORD, 0, 0, _MACHINE_AT),
         (_JUMP_EQUAL, 1, 0, machine.audit),
@@ -495,7 +495,7 @@ def why_no_seccomp() -> str:
 
 def filter_syscalls() -> None:
     """Filter all further system calls of this process, permanently. It must have no_new_privs set. Raises OSError."""
-    lines = _filter_program(MACHINES[platform.machine()], os.getpid())
+    lines = filter_program(MACHINES[platform.machine()], os.getpid())
     packed = b"".join(struct.pack("HBBI", *line) for line in lines)
     filter_ = _Program(len(lines), packed)
     libc = ctypes.CDLL(None, use_errno=True)

@@ -60,7 +60,7 @@ class _Excess(Exception):
 
 
 @dataclass
-class _WatchedSession:
+class WatchedSession:
     """One session, as seen from outside."""
 
     pid: int
@@ -156,7 +156,7 @@ class _ChildSession:
     session: int
     output_fd: int
     scratch: Path
-    watched: _WatchedSession
+    watched: WatchedSession
     ordered: bool = False
     """Whether our side requested to kill it."""
     excess: str = ""
@@ -269,7 +269,7 @@ class _ChildSessions:
             raise
         if pid == 0:
             run_session(order, prepared, self._limits)
-        watched = _WatchedSession(pid, scratch, self._limits, self._quota)
+        watched = WatchedSession(pid, scratch, self._limits, self._quota)
         return _ChildSession(order.id, output_fd, scratch, watched), pid
 
     def _remove_unused(self, scratch: Path) -> None:

@@ -37,7 +37,7 @@ CELL_PREFIX = "<cell "
 CellStatus = Literal["ok", "error", "oom"]
 
 
-def _run_cell(code: str, scope: dict[str, Any], number: int) -> tuple[CellStatus, str]:
+def run_cell(code: str, scope: dict[str, Any], number: int) -> tuple[CellStatus, str]:
     """Run code in a scope and print the value of a final expression. Returns the status and the shortened traceback."""
     name = f"{CELL_PREFIX}{number}>"
     linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
@@ -133,7 +133,7 @@ _WRITE_S = 0.1
 """Longest time that a call waits for the last write of a thread of an earlier call."""
 
 
-class _Output:
+class CellOutput:
     """Output of one call. Keeps the first and the last `kept_bytes`."""
 
     def __init__(self, fd: int, *, kept_bytes: int) -> None:
@@ -191,7 +191,7 @@ class _Output:
 class _NeverClosed(io.IOBase):
     """An unbuffered stream of a session, on which `close` does nothing."""
 
-    def __init__(self, output: _Output, fd: int) -> None:
+    def __init__(self, output: CellOutput, fd: int) -> None:
         self._output = output
         self._fd = fd
 
@@ -208,7 +208,7 @@ class _NeverClosed(io.IOBase):
 class _Stream(_NeverClosed, io.TextIOBase):
     """`sys.stdout` and `sys.stderr` of a session."""
 
-    def __init__(self, output: _Output, fd: int) -> None:
+    def __init__(self, output: CellOutput, fd: int) -> None:
         super().__init__(output, fd)
         self.buffer = _Bytes(output, fd)
 
@@ -296,7 +296,7 @@ def run_session(order: Order, prepared: PreparedSession, limits: SandboxLimits) 
 
 
 def _answer_calls(limits: SandboxLimits) -> None:
-    output = _Output(1, kept_bytes=4 * limits.output_chars)
+    output = CellOutput(1, kept_bytes=4 * limits.output_chars)
     stdout, stderr = _Stream(output, 1), _Stream(output, 2)
     sys.__stdout__, sys.__stderr__ = stdout, stderr  # pyright: ignore[reportAttributeAccessIssue, reportConstantRedefinition]
     main = ModuleType("__main__")  # where pickling and dataclasses find the names that the code defines
@@ -313,7 +313,7 @@ def _answer_calls(limits: SandboxLimits) -> None:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         try:
-            status, error = _run_cell(call["code"], main.__dict__, call["call"])
+            status, error = run_cell(call["code"], main.__dict__, call["call"])
         except BaseException as late:  # noqa: BLE001  a handler raised after the code had ended
             status, error = "error", type(late).__name__
         sys.settrace(None)

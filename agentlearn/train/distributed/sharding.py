@@ -224,7 +224,7 @@ def gather_model(model: nn.Module) -> nn.Module | None:
     return None if whole is None else whole.train(model.training)
 
 
-def _move_to_meta(model: nn.Module) -> None:
+def move_to_meta(model: nn.Module) -> None:
     """Drop the model's weights: put each on the device `meta`. Tied weights stay tied."""
     _replace_parameters(model, lambda one: torch.empty_like(one, device="meta"))
 
@@ -283,7 +283,7 @@ class ShardingAccelerator(_OneProcess):
         names = {one: name for name, one in module.named_parameters()}
         weights = dict(module.state_dict()) if self.process_index == 0 else {}
         _LAYOUTS[module.model] = layout_of(module.model)  # for `gather_model`
-        _move_to_meta(module)
+        move_to_meta(module)
         mesh = init_device_mesh(self.device.type, (self.num_processes,))
         layers = [one for one in module.model.modules() if isinstance(one, GradientCheckpointingLayer)]
         for layer in reversed(layers):  # inner ones first

@@ -33,11 +33,11 @@ def spread_over(links: LeaderLinks | None) -> Callable[[TorchEngine], AbstractCo
     """Return a function that opens an engine over this process's own and those of the linked processes."""
     if links is None:
         return nullcontext
-    others = [_RemoteEngine(one) for one in links.requests]
+    others = [RemoteEngine(one) for one in links.requests]
     return lambda own: nullcontext(SpreadEngine(own, others))
 
 
-class _RemoteEngine:
+class RemoteEngine:
     """The engine of another process, which `share_in_sampling` answers for."""
 
     def __init__(self, connection: Connection) -> None:
@@ -107,10 +107,10 @@ class _RemoteEngine:
 class SpreadEngine:
     """An engine that gives each request to one of several engines. Used like a `TorchEngine`."""
 
-    def __init__(self, own: TorchEngine, others: Sequence[_RemoteEngine]) -> None:
+    def __init__(self, own: TorchEngine, others: Sequence[RemoteEngine]) -> None:
         self._own = own
         self._others = others
-        self._places = _ConversationPlaces(1 + len(others))
+        self._places = ConversationPlaces(1 + len(others))
         self._rounds: _SpreadRounds | None = None
 
     @property
@@ -182,7 +182,7 @@ class SpreadEngine:
         return [answers[number] for number in range(len(asked))]
 
 
-class _ConversationPlaces:
+class ConversationPlaces:
     """Which of several engines has sampled the last answer of each conversation. Not thread-safe."""
 
     def __init__(self, places: int) -> None:
@@ -312,7 +312,7 @@ class _SpreadRounds:
 
 
 def _gone() -> EndpointError:
-    return EndpointError("a process that samples has ended", code="engine_closed")
+    return EndpointError("a process that samples has ended", code="engine_failed")
 
 
 @contextmanager

@@ -46,7 +46,7 @@ class LeaderLinks:
     def __init__(self, commands: Sequence[Connection], requests: Sequence[Connection]) -> None:
         self.requests = requests
         """One connection to each other process for sampling requests."""
-        self.loss = _LossNotice()
+        self.loss = LossNotice()
         self._commands = commands
         self._closing = False
         threading.Thread(target=self._watch, name="agentlearn-links", daemon=True).start()
@@ -80,7 +80,7 @@ class FollowerLinks:
     def __init__(self, commands: Connection, requests: Connection) -> None:
         self.requests = requests
         """Connection for sampling requests."""
-        self.loss = _LossNotice()
+        self.loss = LossNotice()
         self.over = threading.Event()
         """Set when the first process has said that the run is over, or has ended."""
         self._commands = commands
@@ -112,7 +112,7 @@ class FollowerLinks:
                 return
 
 
-class _LossNotice:
+class LossNotice:
     """Whether another process was lost, and who wants to know."""
 
     def __init__(self) -> None:
@@ -273,7 +273,7 @@ def lead_processes(settings: TrainSettings) -> Generator[None]:
         )
     try:
         if several:
-            accelerator, links = _connect()
+            accelerator, links = connect_processes()
             assert isinstance(links, LeaderLinks)
             CONNECTED.leader = links
             links.send("settings", settings)
@@ -296,7 +296,7 @@ def follow_processes() -> TrainSettings | None:
 
     Raises ProcessLost when the leader has ended.
     """
-    accelerator, links = _connect()
+    accelerator, links = connect_processes()
     assert isinstance(links, FollowerLinks)
     CONNECTED.follower = links
     if (told := CONNECTED.told("settings")) is None:
@@ -305,7 +305,7 @@ def follow_processes() -> TrainSettings | None:
     return told[0]
 
 
-def _connect() -> tuple[Any, LeaderLinks | FollowerLinks]:
+def connect_processes() -> tuple[Any, LeaderLinks | FollowerLinks]:
     from accelerate import Accelerator, InitProcessGroupKwargs
 
     accelerator = Accelerator(

@@ -23,7 +23,7 @@ from agentlearn.serving.chat_service import Sampled, Sampling
 from agentlearn.train.engine.attention import AttentionLayout
 
 
-class _KVCache(Cache):
+class KVCache(Cache):
     """One tensor per layer of shape (rows, width + 1, heads, head size); padding writes into the last column."""
 
     def __init__(self) -> None:
@@ -107,10 +107,10 @@ TAIL = 16
 """A sequence takes over a parked row when it shares all but this many of its tokens; otherwise the prefix is copied."""
 
 
-class _KVCacheRows:
+class KVCacheRows:
     """Rows 0 to `used` - 1 are in use, the following rows up to `filled` - 1 are parked, the others are empty."""
 
-    def __init__(self, kv_cache: _KVCache, *, max_rows: int, bytes_per_token: int, cache_bytes: int) -> None:
+    def __init__(self, kv_cache: KVCache, *, max_rows: int, bytes_per_token: int, cache_bytes: int) -> None:
         """max_rows: largest number in use. As many again may be parked, as far as `cache_bytes` allows."""
         self.kv_cache = kv_cache
         self.used = 0
@@ -230,7 +230,7 @@ class _KVCacheRows:
         self._touched = np.concatenate([self._touched[:kept], np.zeros(rows - kept, dtype=np.int64)])
 
 
-def _sample_tokens(
+def sample_tokens(
     logits_B_V: Tensor,
     uniform_B: Tensor,
     temperature_B: Tensor,
@@ -375,8 +375,8 @@ class ActiveBatch:
         self._model = model
         self._stop_ids = stop_ids
         self._context = context
-        self._rows = _KVCacheRows(
-            _KVCache(), max_rows=max_rows, bytes_per_token=_bytes_per_token(model), cache_bytes=cache_bytes
+        self._rows = KVCacheRows(
+            KVCache(), max_rows=max_rows, bytes_per_token=_bytes_per_token(model), cache_bytes=cache_bytes
         )
 
     def forget(self) -> None:
@@ -476,7 +476,7 @@ class ActiveBatch:
         """Sample a token for each of the rows; requests whose answer is complete get it and leave."""
         wanted = [self.requests[row] for row in rows]
         device = logits_B_V.device
-        ids, logprobs = _sample_tokens(
+        ids, logprobs = sample_tokens(
             logits_B_V,
             torch.tensor([one.rng.random() for one in wanted], dtype=torch.float64, device=device),
             torch.tensor([one.sampling.temperature for one in wanted], dtype=torch.float32, device=device),

@@ -200,7 +200,7 @@ class _RequestQueue:
 
 
 def _engine_closed() -> EndpointError:
-    return EndpointError("the model was closed before it had answered", code="engine_closed")
+    return EndpointError("the model was closed before it had answered", code="engine_failed")
 
 
 MAX_BATCH = 64

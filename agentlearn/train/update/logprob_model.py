@@ -19,7 +19,7 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True, slots=True)
-class _HeadLogits:
+class HeadLogits:
     """How logits follow from hidden states: softcap . tanh(scale . (hidden . head + bias) / softcap) / temperature."""
 
     temperature: float = 1.0
@@ -54,11 +54,11 @@ class _HeadLogits:
         return (logits_C_V * (self.temperature / self.softcap)).square_().neg_().add_(1).mul_(self.scale)
 
 
-PLAIN = _HeadLogits()
+PLAIN = HeadLogits()
 
 
 def token_logprobs(
-    hidden_N_H: Tensor, head_V_H: Tensor, bias_V: Tensor | None, targets_N: Tensor, how: _HeadLogits = PLAIN
+    hidden_N_H: Tensor, head_V_H: Tensor, bias_V: Tensor | None, targets_N: Tensor, how: HeadLogits = PLAIN
 ) -> tuple[Tensor, Tensor]:
     """Return the log-probability of each target, in the shape of `targets_N`, and the entropy at its position, (N,).
 
@@ -74,7 +74,7 @@ def token_logprobs(
 
 @torch.no_grad()
 def _top_logprobs(
-    hidden_N_H: Tensor, head_V_H: Tensor, bias_V: Tensor | None, count: int, how: _HeadLogits
+    hidden_N_H: Tensor, head_V_H: Tensor, bias_V: Tensor | None, count: int, how: HeadLogits
 ) -> tuple[Tensor, Tensor]:
     """Return the likeliest tokens at each position and their log-probabilities, without gradient: shape (N, K) each.
 
@@ -111,7 +111,7 @@ class _TokenLogprobs(torch.autograd.Function):
         head_V_H: Tensor,
         bias_V: Tensor | None,
         targets_N_K: Tensor,
-        how: _HeadLogits,
+        how: HeadLogits,
     ) -> tuple[Tensor, Tensor]:
         logprobs_N_K = torch.empty(targets_N_K.shape, dtype=torch.float32, device=hidden_N_H.device)
         entropy_N = torch.empty(len(targets_N_K), dtype=torch.float32, device=hidden_N_H.device)
@@ -140,7 +140,7 @@ class _TokenLogprobs(torch.autograd.Function):
         ctx: Any, *grads: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         hidden_N_H, head_V_H, bias_V, targets_N_K, normaliser_N, entropy_N = ctx.saved_tensors
-        how: _HeadLogits = ctx.how
+        how: HeadLogits = ctx.how
         nothing_N_K = torch.zeros_like(targets_N_K, dtype=torch.float32)
         grad_N_K = nothing_N_K if grads[0] is None else grads[0] / how.temperature
         grad_N = grad_N_K.sum(1)
@@ -212,7 +212,7 @@ class LogprobModel(nn.Module):
         scale /= getattr(config, "logits_scaling", None) or 1.0  # Granite divides
         limits = (getattr(config, name, None) for name in ("final_logit_softcapping", "logits_soft_cap"))
         softcap = next((float(one) for one in limits if one), None)
-        self.how = _HeadLogits(temperature, logits_mib, scale, softcap)
+        self.how = HeadLogits(temperature, logits_mib, scale, softcap)
         head = core.get_output_embeddings()
         if type(head) is not nn.Linear:
             raise _unsupported_head(core, f"its head is a {type(head).__name__}, not a plain linear layer")

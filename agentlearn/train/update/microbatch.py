@@ -203,31 +203,26 @@ def check_rows(rows: Sequence[TrainingRow], vocabulary: int) -> None:
         ids_T, mask_T, logprobs_T = row.ids_T, row.mask_T, row.logprobs_T
         read_T = ids_T if row.teacher_ids_T is None else np.concatenate([ids_T, row.teacher_ids_T])
         if len(logprobs_T) == 0 and row.trained:
-            code = "missing_logprobs"
             why = f"has {row.trained} sampled tokens and no log-probabilities; {reporting}"
         elif not len(ids_T) == len(mask_T) == len(logprobs_T):
-            code = "unequal_logprobs"
             why = (
                 f"has {len(ids_T)} tokens, a mask of {len(mask_T)} and {len(logprobs_T)} log-probabilities; these"
                 " numbers must be equal, so leave the rollout out and check its sampler"
             )
         elif wrong := int((~np.isfinite(logprobs_T[mask_T])).sum()):
-            code = "missing_logprobs"
             why = f"has {wrong} sampled tokens whose log-probability is not a number; {reporting}"
         elif len(mask_T) and bool(mask_T[0]):
-            code = "bad_row"
             why = "marks its first token as sampled, but has no prompt before it; include the prompt"
         elif len(read_T) and not 0 <= int(read_T.min()) <= int(read_T.max()) < vocabulary:
-            code = "foreign_tokens"
             why = (
                 f"has token ids from {int(read_T.min())} to {int(read_T.max())}, but the model has 0 to"
                 f" {vocabulary - 1}; train the model that sampled them"
             )
         elif not math.isfinite(row.advantage):
-            code, why = "bad_row", f"has the advantage {row.advantage!r}; an advantage is a finite number"
+            why = f"has the advantage {row.advantage!r}; an advantage is a finite number"
         else:
             continue
-        raise ConfigError(f"a row of rollout {row.rollout!r} {why}", code=code)
+        raise ConfigError(f"a row of rollout {row.rollout!r} {why}")
 
 
 def divide_rows(rows: Sequence[TrainingRow], minibatches: int, seed: object) -> list[list[TrainingRow]]:
@@ -264,7 +259,7 @@ def packs_rows(scorer: LogprobModel, arguments: GradientArguments, precision: Ca
         return False
     if any(one.is_meta for one in scorer.parameters()):
         return False
-    if _is_exact_when_packed(scorer, precision):
+    if is_exact_when_packed(scorer, precision):
         return True
     if arguments.packing is None:
         return False
@@ -284,7 +279,7 @@ def _evaluating(scorer: LogprobModel, precision: Callable[[], Any]) -> Generator
             one.training = mode
 
 
-def _is_exact_when_packed(scorer: LogprobModel, precision: Callable[[], Any]) -> bool:
+def is_exact_when_packed(scorer: LogprobModel, precision: Callable[[], Any]) -> bool:
     """Whether a packed row has the result that it has alone, and does not depend on the row before it."""
     device, model = device_of(scorer), cast("Any", core_of(scorer.model).base_model)
     layout = {"position_ids": torch.cat([torch.arange(_FIRST), torch.arange(_SECOND)])[None].to(device)}

@@ -69,10 +69,10 @@ class RoundedAdamW(torch.optim.Optimizer):
         scale = (square.sqrt() / (1 - second**done) ** 0.5).add_(group["eps"])
         exact = _local(weight).float().mul_(1 - group["lr"] * group["weight_decay"])
         exact.addcdiv_(mean, scale, value=-group["lr"] / (1 - first**done))
-        _local(weight).copy_(_rounded(exact, chance))
+        _local(weight).copy_(rounded_to_bf16(exact, chance))
 
 
-def _rounded(exact: Tensor, chance: torch.Generator) -> Tensor:
+def rounded_to_bf16(exact: Tensor, chance: torch.Generator) -> Tensor:
     """Round fp32 to one of the two next bf16 numbers; each is as likely as the exact number is near to it."""
     noise = torch.randint(0, 2**16, exact.shape, dtype=torch.int32, device=exact.device, generator=chance)
     return (exact.contiguous().view(torch.int32) + noise).bitwise_and_(-(2**16)).view(torch.float32).bfloat16()

@@ -144,7 +144,7 @@ def training_rows(
 
     prompts: makes the prompts of student and teacher; None without distillation. A row for which they cannot be made
     has no teacher. If it was sampled with the lessons, it is left out, because the student must not read them.
-    Raises RolloutError (code `no_tokens`) when a turn has no tokens, or a token no finite log-probability.
+    Raises RolloutError when a turn has no tokens, or a token no finite log-probability.
     """
     sequences, forked = [_Sequence()], 0
     for turn in _sampled(trajectory):
@@ -192,14 +192,12 @@ def _sampled(trajectory: Trajectory) -> Iterator[SampledTokens]:
         if tokens is None:
             raise RolloutError(
                 f"model turn {number} of rollout {trajectory.id!r} has no token ids and log-probabilities, so it cannot"
-                " be trained on; sample with local:… or vllm:…, which send them",
-                code="no_tokens",
+                " be trained on; sample with local:… or vllm:…, which send them"
             )
         if len(tokens.ids) != len(tokens.logprobs) or not all(map(math.isfinite, tokens.logprobs)):
             raise RolloutError(
                 f"model turn {number} of rollout {trajectory.id!r} has {len(tokens.ids)} tokens and"
-                f" {sum(map(math.isfinite, tokens.logprobs))} finite log-probabilities; each sampled token needs one",
-                code="no_tokens",
+                f" {sum(map(math.isfinite, tokens.logprobs))} finite log-probabilities; each sampled token needs one"
             )
         instructions = tokens.instructions or instructions
         yield tokens if tokens.instructions else tokens.model_copy(update={"instructions": instructions})

@@ -187,7 +187,7 @@ class Updater:
     @property
     def learning_rate(self) -> float:
         """Learning rate of the next optimiser step."""
-        return self.arguments.learning_rate * _rate_factor(self.arguments, self.steps, self._total)
+        return self.arguments.learning_rate * rate_factor(self.arguments, self.steps, self._total)
 
     def step(
         self, rows: Sequence[TrainingRow], *, forks: int | None = None, zero_std_share: float | None = None
@@ -427,7 +427,7 @@ class Updater:
 
     def _optimise(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
         """Make one optimiser step; returns the gradient's norm before clipping."""
-        loss = self._accumulate(batches, meter)
+        loss = self.accumulate(batches, meter)
         trained = [one for one in self._scorer.parameters() if one.grad is not None]
         norm = self._processes.clip_gradients(trained, self.arguments.max_grad_norm)
         total = float(self._processes.all_reduce(torch.tensor(loss, device=device_of(self.model)), "sum"))
@@ -444,7 +444,7 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         return norm
 
-    def _accumulate(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
+    def accumulate(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
         """Add up the gradients of one optimiser step; returns this process's share of the loss."""
         self._scorer.train()
         shares: list[Tensor] = []
@@ -515,7 +515,7 @@ class Updater:
         )
 
 
-def _rate_factor(arguments: GradientArguments, step: int, total: int | None) -> float:
+def rate_factor(arguments: GradientArguments, step: int, total: int | None) -> float:
     """Return the factor of the learning rate at a step, counted from 0: above 0 and at most 1.
 
     It rises over `warmup_steps`, is 1 at the following step, then stays or falls, reaching 0 just after the last step.

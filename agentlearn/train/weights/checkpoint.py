@@ -58,14 +58,14 @@ class CheckpointStore:
             if path.exists():  # a folder cannot be renamed over another one
                 shutil.rmtree(path)
             half.rename(path)
-            for old in _list_checkpoints(self.folder)[: -self.keep]:
+            for old in list_checkpoints(self.folder)[: -self.keep]:
                 shutil.rmtree(old)
         updater.wait()
         return path
 
     def newest(self) -> Path | None:
         """The newest complete checkpoint; None when there is none."""
-        return next(reversed(_list_checkpoints(self.folder)), None)
+        return next(reversed(list_checkpoints(self.folder)), None)
 
     @staticmethod
     def restore(updater: Updater, path: Path) -> int:
@@ -138,7 +138,7 @@ def _write_model(
         tokenizer.save_pretrained(folder)
 
 
-def _list_checkpoints(folder: Path) -> list[Path]:
+def list_checkpoints(folder: Path) -> list[Path]:
     """The complete checkpoints in a folder, oldest first."""
     found = [path for path in folder.glob(f"{_PREFIX}*") if (path / STATE).is_file()]
     return sorted(found, key=lambda path: int(path.name.removeprefix(_PREFIX)))

@@ -152,9 +152,7 @@ class ModelSource:
         """
         where, kind = self.where, plain.get("model_type")
         if not isinstance(kind, str):
-            raise ConfigError(
-                f"{where} cannot be loaded: its config.json names no model_type; download it again", code="bad_config"
-            )
+            raise ConfigError(f"{where} cannot be loaded: its config.json names no model_type; download it again")
         if kind not in known:
             from transformers import __version__ as version
 
@@ -179,15 +177,14 @@ class ModelSource:
         """
         from transformers import CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, PreTrainedConfig
 
-        code = "bad_model"
         try:
             plain: dict[str, Any] = PreTrainedConfig.get_config_dict(self.base)[0]
-            kind, code = self.check_model_type(plain, CONFIG_MAPPING), "bad_config"
+            kind = self.check_model_type(plain, CONFIG_MAPPING)
             config = AutoConfig.from_pretrained(self.base, trust_remote_code=False)
         except ConfigError:
             raise
         except Exception as error:
-            raise ConfigError(f"{self.where} cannot be loaded: {short(error)}", code=code) from error
+            raise ConfigError(f"{self.where} cannot be loaded: {short(error)}") from error
         if getattr(config, "is_encoder_decoder", False) or type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
             raise _not_causal(self.where, kind)
         return load_tokenizer(self.tokenizer)
@@ -317,9 +314,9 @@ def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
         found: object = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         words = f"{str(file)!r} is not valid JSON ({short(error, 200)}); download it again"
-        raise ConfigError(words, code="bad_config") from error
+        raise ConfigError(words) from error
     if not isinstance(found, dict):
-        raise ConfigError(f"{str(file)!r} holds {type(found).__name__}, not a JSON object", code="bad_config")
+        raise ConfigError(f"{str(file)!r} holds {type(found).__name__}, not a JSON object")
     return cast("dict[str, Any]", found)
 
 

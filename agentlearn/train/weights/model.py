@@ -89,7 +89,7 @@ def attach_adapter(
             raise ConfigError(  # noqa: TRY301
                 f"{where} is of the type {kind}, which adds tokens to every prompt and cannot be used here; use a LoRA"
                 " adapter",
-                code="unsupported_adapter",
+                code="bad_weights",
             )
         config.inference_mode = not trainable
         if trainable:
@@ -129,7 +129,7 @@ def check_adapter(source: ModelSource) -> None:
     if kind != "LORA":
         raise ConfigError(
             f"the adapter in {source.name!r} is of the type {kind!r}, which cannot be trained here; {how}",
-            code="unsupported_adapter",
+            code="bad_weights",
         )
     plain = LoraConfig().to_dict()
     other = sorted(
@@ -142,7 +142,7 @@ def check_adapter(source: ModelSource) -> None:
     if other:
         raise ConfigError(
             f"the adapter in {source.name!r} has {', '.join(other)[:200]}, which cannot be trained here exactly; {how}",
-            code="unsupported_adapter",
+            code="bad_weights",
         )
 
 
@@ -157,7 +157,7 @@ def _check_layers(adapted: nn.Module, what: str) -> None:
             raise ConfigError(
                 f"{what} has the layer {name.rpartition('.')[2]!r} ({why}); use an adapter on linear layers inside the"
                 " model, such as q_proj and v_proj",
-                code="unsupported_adapter",
+                code="bad_weights",
             )
 
 
@@ -245,10 +245,10 @@ def weights_hash(model: nn.Module) -> str:
 
     Sharded weights are gathered one by one; each process must call it, and gets the hash.
     """
-    return _state_hash(model.state_dict())
+    return state_hash(model.state_dict())
 
 
-def _state_hash(weights: Mapping[str, Tensor]) -> str:
+def state_hash(weights: Mapping[str, Tensor]) -> str:
     """sha256 of a state dict: name, type, shape and bytes of each tensor, sorted by name."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):

@@ -105,8 +105,7 @@ class InspectDomain(ForeignDomain):
         sample = self.task.dataset[fields["index"]] if fields["index"] < len(self.task.dataset) else None
         if sample is None or str(sample.id) != fields["id"]:
             raise ToolError(
-                f"the dataset of {self.name!r} no longer has the sample {fields['id']!r} at its place; start a new run",
-                code="sample_gone",
+                f"the dataset of {self.name!r} no longer has the sample {fields['id']!r} at its place; start a new run"
             )
         return sample
 

@@ -62,7 +62,7 @@ from pydantic_ai.tools import ToolDefinition
 from agentlearn.domain.base import Work
 from agentlearn.errors import ToolError, VerifierError
 from agentlearn.types.task import Task
-from agentlearn_adapters.foreign_domain import ModelCalls, joined, text_of
+from agentlearn_adapters.foreign_domain import ModelCalls, joined, reply_text
 
 _STOPS: dict[str | None, StopReason] = {
     "stop": "stop",
@@ -140,9 +140,7 @@ def _parts(content: Sequence[Content]) -> list[UserContent]:
                 inline = one.image.startswith("data:")
                 parts.append(BinaryContent.from_data_uri(one.image) if inline else ImageUrl(one.image))
             case _:
-                raise ToolError(
-                    f"a message has content of the type {one.type!r}, which is not sent", code="bad_content"
-                )
+                raise ToolError(f"a message has content of the type {one.type!r}, which is not sent")
     return parts
 
 
@@ -173,7 +171,7 @@ def _output_of(response: ModelResponse) -> ModelOutput:
                 args = part.args if isinstance(part.args, str) else json.dumps(part.args)
                 call.parse_error = f"the arguments {args} are no object: {error}"
             called.append(call)
-    message = ChatMessageAssistant(content=text_of(response), tool_calls=called or None, source="generate")
+    message = ChatMessageAssistant(content=reply_text(response), tool_calls=called or None, source="generate")
     stop = "tool_calls" if called else _STOPS.get(response.finish_reason, "stop")
     usage = response.usage
     return ModelOutput(
@@ -287,7 +285,7 @@ class _Eval(SampleSource):
             await asyncio.wait({ended, self.running} if self.running else {ended}, return_when="FIRST_COMPLETED")
             if not ended.done():
                 ended.cancel()
-                raise ToolError("inspect_ai's eval ended before the rollout; start again", code="eval_ended")
+                raise ToolError("inspect_ai's eval ended before the rollout; start again")
             return await ended
         finally:
             del self.jobs[name]
@@ -306,9 +304,9 @@ async def running_eval(name: str, task: inspect_ai.Task) -> AsyncGenerator[_Eval
     """Run an `eval` of the task, or join the one that runs. Raises ToolError when another task's runs."""
     held = _open.get(name)
     if held is None and _open:
-        raise ToolError(f"inspect_ai runs one task at a time in a process, and {next(iter(_open))!r} runs", code="busy")
+        raise ToolError(f"inspect_ai runs one task at a time in a process, and {next(iter(_open))!r} runs")
     if held is not None and held.loop is not asyncio.get_running_loop():
-        raise ToolError(f"inspect_ai runs {name!r} in another thread of this process; wait for its end", code="busy")
+        raise ToolError(f"inspect_ai runs {name!r} in another thread of this process; wait for its end")
     if held is None:
         held = _open[name] = _Eval(task, name, asyncio.get_running_loop())
         held.running = asyncio.create_task(_run(held))
@@ -376,7 +374,7 @@ async def _run(held: _Eval) -> None:
             opening.cancel()
             running.cancel()
         if not held.opened.is_set():
-            raise ToolError(f"inspect_ai cannot run {held.name!r}: {log.error or log.status}", code="eval_ended")
+            raise ToolError(f"inspect_ai cannot run {held.name!r}: {log.error or log.status}")
 
 
 async def solved(name: str, task: inspect_ai.Task, sample: Sample, calls: ModelCalls) -> TaskState:
@@ -404,7 +402,7 @@ async def scored(
 ) -> Mapping[str, Score | None]:
     """Return the scores of all scorers by name, in the task's order. judge: the model for scorers that ask one."""
     if judge is None:
-        raise VerifierError("no model was given for scorers that ask one", code="no_judge")
+        raise VerifierError("no model was given for scorers that ask one")
     work = Work(task=of, lessons="", model=judge, deps=None, seed=0, settings=ModelSettings(), max_turns=_JUDGE_CALLS)
     calls = ModelCalls(work)
     scores: dict[str, Score | None] = {}

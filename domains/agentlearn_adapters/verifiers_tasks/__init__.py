@@ -102,13 +102,12 @@ class VerifiersDomain(ForeignDomain):
         """Let verifiers run one episode of the task. Raises ToolError when the taskset has changed."""
         self.question(work.task)
         if self.served is None:
-            raise ToolError(f"{self.name!r} is not running; open it with `running`", code="not_running")
+            raise ToolError(f"{self.name!r} is not running; open it with `running`")
         index, calls = work.task.fields["index"], ModelCalls(work)
         found = next(islice(self.env.taskset, index, index + 1), None)
         if found is None or found.key != work.task.fields["key"]:
             raise ToolError(
-                f"the taskset of {self.name!r} no longer has its task {index + 1} as it was; start a new run",
-                code="task_gone",
+                f"the taskset of {self.name!r} no longer has its task {index + 1} as it was; start a new run"
             )
         output = await calls.run(self.served.episode(found, calls))
         return Worked(output)

@@ -33,7 +33,7 @@ from verifiers.v1.dialects import ChatDialect
 from verifiers.v1.types import content_text
 
 from agentlearn.errors import ToolError
-from agentlearn_adapters.foreign_domain import ModelCalls, joined, text_of
+from agentlearn_adapters.foreign_domain import ModelCalls, joined, reply_text
 from agentlearn_adapters.verifiers_tasks.chat_harness import CALLS_BY_TRACE, CURRENT
 
 _MOST_BYTES = 256 * 2**20
@@ -106,7 +106,7 @@ class Served:
         errors = own or [one.message for one in episode.errors]
         if trace is None or len(scoring) < len(errors):
             words = "; ".join(errors) or "for an unknown reason"
-            raise ToolError(f"verifiers ended the rollout: {words}", code="episode_failed")
+            raise ToolError(f"verifiers ended the rollout: {words}")
         rewards = {name: None if one is None else (one.score, one.weight) for name, one in trace.rewards.items()}
         return _EpisodeOutput(trace.last_reply, rewards, dict(trace.metrics), "; ".join(scoring))
 
@@ -163,7 +163,7 @@ def _raw(response: ModelResponse) -> dict[str, Any]:
             {
                 "index": 0,
                 "finish_reason": "tool_calls" if called else _FINISH.get(response.finish_reason or "stop", "stop"),
-                "message": {"role": "assistant", "content": text_of(response), "tool_calls": called or None},
+                "message": {"role": "assistant", "content": reply_text(response), "tool_calls": called or None},
             }
         ],
         "usage": {

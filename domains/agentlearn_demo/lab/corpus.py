@@ -24,9 +24,8 @@ from agentlearn.sandbox.python_tool import TOOL, render_result
 from agentlearn.serving.chat_request import CallInMessage, Message
 from agentlearn.types.experience import library_of
 from agentlearn_demo.math.families import FAMILIES
-from agentlearn_demo.math.novice import skills
+from agentlearn_demo.math.novice import TRAPS, skills
 from agentlearn_demo.math.problem import Problem, printed
-from agentlearn_demo.math.traps import TRAPS
 from agentlearn_demo.sim.lessons import LessonEffect, LessonReader, ReadLesson, experiences_in
 from agentlearn_demo.sim.skills import Conversation, FinalMessage, FollowedLessons, ToolExchange, ToolUse, Trap
 from agentlearn_demo.sim.solver import TEMPERATURE, TrapModel

@@ -41,7 +41,7 @@ class _Request:
     logprobs: list[float] = field(default_factory=list[float])
 
 
-class _LabEngine:
+class LabEngine:
     """Implements `agentlearn.serving.chat_service.Engine`. It works while `open_lab_engine` is open."""
 
     def __init__(self, model: Transformer, end: int, *, max_batch: int, share_from: int) -> None:
@@ -99,7 +99,7 @@ class _LabEngine:
             return
         logits_NV = np.stack([request.logits_V for request in self._active])
         uniform_N = [float(request.rng.random()) for request in self._active]
-        ids, logprobs = _sample_next_tokens(logits_NV, [request.sampling for request in self._active], uniform_N)
+        ids, logprobs = sample_next_tokens(logits_NV, [request.sampling for request in self._active], uniform_N)
         self.sampled_tokens += len(ids)
         for request, token, logprob in zip(self._active, ids, logprobs, strict=True):
             request.ids.append(token)
@@ -185,9 +185,9 @@ class _PrefixCache:
 @asynccontextmanager
 async def open_lab_engine(
     model: Transformer, end: int, *, max_batch: int = MAX_BATCH, share_from: int = SHARED_TOKENS
-) -> AsyncGenerator[_LabEngine]:
+) -> AsyncGenerator[LabEngine]:
     """Run the engine while the block runs."""
-    engine = _LabEngine(model, end, max_batch=max_batch, share_from=share_from)
+    engine = LabEngine(model, end, max_batch=max_batch, share_from=share_from)
     async with asyncio.TaskGroup() as group:
         working = group.create_task(engine.work())
         try:
@@ -239,7 +239,7 @@ async def serve_lab_model(name: str, *, seed: int = 0, port: int = 0) -> AsyncGe
             yield url
 
 
-def _sample_next_tokens(
+def sample_next_tokens(
     logits_NV: Floats, samplings: list[Sampling], uniform_N: list[float]
 ) -> tuple[list[int], list[float]]:
     """Return a token for each row, and its log-probability at the row's temperature over the whole vocabulary.

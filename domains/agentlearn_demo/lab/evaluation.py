@@ -22,8 +22,8 @@ from agentlearn_demo.lab.corpus import PARAPHRASES, CorpusLesson, Teacher, lesso
 from agentlearn_demo.lab.engine import LabFormat, open_lab_engine
 from agentlearn_demo.lab.files import read_checkpoint
 from agentlearn_demo.math.families import FAMILIES
+from agentlearn_demo.math.novice import TRAPS
 from agentlearn_demo.math.problem import Problem
-from agentlearn_demo.math.traps import TRAPS
 from agentlearn_math.answers import answer_key
 
 CONDITIONS = ("none", "right", "paraphrase", "negation", "inverted", "shuffled", "sixty", "irrelevant")
@@ -72,7 +72,7 @@ class ConditionScore:
         return math.sqrt(share * (1 - share) / (self.number + 2))
 
 
-def _evaluation_tasks(condition: str, number: int, seed: int) -> list[_EvaluationTask]:
+def evaluation_tasks(condition: str, number: int, seed: int) -> list[_EvaluationTask]:
     """Return problems of the families in turn, the same ones under every condition."""
     return [_task(condition, FAMILIES[at % len(FAMILIES)], Random(f"lab exam {seed} {at}")) for at in range(number)]
 
@@ -150,7 +150,7 @@ async def evaluate_lab_model(name: str, folder: Path, number: int, seed: int) ->
             return False
 
         for condition in CONDITIONS:
-            tasks = _evaluation_tasks(condition, number, seed)
+            tasks = evaluation_tasks(condition, number, seed)
             async with TaskGroup() as group:
                 seeds = (derive_seed(seed, at) for at in range(number))
                 running = [group.create_task(is_right(*one)) for one in zip(tasks, seeds, strict=True)]

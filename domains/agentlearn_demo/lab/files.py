@@ -43,7 +43,7 @@ def check_present(folder: Path, name: str) -> None:
 def read_checkpoint(folder: Path, name: str) -> tuple[Transformer, "LabTokenizer"]:
     """Read the model in a folder. Raises ConfigError when it is missing or its files do not match their hashes."""
     layout, weights, _ = read_weights(folder, name)
-    return Transformer(layout, weights), _read_tokenizer(folder / TOKENIZER)
+    return Transformer(layout, weights), read_tokenizer(folder / TOKENIZER)
 
 
 def read_weights(folder: Path, name: str) -> tuple[Layout, Mapping[str, NDArray[np.generic]], dict[str, Any]]:
@@ -131,7 +131,7 @@ class LabTokenizer:
         return tuple(reversed(tokens))
 
 
-def _read_tokenizer(path: Path) -> LabTokenizer:
+def read_tokenizer(path: Path) -> LabTokenizer:
     """Read a `tokenizer.json`. Raises ConfigError when it is not one of a lab model."""
     try:
         value: Any = json.loads(path.read_text(encoding="utf-8"))

@@ -50,7 +50,7 @@ BUFFER = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _ModelShape:
+class ModelShape:
     """Sizes of the model: a small Qwen3. The field names of the next three classes are part of a built model's key."""
 
     hidden: int = 112
@@ -123,7 +123,7 @@ class Recipe:
     clip: float = 1.0
     threads: int = 1
     """Number of torch threads; another number may round differently."""
-    shape: _ModelShape = field(default_factory=_ModelShape)
+    shape: ModelShape = field(default_factory=ModelShape)
     weights: _LossWeights = field(default_factory=_LossWeights)
 
     def key(self, name: str, version: str) -> str:
@@ -380,8 +380,8 @@ def export_lab_model(lab: "MathLab", folder: Path) -> None:
     """
     tokenizer = _prepare(lab, folder)
     layout, weights, card = read_weights(lab.folder, lab.name)
-    sizes = {name: size for name, size in asdict(layout).items() if name in _ModelShape.__dataclass_fields__}
-    shape = _ModelShape(**sizes, tied="lm_head.weight" not in weights)
+    sizes = {name: size for name, size in asdict(layout).items() if name in ModelShape.__dataclass_fields__}
+    shape = ModelShape(**sizes, tied="lm_head.weight" not in weights)
     model = shape.random_model(tokenizer, 0)
     named = {name: torch.from_numpy(np.asarray(weight, np.float32)) for name, weight in weights.items()}
     model.load_state_dict(named, strict=not shape.tied)

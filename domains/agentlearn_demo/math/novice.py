@@ -13,8 +13,21 @@ from random import Random
 from agentlearn.sandbox.python_tool import TOOL, printed_value
 from agentlearn_demo.math.families import FAMILIES
 from agentlearn_demo.math.problem import Problem, printed
-from agentlearn_demo.math.traps import TRAPS
-from agentlearn_demo.sim.skills import Act, Conversation, FinalMessage, FollowedLessons, Situation, ToolUse, Trap, Turn
+from agentlearn_demo.sim.skills import (
+    Act,
+    Conversation,
+    FinalMessage,
+    FollowedLessons,
+    Situation,
+    ToolUse,
+    Trap,
+    Turn,
+    traps_in,
+)
+
+TRAPS = traps_in("agentlearn_demo.math")
+"""All traps of the domain, in a fixed order."""
+
 
 PLANS = (
     "I will let a short program work this out.",

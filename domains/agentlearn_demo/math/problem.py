@@ -108,11 +108,11 @@ class Problem(ABC):
     def shows_every_trap(self) -> bool:
         """Whether the right program prints the answer and no wrong one does."""
         gold = self.gold()
-        wrong = (printed(self.program(flaws)) for flaws in _combinations_of(self.traps))
+        wrong = (printed(self.program(flaws)) for flaws in combinations_of(self.traps))
         return printed(self.program()) == gold and all(answer_key(text) != gold for text in wrong)
 
 
-def _combinations_of(traps: tuple[str, ...]) -> Iterator[frozenset[str]]:
+def combinations_of(traps: tuple[str, ...]) -> Iterator[frozenset[str]]:
     """Yield every non-empty set of the traps."""
     return (frozenset(some) for size in range(1, len(traps) + 1) for some in combinations(traps, size))
 

@@ -59,7 +59,7 @@ def without_reasons(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _ShownStep:
+class ShownStep:
     """One numbered step of a trajectory in a prompt."""
 
     kind: Literal["model", "tool"]
@@ -73,7 +73,7 @@ class _ShownStep:
     """Status of a tool step: `ok` or the kind of failure."""
 
     @classmethod
-    def of_model(cls, body: str) -> "_ShownStep":
+    def of_model(cls, body: str) -> "ShownStep":
         """Parse a step of the model: its text, then its calls with their arguments as JSON or as fenced code."""
         calls: list[tuple[str, str]] = []
         first = found = _CALL.search(body)
@@ -129,21 +129,21 @@ class SummarisePrompt:
 
     right: bool
     experiences: tuple[ShownLesson, ...]
-    steps: tuple[_ShownStep, ...]
+    steps: tuple[ShownStep, ...]
 
     @classmethod
     def read(cls, text: str) -> "SummarisePrompt":
         """Parse the prompt."""
         shown = _section(text, "trajectory", last=True)
         heads = list(_STEP.finditer(shown))
-        steps: list[_ShownStep] = []
+        steps: list[ShownStep] = []
         for head, following in zip_longest(heads, heads[1:]):
             body = shown[head.end() : len(shown) if following is None else following.start()].strip("\n")
             if head[2].lower() == "model":
-                steps.append(_ShownStep.of_model(body))
+                steps.append(ShownStep.of_model(body))
             elif head[2].lower() == "tool":
                 tool, _, status = head[3].partition("·")
-                steps.append(_ShownStep("tool", body.strip(), tool=tool.strip(), status=status.strip() or "ok"))
+                steps.append(ShownStep("tool", body.strip(), tool=tool.strip(), status=status.strip() or "ok"))
         right = _section(text, "verdict").lstrip().lower().startswith("right")
         return cls(right, experiences_in(text), tuple(steps))
 

@@ -14,10 +14,31 @@ from itertools import takewhile
 from random import Random
 from typing import TypeVar
 
-from agentlearn_demo.sim.skills import Act, Conversation, FollowedLessons, Situation, ToolExchange, ToolUse, Trap, Turn
+from agentlearn_demo.sim.skills import (
+    Act,
+    Conversation,
+    FollowedLessons,
+    Situation,
+    ToolExchange,
+    ToolUse,
+    Trap,
+    Turn,
+    traps_in,
+)
 from agentlearn_demo.web.questions import TEMPLATES, TemplateParams
-from agentlearn_demo.web.traps import ARCHIVE, DUPLICATE, FIRST, FOOTER, FORM, SEARCH, SNIPPET, TRAPS
 from agentlearn_web.observation import ElementLine, ParsedObservation, parse_observation
+
+FIRST = "first_link_taken"
+FOOTER = "stopped_at_footer"
+SEARCH = "search_unused"
+ARCHIVE = "wrong_year_opened"
+SNIPPET = "snippet_trusted"
+DUPLICATE = "near_duplicate_taken"
+FORM = "form_left_at_defaults"
+
+TRAPS = traps_in("agentlearn_demo.web")
+"""All traps of the domain, in a fixed order."""
+
 
 T = TypeVar("T")
 MAX_TURNS = 8

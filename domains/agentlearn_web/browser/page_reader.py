@@ -29,11 +29,11 @@ _MOST_SPANS = 500
 _MOST_REFS = 5
 """Most elements that are shown for one match."""
 _MOST_PATTERN_CHARS = 500
-_PATTERN_S = 60.0
+PATTERN_S = 60.0
 """Longest time for a pattern on a busy machine. Its processor time is limited to 3 s."""
 
 
-class _BadPattern(Exception):
+class BadPattern(Exception):
     """Raised for a regular expression that cannot be used; says why in a sentence."""
 
 
@@ -108,28 +108,26 @@ def find_text(shown: ShownSnapshot, text: str) -> Iterator[_TextMatch]:
     yield from finder.matches(list(islice(finder.words.spans(query), _MOST_SPANS)), query)
 
 
-async def _find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[_TextMatch]:
-    """Return the matches of a regular expression in the text of the page, case ignored. Raises _BadPattern.
+async def find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[_TextMatch]:
+    """Return the matches of a regular expression in the text of the page, case ignored. Raises BadPattern.
 
     Every block of text is one line for `^` and `$`. The search runs in a process of its own, because both the pattern
     and the page can be made to take for ever.
     """
     if not pattern or len(pattern) > _MOST_PATTERN_CHARS:
-        raise _BadPattern(f"a pattern has 1 to {_MOST_PATTERN_CHARS} characters; this one has {len(pattern)}")
+        raise BadPattern(f"a pattern has 1 to {_MOST_PATTERN_CHARS} characters; this one has {len(pattern)}")
     finder = _Finder(shown)
     given = {"pattern": pattern, "text": finder.words.joined.replace(_APART, "\n"), "most": _MOST_SPANS}
     try:
-        written = await run_worker("pattern", json.dumps(given).encode(), _PATTERN_S)
+        written = await run_worker("pattern", json.dumps(given).encode(), PATTERN_S)
     except WorkerFailed as failed:
         if failed.status == BAD_INPUT:
-            raise _BadPattern(f"{pattern!r} is no regular expression; correct it, or look for plain words") from None
-        raise _BadPattern(
-            f"{pattern!r} takes too long on this page; make it simpler, or look for plain words"
-        ) from None
+            raise BadPattern(f"{pattern!r} is no regular expression; correct it, or look for plain words") from None
+        raise BadPattern(f"{pattern!r} takes too long on this page; make it simpler, or look for plain words") from None
     return tuple(finder.matches((begin, end) for begin, end in json.loads(written)))
 
 
-def _holds_text(page: PageText, text: str) -> bool:
+def holds_text(page: PageText, text: str) -> bool:
     """Return whether a person can read a text in one block of a page. Case and spacing do not matter."""
     return next(_Words(page.blocks, only_seen=True).spans(text), None) is not None
 
@@ -303,8 +301,8 @@ class PageReader:
         """Show where the page holds a text, or matches a regular expression, with the text around each match."""
         shown = await self._current_snapshot()
         try:
-            found = await _find_pattern(shown, text) if regex else tuple(find_text(shown, text))
-        except _BadPattern as error:
+            found = await find_pattern(shown, text) if regex else tuple(find_text(shown, text))
+        except BadPattern as error:
             found, result = (), ActResult("bad_pattern", str(error))
         else:
             result = ActResult() if found else ActResult("not_found", "the page does not hold this text")
@@ -360,7 +358,7 @@ class PageReader:
                 with suppress(TimeoutError, browser_error()):
                     async with tab.watch.link.turns:
                         page = await tab.watch.read_text()
-                if page is not None and _holds_text(page, text):
+                if page is not None and holds_text(page, text):
                     return True
                 if page is None or page.partial:
                     read_at = (-1, -1)

@@ -26,10 +26,10 @@ from agentlearn_web.scripts import page_script
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page, Request, Response
 
-_TICK_S = 0.25
-_PROMPT_S = 0.15
+TICK_S = 0.25
+PROMPT_S = 0.15
 """The browser answers at once if it takes no longer than this."""
-_LOST_S = 120.0
+LOST_S = 120.0
 """A browser process that is silent for this long does not answer any more, and the page counts as hung."""
 _BUSY_SHARE = 0.5
 """A renderer that used this share of the counted time computed without a break; walks share the cores."""
@@ -58,20 +58,20 @@ async def is_alive(
     # time in which the browser answered at once and the page did not; most processor time of a renderer in it
     before: dict[int, float] = {}
     try:
-        await asyncio.wait([probe], timeout=_TICK_S)
+        await asyncio.wait([probe], timeout=TICK_S)
         started = time.monotonic()
         while not probe.done():
             began = time.monotonic()
             now = await _processor_times(browser)
-            prompt = time.monotonic() - began <= _PROMPT_S
-            await asyncio.wait([probe], timeout=_TICK_S)
+            prompt = time.monotonic() - began <= PROMPT_S
+            await asyncio.wait([probe], timeout=TICK_S)
             if prompt and now is not None:
                 before = before or now
-                counted_s += _TICK_S
+                counted_s += TICK_S
                 busiest_s = max((used - before.get(one, used) for one, used in now.items()), default=0.0)
             is_busy = busiest_s >= _BUSY_SHARE * settings.hung_s
             limit_s = settings.hung_s if is_busy else max(settings.hung_s, settings.snapshot_s)
-            is_over = gone() or counted_s >= limit_s or time.monotonic() - started >= _LOST_S
+            is_over = gone() or counted_s >= limit_s or time.monotonic() - started >= LOST_S
             if is_over and not probe.done():
                 return False
         return True
@@ -86,7 +86,7 @@ async def _processor_times(browser: "CDPSession | None") -> dict[int, float] | N
     if browser is None:
         return {}
     try:
-        async with asyncio.timeout(_LOST_S):
+        async with asyncio.timeout(LOST_S):
             found = await browser.send("SystemInfo.getProcessInfo")
     except (TimeoutError, browser_error()):
         return None

@@ -60,10 +60,10 @@ class PdfPage:
             raise UnreadablePdf("it did not load in time") from None
         except browser_error() as error:
             raise UnreadablePdf(f"it did not load: {load_failure_reason(error)}") from None
-        return cls(url, name, await _read_pdf(file))
+        return cls(url, name, await read_pdf(file))
 
 
-async def _read_pdf(file: bytes) -> PageText:
+async def read_pdf(file: bytes) -> PageText:
     """Return the text of a PDF file of at most 20 MB, with a heading for each page. Raises UnreadablePdf."""
     if len(file) > _MOST_BYTES:
         raise UnreadablePdf(f"the file has {len(file):,} bytes; at most {_MOST_BYTES:,} are read")

@@ -261,7 +261,7 @@ class _SnapshotPage:
         return self.context + self.lines
 
 
-def _split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[_SnapshotPage, ...]:
+def split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[_SnapshotPage, ...]:
     """Split lines into one or more pages of at most `budget` characters, counted as `format_line` writes them.
 
     A budget below 200 counts as 200. A line longer than a page is shortened and says how many characters are left out.
@@ -530,7 +530,7 @@ class ShownSnapshot:
     def _paged(cls, placed: Iterable[PlacedLine], page_chars: int, **fields: Any) -> Self:
         """Return the snapshot with these fields, its lines split into pages."""
         kept = tuple(_split_long_lines(placed, page_chars))
-        pages = _split_pages([one.line for one in kept], page_chars)
+        pages = split_pages([one.line for one in kept], page_chars)
         fitted = (line for page in pages for line in page.lines)
         shown = tuple(PlacedLine(line, one.begin, one.end) for line, one in zip(fitted, kept, strict=True))
         return cls(placed=shown, pages=pages, **fields)

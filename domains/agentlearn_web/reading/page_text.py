@@ -72,7 +72,7 @@ class TextBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class _SpanningCell:
+class SpanningCell:
     """A table cell, and how many rows and columns it covers."""
 
     rows: int
@@ -98,7 +98,7 @@ class PageText:
     """All text of a page, in reading order."""
 
     blocks: tuple[TextBlock, ...] = ()
-    cells: tuple[_SpanningCell, ...] = ()
+    cells: tuple[SpanningCell, ...] = ()
     """All table cells in reading order, if one of them covers several rows or columns."""
     unseen_values: frozenset[str] = frozenset()
     """Values and placeholders of fields that a person cannot see, without spaces."""
@@ -220,7 +220,7 @@ class PageText:
                 for one in found["blocks"]
             ),
             cells=tuple(
-                _SpanningCell(int(rows), int(columns), dense(_storable(text))[:_CELL_CHARS])
+                SpanningCell(int(rows), int(columns), dense(_storable(text))[:_CELL_CHARS])
                 for rows, columns, text in found["cells"]
             ),
             unseen_values=frozenset(dense(_storable(value)) for value in found.get("unseen", ())),

@@ -177,10 +177,7 @@ def write_observations(observations: Sequence[Observation], path: Path) -> None:
     """
     rows, kind = [one.model_dump() for one in observations], path.suffix.lower()
     if kind not in {".csv", ".parquet"}:
-        raise ConfigError(
-            f"{path.name} has the suffix {path.suffix!r}; write a file that ends in '.csv' or '.parquet'",
-            code="unknown_format",
-        )
+        raise ConfigError(f"{path.name} has the suffix {path.suffix!r}; write a file that ends in '.csv' or '.parquet'")
     try:
         if kind == ".csv":
             write_whole(path, _csv(rows))

@@ -2,7 +2,7 @@
 
 Spreadsheet programs take a cell for a formula when it starts with `=`, `+`, `-`, `@`, a tab or a line end, also after
 white space and in full-width letters. Such a text gets an apostrophe in front, and so does one that starts with
-apostrophes and then such a sign, so that `_original_cell` can undo it. Numbers are written as they are.
+apostrophes and then such a sign, so that `original_cell` can undo it. Numbers are written as they are.
 """
 
 import csv
@@ -31,7 +31,7 @@ def spreadsheet_cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and _is_formula(value) else value
 
 
-def _original_cell(text: str) -> str:
+def original_cell(text: str) -> str:
     """The text for which `spreadsheet_cell` gave this cell."""
     return text[1:] if text.startswith("'") and _is_formula(text[1:]) else text
 
@@ -108,9 +108,7 @@ def _jsonl_rows(path: Path, text: str) -> Iterator[SourceRow]:
             with _json_errors(f"{path.name} line {at}"):
                 value = json.loads(line)
             if not isinstance(value, dict):
-                raise DataError(
-                    f"{path.name} line {at} is not a JSON object; write one object per line", code="bad_log"
-                )
+                raise DataError(f"{path.name} line {at} is not a JSON object; write one object per line")
             yield SourceRow(f"{path.name}:{at}", value)
 
 
@@ -123,22 +121,17 @@ def _csv_rows(path: Path, text: str) -> Iterator[SourceRow]:
             if header is None:
                 header = [name.strip() for name in fields]
                 if twice := [name for name in header if header.count(name) > 1]:
-                    raise DataError(
-                        f"{path.name} line 1 has the column {twice[0]!r} twice; rename one of them", code="bad_log"
-                    )
+                    raise DataError(f"{path.name} line 1 has the column {twice[0]!r} twice; rename one of them")
             elif fields:
                 if len(fields) != len(header):
                     raise DataError(
                         f"{path.name} line {start} has {len(fields)} fields, but the header has {len(header)};"
-                        " quote fields that contain commas",
-                        code="bad_log",
+                        " quote fields that contain commas"
                     )
-                yield SourceRow(f"{path.name}:{start}", dict(zip(header, map(_original_cell, fields), strict=True)))
+                yield SourceRow(f"{path.name}:{start}", dict(zip(header, map(original_cell, fields), strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(
-            f"{path.name} line {start} is neither JSON nor CSV ({error}); check its quotes", code="bad_log"
-        ) from error
+        raise DataError(f"{path.name} line {start} is neither JSON nor CSV ({error}); check its quotes") from error
     finally:
         csv.field_size_limit(previous)
 
@@ -167,7 +160,7 @@ def _read_text(path: Path) -> str:
     try:
         text = read_text(path, path.name, keep_nul=True)
     except DataError as error:
-        raise DataError(error.message, code="bad_log") from error
+        raise DataError(error.message) from error
     if not text.strip():
         raise _empty(path)
     return text
@@ -179,7 +172,7 @@ def _json_errors(place: str) -> Generator[None]:
         yield
     except json.JSONDecodeError as error:
         at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno} column {error.colno}"
-        raise DataError(f"{place} {at} is not JSON ({error.msg}); write the log again", code="bad_log") from error
+        raise DataError(f"{place} {at} is not JSON ({error.msg}); write the log again") from error
     except (ValueError, RecursionError) as error:
         cause = "it nests too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
-        raise DataError(f"{place} cannot be read as JSON ({cause}); write the log again", code="bad_log") from error
+        raise DataError(f"{place} cannot be read as JSON ({cause}); write the log again") from error

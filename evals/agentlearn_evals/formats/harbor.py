@@ -57,7 +57,7 @@ def _document(path: Path, log: LogFile) -> dict[str, Any]:
         return fields_of(json.loads(read_text(path, name))) or {}
     except (json.JSONDecodeError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
-        raise DataError(f"{name} line {line} is not JSON ({error}); copy the job again", code="bad_log") from error
+        raise DataError(f"{name} line {line} is not JSON ({error}); copy the job again") from error
 
 
 def _rewards(trial: dict[str, Any]) -> dict[str, Any]:

@@ -274,4 +274,4 @@ class Place(str):
             first = error.errors(include_url=False)[0]
             field = ".".join(map(str, first["loc"])) or "score"
             words = f"{self} has {abbreviate(first['input'])} as {field} ({first['msg']}); correct it"
-            raise DataError(words, code="bad_observation") from error
+            raise DataError(words) from error

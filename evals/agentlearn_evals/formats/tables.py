@@ -199,8 +199,7 @@ class LmEvalReader(LogReader):
             listed = row.fields.get("metrics")
             if not isinstance(listed, list):
                 raise DataError(
-                    f"{row.place} has {abbreviate(listed)} as 'metrics', not a list; write the samples again",
-                    code="bad_log",
+                    f"{row.place} has {abbreviate(listed)} as 'metrics', not a list; write the samples again"
                 )
             numbers = (name for name in map(str, listed) if is_number(row.fields.get(name)))
             pairs |= dict.fromkeys((name, as_text(row.fields.get("filter", _NO_FILTER))) for name in numbers)

@@ -24,7 +24,7 @@ from agentlearn.pages.table import (
 )
 from agentlearn.pages.terminal import EndPart, labelled_table
 from agentlearn_evals.comparison import Comparison, Flip, Slice, TaskLine
-from agentlearn_evals.comparison_words import ComparisonWords, verdict_words
+from agentlearn_evals.comparison_words import ComparisonWords, verdict_name
 from agentlearn_evals.page.number_sections import EXPLORATORY, NumberSections, number, scale_limits
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class _Page(ComparisonWords):
                 high=one.high,
                 margin=one.margin.margin if one.margin else None,
                 tone=TONES[one.verdict],
-                words=verdict_words(one),
+                words=verdict_name(one),
             )
             for one in self.found.contrasts
         )

@@ -25,7 +25,7 @@ from agentlearn.pages.lines import Scatter, ScatterPoint
 from agentlearn.pages.page import PagePart, Section
 from agentlearn.pages.table import Column, Note, Table, TableCell
 from agentlearn_evals.comparison import ArmLine, Slice
-from agentlearn_evals.comparison_words import ComparisonWords, rollouts_words, verdict_words
+from agentlearn_evals.comparison_words import ComparisonWords, rollouts_words, verdict_name
 
 _N = TypeVar("_N", int, float)
 _score, _change, _interval = (partial(words, digits=3) for words in (decimal, signed, interval))
@@ -178,7 +178,7 @@ class NumberSections(ComparisonWords):
             _BOUNDS,
         )
         arms = [
-            TableCell(text=f"{one.arm} - {one.baseline}", sub=verdict_words(one), tone=TONES[one.verdict])
+            TableCell(text=f"{one.arm} - {one.baseline}", sub=verdict_name(one), tone=TONES[one.verdict])
             for one in found
         ]
         caption = "Pairs of arms" if self.found.pairwise else f"Arms compared with {self.found.baseline}"

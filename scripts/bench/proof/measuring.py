@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from agentlearn import Library
-from agentlearn.domain.custom.comparison import CONTAINS, NUMBER
+from agentlearn.domain.custom.reward import CONTAINS, NUMBER
 from agentlearn.library import LibraryStore
 from agentlearn.measure.score_table import Observation
 from agentlearn.store import read_store

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentlearn.answers.reply import final_answer_in
 from agentlearn.answers.units import MAGNITUDES, magnitude_at
 from agentlearn.domain.custom import find_reward
-from agentlearn.domain.custom.comparison import ComparisonReward
+from agentlearn.domain.custom.reward import ComparisonReward
 from agentlearn.text import ATTACHED, seen, word_places
 from agentlearn_math.verify import judge
 from tests.support.cases import cases

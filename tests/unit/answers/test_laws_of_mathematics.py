@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.answers.algebra import NumericAlgebra
-from agentlearn.answers.verifier import _compare_texts
+from agentlearn.answers.verifier import compare_texts
 from agentlearn_math.verify import judge_exactly
 
 Surd = tuple[int, int, int]
@@ -21,7 +21,7 @@ def status(answer: str, gold: str) -> str:
         exactly.status
         if exactly
         else {"equal": "correct", "different": "incorrect"}.get(
-            _compare_texts(answer, gold, ALGEBRA).status, "undecided"
+            compare_texts(answer, gold, ALGEBRA).status, "undecided"
         )
     )
 

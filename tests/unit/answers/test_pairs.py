@@ -12,10 +12,10 @@ import pytest
 
 from agentlearn.answers.algebra import NumericAlgebra
 from agentlearn.answers.matching import match_answers
-from agentlearn.answers.verifier import _compare_texts
+from agentlearn.answers.verifier import compare_texts
 from agentlearn.answers.workers import open_workers
 from agentlearn.domain.custom import find_reward
-from agentlearn.domain.custom.comparison import ComparisonReward
+from agentlearn.domain.custom.reward import ComparisonReward
 from agentlearn_math.verify import judge, judge_exactly
 from tests.unit.answers.tables import rows
 from tests.unit.domain.rollouts import own_task, rollout
@@ -49,7 +49,7 @@ def test_the_worker_finds_what_its_algebra_finds_in_this_process() -> None:
     statuses = {"equal": "correct", "different": "incorrect", "unclear": "undecided"}
     for _, gold, answer, status, reason in judged("pairs_of_mathematics")[::5]:
         if judge_exactly(answer, gold) is None:
-            finding = _compare_texts(answer, gold, algebra)
+            finding = compare_texts(answer, gold, algebra)
             assert (statuses[finding.status], finding.reason) == (status, reason), (answer, gold)
 
 

@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelResponse, TextPart
 
 from agentlearn.answers.reply import boxed, final_answer_in
 from agentlearn.answers.thoughts import Spoken, split_thoughts
-from agentlearn.domain.custom.judge import _judgement_in
+from agentlearn.domain.custom.judge import judgement_in
 from agentlearn.live.captured import captured, given_of
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.types.trajectory import ModelTurn
@@ -89,7 +89,7 @@ def test_a_reply_of_marks_alone_is_split_in_no_time(bit: str) -> None:
 
 def verdict_in(reply: str) -> str | None:
     try:
-        return _judgement_in(reply).verdict
+        return judgement_in(reply).verdict
     except ModelRetry:
         return None
 

@@ -99,12 +99,12 @@ def test_what_breaks_in_a_rollout_is_counted_and_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "code"),
     [
-        ({"arms": ("none",)}, "one_arm"),
-        ({"arms": "none"}, "one_arm"),
-        ({}, "one_arm"),
+        ({"arms": ("none",)}, "bad_config"),
+        ({"arms": "none"}, "bad_config"),
+        ({}, "bad_config"),
         ({"arms": {"none": None, "same": None}}, "bad_config"),
-        ({"arms": {"none": None, "a b": LIBRARY}}, "bad_arm"),
-        ({"arms": ("none", 3)}, "bad_arm"),
+        ({"arms": {"none": None, "a b": LIBRARY}}, "bad_config"),
+        ({"arms": ("none", 3)}, "bad_config"),
         ({"arms": {"none": None, "gone": "gone"}}, "unknown_library"),
         ({"arms": {"none": None, "long": ["word " * 50]}}, "bad_library"),
         ({"arms": TWO, "k": 0}, "out_of_range"),

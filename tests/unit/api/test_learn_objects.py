@@ -273,7 +273,7 @@ class Hostile:
     [
         ([("What?", "1"), ("What?", "2")], "bad_data"),
         ([{"problem": "What?", "answer": "1", "secret": Hostile()}], "bad_data"),
-        ([3], "bad_task"),
+        ([3], "bad_data"),
         ({"problem": "What?"}, "bad_config"),
         (7, "bad_config"),
         ([], "no_tasks"),

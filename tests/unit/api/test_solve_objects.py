@@ -16,6 +16,7 @@ from agentlearn.config import SolveSettings
 from agentlearn.config.solve_options import SolveOptions
 from agentlearn.domain.base import Work
 from agentlearn.errors import AgentlearnError, ConfigError
+from tests.support.cases import cases
 from tests.support.desk import LESSON, Ticket, desk_agent, desk_model, right_team
 from tests.support.loose_options import LOOSE
 
@@ -138,12 +139,7 @@ def test_a_log_line_about_it_is_short_and_holds_no_variable(tmp_path: Path, capl
 
 @pytest.mark.parametrize(
     ("what", "problem", "code"),
-    [
-        (3, "Help", "bad_config"),
-        ("math", {"problem": "Help", "colour": 3}, "bad_task"),
-        ("math", {"problem": " "}, "bad_task"),
-        ("maths", "Help", "unknown_domain"),
-    ],
+    cases(__file__, "bad_input_is_refused_in_one_sentence"),
 )
 def test_bad_input_is_refused_in_one_sentence(tmp_path: Path, what: Any, problem: Any, code: str) -> None:
     with pytest.raises(AgentlearnError) as refused:

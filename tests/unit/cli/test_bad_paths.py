@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.app import run
+from tests.support.cases import cases
 
 LONG = f"{'x' * 300}.jsonl"
 
@@ -30,14 +31,7 @@ def odd_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("path", [LONG, "a/" * 3000, "a\0b", "loop.jsonl", "gone.jsonl", "pipe.jsonl", "zero.jsonl"])
 @pytest.mark.parametrize(
     "text",
-    [
-        "data check PATH",
-        "learn math --data PATH --dry-run",
-        "learn PATH --reward number --model sim:novice --dry-run",
-        "solve math 1+1 --library PATH",
-        "compare --logs PATH PATH",
-        "store import PATH --domain math",
-    ],
+    cases(__file__, "a_path_that_cannot_be_read_is_one_sentence"),
 )
 def test_a_path_that_cannot_be_read_is_one_sentence(text: str, path: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(command(text, path)) == 2

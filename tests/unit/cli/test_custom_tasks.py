@@ -83,11 +83,7 @@ def test_a_task_source_is_not_a_domain(source: str, tmp_path: Path, capsys: pyte
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "learn recipe.yaml --model sim:novice",
-        "train prices.csv --reward recipe_reward:score --model lab:novice",
-        "compare none none,temperature=0.5 --data prices.csv --reward recipe_reward:score --model sim:novice",
-    ],
+    cases(__file__, "a_plan_runs_no_code_of_a_reward"),
 )
 def test_a_plan_runs_no_code_of_a_reward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.chdir(tmp_path)
@@ -124,7 +120,6 @@ def test_train_takes_a_task_file_as_learn_does(
     options: list[str], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("agentlearn.cli.train._require_training_packages", lambda: None)
     Path("rows").mkdir()
     Path("rows", "sums.csv").write_text("question,answer\n1 + 1?,2\n")
     assert run(["train", "rows/sums.csv", *options, "--json"]) == 2

@@ -1,6 +1,8 @@
 """Doctor says whether local models can be served here, and with which line they could."""
 
 import sys
+from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,10 +11,16 @@ from agentlearn.domain.base import CheckResult
 
 
 def found(monkeypatch: pytest.MonkeyPatch, *missing: str, gpu: bool = False) -> dict[str, CheckResult]:
+
+    def installed(name: str) -> SimpleNamespace:
+        if name == "vllm" and not gpu:
+            raise PackageNotFoundError(name)
+        return SimpleNamespace(version="1.2.3")
+
     monkeypatch.setattr(here, "find_spec", lambda name: None if name in missing else sys)
     monkeypatch.setattr(here, "without_gpu", lambda: not gpu)
-    monkeypatch.setattr(here, "_installed", lambda name: "" if name == "vllm" and not gpu else "1.2.3")
-    return {one.what: one for one in (*here._local(), *here._vllm())}
+    monkeypatch.setattr(here, "distribution", installed)
+    return {one.what: one for one in (*here.local_models(), *here.vllm_here())}
 
 
 def test_what_is_missing_is_named_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:

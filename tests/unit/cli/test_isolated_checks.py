@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentlearn.cli.machine import Check, _results_of
+from agentlearn.cli.machine import Check, results_of
 from agentlearn.domain.base import CheckResult
 from agentlearn.errors import ConfigError
 
@@ -29,7 +29,7 @@ def raising(error: BaseException) -> Iterator[CheckResult]:
     ],
 )
 def test_whatever_a_check_raises_is_one_more_line(error: BaseException, words: str) -> None:
-    found = _results_of(Check("some check", lambda: raising(error)), lambda _: None)
+    found = results_of(Check("some check", lambda: raising(error)), lambda _: None)
     assert found[0] == FINE
     assert (found[1].what, found[1].state) == ("some check", "broken")
     assert found[1].words.startswith(words)
@@ -43,7 +43,7 @@ def test_a_check_that_hangs_is_named_and_left_behind(monkeypatch: pytest.MonkeyP
         yield FINE
         ended.wait()
 
-    (hung,) = _results_of(Check("slow", hangs, 0.2), named.append, slow_s=0.1)[-1:]
+    (hung,) = results_of(Check("slow", hangs, 0.2), named.append, slow_s=0.1)[-1:]
     ended.set()
     assert named == ["slow"]
     assert (hung.state, hung.words) == ("broken", "the check did not finish in 0.2 s")

@@ -8,7 +8,7 @@ import pytest
 from pydantic_ai.models.test import TestModel
 from rich.console import Console
 
-from agentlearn.cli.live import _LiveView
+from agentlearn.cli.live import LiveView
 from agentlearn.cli.progress import LearnProgress
 from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.errors import BudgetExceeded
@@ -23,6 +23,7 @@ from agentlearn.types.ids import ProposalId, RunId
 from agentlearn.types.operation import Add, Dropped, Ended, Proposal
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Usage
+from tests.support.cases import cases
 from tests.support.stages import ListJournal, trajectory
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
@@ -53,7 +54,7 @@ def written(out: Console) -> str:
     return out.file.getvalue()
 
 
-def lines(view: _LiveView, width: int = 100) -> list[str]:
+def lines(view: LiveView, width: int = 100) -> list[str]:
     out = Console(file=io.StringIO(), record=True, force_terminal=True, width=width)
     out.print(view)
     return [line.rstrip() for line in out.export_text().splitlines()]
@@ -129,11 +130,7 @@ def test_the_terminal_is_restored_however_the_run_ends(error: BaseException) -> 
 
 @pytest.mark.parametrize(
     ("limits", "more"),
-    [
-        ({"max_tokens": 2000}, " --max-tokens MORE   (MORE: above 2,000, for all starts together)"),
-        ({"max_cost_usd": 0.5}, " --max-cost-usd MORE   (MORE: above 0.5, for all starts together)"),
-        ({"max_minutes": 1e-9}, ""),
-    ],
+    cases(__file__, "a_run_stopped_by_its_budget_says_which_limit_to_raise"),
 )
 def test_a_run_stopped_by_its_budget_says_which_limit_to_raise(limits: dict[str, float], more: str) -> None:
     out = Console(file=io.StringIO(), force_terminal=False, width=200, soft_wrap=True)

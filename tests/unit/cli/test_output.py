@@ -20,7 +20,7 @@ from rich.text import Text
 from agentlearn.cli.app import run
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.pages.terminal import indented, labelled, print_table
-from agentlearn.plugins import OWN_PACKAGE, CommandEntry, Plugin, _Announced
+from agentlearn.plugins import OWN_PACKAGE, Announced, CommandEntry, Plugin
 from agentlearn.text import visible, visible_json, visible_line
 from agentlearn.text.printing import guard_streams, print_line
 from tests.support.cases import cases
@@ -184,9 +184,9 @@ class HostileEntry:
         return CommandEntry("agentlearn.cli.setup:init", POISON)
 
 
-def hostile_plugins(group: str, **_: object) -> _Announced:
+def hostile_plugins(group: str, **_: object) -> Announced:
     entry = cast("EntryPoint", HostileEntry())
-    return _Announced({HOSTILE_NAME: Plugin(group, HOSTILE_NAME, "init", OWN_PACKAGE, entry)}, ())
+    return Announced({HOSTILE_NAME: Plugin(group, HOSTILE_NAME, "init", OWN_PACKAGE, entry)}, ())
 
 
 @pytest.mark.parametrize("command", [["--help"], [], [HOSTILE_NAME, "--help"]])

@@ -2,11 +2,12 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agentlearn.data.check import AnswerRules, _answer_kind, check_source, detectable
+from agentlearn.data.check import AnswerRules, check_source, detectable
 from agentlearn.errors import DataError
 from agentlearn.types.task import Task
 from tests.support.cases import cases
@@ -89,7 +90,9 @@ def test_the_detectable_effect_is_the_paired_formula() -> None:
     assert narrower == pytest.approx(expected * math.sqrt(0.025625 / 0.135), abs=1e-4)
 
 
-def test_kinds_of_answers(subtests: pytest.Subtests) -> None:
+def test_kinds_of_answers(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    rules = replace(TOY, answer_required=False)
     for answer, kind in cases(__file__, "kinds_of_answers"):
         with subtests.test(repr((answer, kind))):
-            assert _answer_kind(answer) == kind
+            row = {"problem": "P"} | ({} if answer is None else {"answer": answer})
+            assert check_source(jsonl(tmp_path, row), rules).kinds == {kind: 1}

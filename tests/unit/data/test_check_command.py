@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.cli.data import _check, data_check
+from agentlearn.cli.data import data_check, report_on
 from agentlearn.errors import AgentlearnError
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
@@ -35,7 +35,7 @@ def test_json_is_one_object_and_unusable_rows_end_with_1(tmp_path: Path, capsys:
     path = jsonl(tmp_path, *GOOD, {"problem": "Q"})
     with pytest.raises(AgentlearnError, match=r"mine\.jsonl: 1 of 11 rows cannot be used") as caught:
         data_check(path, json=True)
-    assert (caught.value.exit_status, caught.value.code) == (1, "unusable_rows")
+    assert (caught.value.exit_status, caught.value.code) == (1, "check_failed")
     told = json.loads(capsys.readouterr().out)
     assert (told["usable"], told["refused"], told["sound"]) == (10, 1, False)
     assert told["sentences"] == [
@@ -62,7 +62,7 @@ class Picky(MathDomain):
 
 def test_a_domain_reads_and_judges_its_own_golds(tmp_path: Path) -> None:
     path = jsonl(tmp_path, {"problem": "P", "answer": "so: 4"}, {"problem": "Q", "answer": "so: 5"})
-    found = asyncio.run(_check(Picky(), path, 0.3, None))
+    found = asyncio.run(report_on(Picky(), path, 0.3, None))
     assert (found.usable, found.unverifiable, found.kinds) == (1, 1, {"integer": 2})
     assert found.sentences == ("mine.jsonl:2: the verifier does not accept the expected answer '5' (odd)",)
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.data.hub import _splits_of
+from agentlearn.data.hub import splits_of
 from tests.support.cases import cases
 
 
 def told(names: list[str], card: str = "") -> dict[tuple[str, str], tuple[str, ...]]:
-    return {(one.config, one.name): one.files for one in _splits_of(names, card)}
+    return {(one.config, one.name): one.files for one in splits_of(names, card)}
 
 
 def test_names_give_the_splits(subtests: pytest.Subtests) -> None:
@@ -45,7 +45,7 @@ def test_a_card_that_says_nothing_of_files_leaves_their_names(card: str) -> None
 @given(st.text(), st.lists(st.text(min_size=1)))
 def test_any_card_and_any_names_give_only_files_of_the_repository(text: str, names: list[str]) -> None:
     for card in (text, f"---\n{text}\n---\n", f"---\nconfigs: [{{data_files: '{text}'}}]\n---\n"):
-        for split in _splits_of(names, card):
+        for split in splits_of(names, card):
             assert set(split.files) <= set(names)
             assert len(set(split.files)) == len(split.files) > 0
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
 from agentlearn.data import readable_tasks
-from agentlearn.data.check import AnswerRules, _by_reason, check_source
+from agentlearn.data.check import AnswerRules, check_source, reasons_of
 from agentlearn.domain.chosen_settings import read_source
 from agentlearn.errors import DataError
 from agentlearn.learning.open_run import task_sets
@@ -94,7 +94,7 @@ def test_chosen_columns_reach_every_reader(tmp_path: Path) -> None:
 
 
 def test_reasons_are_counted_without_places_and_values() -> None:
-    found = _by_reason(
+    found = reasons_of(
         [
             "a.jsonl line 3 has the answer 'x', which holds no single number; write one",
             "a.jsonl line 12 has the answer 'it\\'s', which holds no single number; write one",

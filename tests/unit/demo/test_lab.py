@@ -15,7 +15,7 @@ from agentlearn_demo.endpoints import lab_endpoint
 from agentlearn_demo.lab import lab
 from agentlearn_demo.lab.corpus import DIALOGUES, TrainingExample, examples
 from agentlearn_demo.lab.engine import LabFormat, open_lab_engine
-from agentlearn_demo.lab.evaluation import _evaluation_tasks, evaluate_lab_model
+from agentlearn_demo.lab.evaluation import evaluate_lab_model, evaluation_tasks
 from agentlearn_demo.lab.files import TOKENIZER, WEIGHTS, check_present, read_checkpoint
 from agentlearn_demo.math.families import FAMILIES
 from agentlearn_demo.math.problem import Problem
@@ -63,7 +63,7 @@ def test_the_shipped_model_writes_a_program_for_a_problem() -> None:
     async def run() -> int:
         right = 0
         async with open_lab_engine(model, end) as engine:
-            for task in _evaluation_tasks("right", 4, 5):
+            for task in evaluation_tasks("right", 4, 5):
                 messages = [Message("system", task.system), Message("user", task.question)]
                 prompt = chat.encode(chat.render(messages, [TOOL]))
                 drawn = await engine.sample(prompt, Sampling(seed=1, max_tokens=300, temperature=0.0))
@@ -78,7 +78,7 @@ def test_the_shipped_model_writes_a_program_for_a_problem() -> None:
 async def test_a_served_answer_has_text_a_tool_call_and_its_tokens() -> None:
     import httpx2
 
-    task = _evaluation_tasks("none", 1, 0)[0]
+    task = evaluation_tasks("none", 1, 0)[0]
 
     async with lab_endpoint("novice") as service, httpx2.AsyncClient(timeout=60) as client:
         assert (service.model, service.simulated) == ("novice", False)

@@ -18,10 +18,10 @@ from agentlearn.serving import chat_request as chatml  # noqa: E402
 from agentlearn.serving.chat_request import CallInMessage, Message  # noqa: E402
 from agentlearn.serving.tool_calls import parse_calls  # noqa: E402
 from agentlearn_demo.lab import lab  # noqa: E402
-from agentlearn_demo.lab.files import SHIPPED, TOKENIZER, _read_tokenizer, read_checkpoint  # noqa: E402
-from agentlearn_demo.lab.training import Recipe, TrainingProgress, _ModelShape, build_lab_model  # noqa: E402
+from agentlearn_demo.lab.files import SHIPPED, TOKENIZER, read_checkpoint, read_tokenizer  # noqa: E402
+from agentlearn_demo.lab.training import ModelShape, Recipe, TrainingProgress, build_lab_model  # noqa: E402
 
-SHAPE = _ModelShape(hidden=16, layers=2, heads=2, groups=1, head=8, inner=16, context=4_096)
+SHAPE = ModelShape(hidden=16, layers=2, heads=2, groups=1, head=8, inner=16, context=4_096)
 RECIPE = Recipe(tokens=9_000, seed=3, scenes=2, shape=SHAPE, warmup_steps=2)
 
 
@@ -70,7 +70,7 @@ bits = st.sampled_from(
 def test_both_readers_of_one_file_give_the_same_ids_and_the_text_comes_back(text: str) -> None:
     from tokenizers import Tokenizer
 
-    library, twin = Tokenizer.from_file(str(lab.folder / TOKENIZER)), _read_tokenizer(lab.folder / TOKENIZER)
+    library, twin = Tokenizer.from_file(str(lab.folder / TOKENIZER)), read_tokenizer(lab.folder / TOKENIZER)
     ids = library.encode(text).ids
     assert twin.encode(text) == ids
     assert twin.decode(ids) == text == library.decode(ids, skip_special_tokens=False)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.serving.chat_service import Sampled, Sampling
-from agentlearn_demo.lab.engine import _LabEngine, _sample_next_tokens, open_lab_engine
+from agentlearn_demo.lab.engine import LabEngine, open_lab_engine, sample_next_tokens
 from agentlearn_demo.lab.transformer import Layout, Transformer
 
 END = 2
@@ -57,7 +57,7 @@ LOGITS = np.array([[0.0, 1.0, 2.0, -1.0]], np.float32)
 
 
 def test_the_coldest_draw_is_the_likeliest_token_and_its_logprob_is_that_of_temperature_one() -> None:
-    ids, logprobs = _sample_next_tokens(LOGITS, [Sampling(seed=0, max_tokens=1, temperature=0)], [0.99])
+    ids, logprobs = sample_next_tokens(LOGITS, [Sampling(seed=0, max_tokens=1, temperature=0)], [0.99])
     assert ids == [2]
     assert math.isclose(logprobs[0], 2 - math.log(sum(math.exp(one) for one in LOGITS[0])), rel_tol=1e-6)
 
@@ -66,7 +66,7 @@ def test_the_coldest_draw_is_the_likeliest_token_and_its_logprob_is_that_of_temp
 def test_tokens_are_drawn_as_often_as_they_are_probable(temperature: float) -> None:
     n = 2_000
     chances = [(at + 0.5) / n for at in range(n)]
-    ids, logprobs = _sample_next_tokens(
+    ids, logprobs = sample_next_tokens(
         np.repeat(LOGITS, n, 0), [Sampling(seed=0, max_tokens=1, temperature=temperature)] * n, chances
     )
     weights = np.exp(LOGITS[0].astype(float) / temperature)
@@ -123,7 +123,7 @@ def test_logprobs_are_those_of_a_fresh_reading() -> None:
         ids.append(token)
 
 
-async def ended(engine: _LabEngine) -> Sampled:
+async def ended(engine: LabEngine) -> Sampled:
     """An answer that came to its end, and not at once."""
     while True:
         one = await engine.sample(PROMPTS[0], Sampling(seed=engine.sampled_tokens, max_tokens=40))

@@ -7,6 +7,7 @@ from itertools import product
 from random import Random
 
 import pytest
+from agentlearn_demo.math.traps import TRAPS
 
 from agentlearn.answers.reply import boxed
 from agentlearn.domain.base import load_domain
@@ -15,8 +16,7 @@ from agentlearn.sandbox.python_tool import render_result
 from agentlearn.types.task import Split, Task
 from agentlearn_demo.math.families import FAMILIES, LEARNING, UNSEEN
 from agentlearn_demo.math.novice import skills
-from agentlearn_demo.math.problem import Problem, _combinations_of, printed
-from agentlearn_demo.math.traps import TRAPS
+from agentlearn_demo.math.problem import Problem, combinations_of, printed
 from agentlearn_demo.sim.lessons import LessonReader
 from agentlearn_demo.sim.skills import Conversation, FinalMessage, FollowedLessons, Situation, ToolExchange, ToolUse
 from agentlearn_math import domain
@@ -46,7 +46,7 @@ def test_only_the_flawless_program_prints_the_answer_and_each_decision_is_code_w
     for problem in drawn:
         gold = problem.gold()
         assert printed(problem.program()) == gold
-        for flaws in _combinations_of(family.traps):
+        for flaws in combinations_of(family.traps):
             assert answer_key(printed(problem.program(flaws))) != answer_key(gold), (problem, flaws)
     notes = {trap: f"note on {trap}" for trap in family.traps}
     careful = drawn[0].program(notes=notes)
@@ -132,7 +132,7 @@ def test_rightness_depends_on_the_flaws_alone_and_every_decision_is_stated(famil
     (problem,) = problems(family, 1)
     first, bare = situation(talk(family)), situation(talk(family, tools=("final_result",)))
     assert (first.family, first.traps) == (bare.family, bare.traps) == (family.name, family.traps)
-    for seed, flaws in enumerate([frozenset[str](), *_combinations_of(family.traps)]):
+    for seed, flaws in enumerate([frozenset[str](), *combinations_of(family.traps)]):
         code = act(first, flaws, seed)
         result = render_result(CodeResult(status="ok", stdout=printed(code) + "\n"))
         last = situation(talk(family, ToolExchange("run_python", {"code": code}, result)))

@@ -14,8 +14,8 @@ from agentlearn_demo.sim.prompts import (
     ComparePrompt,
     ConsolidatePrompt,
     RefusedItem,
+    ShownStep,
     SummarisePrompt,
-    _ShownStep,
     refusals_in,
     stage_of,
 )
@@ -81,9 +81,9 @@ def test_the_reflector_reads_every_stage_and_a_refusal() -> None:
     assert (one.right, other.right) == (True, False), CHANGED
     assert [shown.label for shown in one.experiences] == ["G1", "G2"], CHANGED
     assert one.steps == (
-        _ShownStep("model", "I count by G1.", (("run_python", CODE),)),
-        _ShownStep("tool", "7", tool="run_python", status="ok"),
-        _ShownStep("model", "It is 7."),
+        ShownStep("model", "I count by G1.", (("run_python", CODE),)),
+        ShownStep("tool", "7", tool="run_python", status="ok"),
+        ShownStep("model", "It is 7."),
     ), CHANGED
 
     compared = ComparePrompt.read(comparison)

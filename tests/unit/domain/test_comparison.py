@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER, ComparisonReward
+from agentlearn.domain.custom.reward import CHOICE, CONTAINS, EXACT, NUMBER, ComparisonReward
 from agentlearn.types.trajectory import Verdict
 from tests.unit.domain.rollouts import own_task, rollout
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.domain.base import Domain, RolloutShape, _all_members, _method_signature, _required_members, load_domain
+from agentlearn.domain.base import Domain, RolloutShape, all_members, load_domain, method_signature, required_members
 from agentlearn.domain.contract import domain_at
 from agentlearn.errors import ConfigError
 from agentlearn_math import MathDomain
@@ -46,19 +46,19 @@ def described() -> dict[str, str]:
 
 
 def test_a_member_without_a_default_is_required() -> None:
-    assert set(_required_members(Domain)) == REQUIRED
+    assert set(required_members(Domain)) == REQUIRED
 
 
 def test_the_documentation_describes_every_member() -> None:
     assert set(described()) == {
-        _method_signature(Domain, name).replace("'", '"') if inspect.isfunction(getattr(Domain, name, None)) else name
-        for name in _all_members(Domain)
+        method_signature(Domain, name).replace("'", '"') if inspect.isfunction(getattr(Domain, name, None)) else name
+        for name in all_members(Domain)
     }
 
 
 def test_the_documentation_gives_every_default() -> None:
     cells = described()
-    values = [name for name in _all_members(Domain) if name not in REQUIRED and name in cells]
+    values = [name for name in all_members(Domain) if name not in REQUIRED and name in cells]
     assert {name: cells[name] for name in values} == {name: f"`{getattr(Domain, name)!r}`" for name in values}
 
 
@@ -97,7 +97,7 @@ def test_what_is_not_a_domain_is_not_loaded(value: str, tmp_path: Path, monkeypa
     with pytest.raises(ConfigError) as caught:
         load_domain("tried")
     expected = f"domain 'tried' ({__name__}:{value}) {words[value]}"
-    assert (caught.value.message, caught.value.code) == (expected, "bad_domain")
+    assert (caught.value.message, caught.value.code) == (expected, "bad_plugin")
 
 
 def test_an_unfinished_class_is_refused_with_its_missing_methods(

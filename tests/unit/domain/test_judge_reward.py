@@ -8,7 +8,7 @@ from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.domain.custom.judge import JUDGE, MAX_ANSWER_CHARACTERS, _judge_rubric, _question_for
+from agentlearn.domain.custom.judge import JUDGE, MAX_ANSWER_CHARACTERS, judge_rubric, question_for
 from agentlearn.errors import BudgetExceeded, EndpointError, VerifierError
 from agentlearn.types.trajectory import Verdict
 from tests.support.stages import last_user_text
@@ -35,7 +35,7 @@ class Judge:
         self.names.append(name)
 
         def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-            assert info.instructions == _judge_rubric().text
+            assert info.instructions == judge_rubric().text
             assert (info.model_settings or {}).get("temperature") == 0
             self.questions.append(last_user_text(messages))
             reply = self.replies[min(len(self.questions), len(self.replies)) - 1]
@@ -72,9 +72,9 @@ def test_the_judge_sees_task_expected_answer_and_answer_between_marks_of_one_cod
 
 
 def test_the_code_depends_on_what_the_answer_cannot_know_and_never_stands_in_it() -> None:
-    first = _question_for("p", "g", "a", secret=1)
-    assert first == _question_for("p", "g", "a", secret=1)
-    codes = {re.findall(r"\[task (\w+)\]", _question_for("p", "g", "a", secret=seed))[0] for seed in range(20)}
+    first = question_for("p", "g", "a", secret=1)
+    assert first == question_for("p", "g", "a", secret=1)
+    codes = {re.findall(r"\[task (\w+)\]", question_for("p", "g", "a", secret=seed))[0] for seed in range(20)}
     assert len(codes) == 20
 
 

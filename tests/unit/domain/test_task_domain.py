@@ -14,7 +14,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.domain.custom import CustomTasks, custom_tasks, name_for
-from agentlearn.domain.custom.judge import _judge_rubric
+from agentlearn.domain.custom.judge import judge_rubric
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.prompts import load_prompt
 from agentlearn.sandbox.protocol import CodeResult, SandboxReport, Session
@@ -67,7 +67,7 @@ def test_only_a_judged_domain_asks_for_a_judge() -> None:
     assert not custom_tasks("prices", "number").uses_judge
     judged = custom_tasks("prices", "judge")
     assert judged.uses_judge
-    assert _judge_rubric().ref in judged.prompts()
+    assert judge_rubric().ref in judged.prompts()
     bound = judged.with_judge(lambda name: FunctionModel(lambda messages, info: ModelResponse(parts=[])))
     assert bound is not judged
     assert isinstance(bound, CustomTasks)

@@ -14,6 +14,7 @@ from agentlearn_evals.compare_objects import compare_sync
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.judging import labels_by_arm, read_labels, refuse_poor_judge
 from agentlearn_evals.plan import plan_comparison
+from tests.support.cases import cases
 
 
 def file(folder: Path, *lines: str) -> str:
@@ -31,11 +32,7 @@ def test_labels_are_words_or_numbers_and_rows_without_one_are_left_out(tmp_path:
 
 @pytest.mark.parametrize(
     ("lines", "words"),
-    [
-        (["label,judged", "maybe,1"], "label is 'maybe'; write right or wrong, or a number from 0 to 1"),
-        (["label,judged", "right,7"], "judged is '7'; write right or wrong, or a number from 0 to 1"),
-        (["label,judged", ",1"], "has no row with a label"),
-    ],
+    cases(__file__, "what_is_no_label_is_refused_with_its_line"),
 )
 def test_what_is_no_label_is_refused_with_its_line(lines: list[str], words: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
@@ -48,11 +45,8 @@ def test_a_poor_judge_stops_a_comparison_before_anything_is_spent(tmp_path: Path
     with pytest.raises(ConfigError, match=r"below --min-judge-agreement 0\.9"):
         refuse_poor_judge(read_labels(labels), 0.9)
     refuse_poor_judge(read_labels(labels), 0.5)
-    settings = given_settings(
-        CompareSettings, {"arms": ("none",), "judge_labels": labels, "min_judge_agreement": 0.9, "store": tmp_path}
-    )
     with pytest.raises(ConfigError, match="the judge agrees with people on"):
-        settings.refuse_contradictions()
+        labels_by_arm(labels, ["none"], 0.9)
 
 
 def test_an_arm_without_labels_is_named_before_anything_is_spent(tmp_path: Path) -> None:

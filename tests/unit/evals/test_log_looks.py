@@ -16,7 +16,8 @@ from agentlearn.cli.app import run as command
 from agentlearn.measure.score_table import Observation
 from agentlearn.measure.sequential import look_factor
 from agentlearn_evals import Comparison, compare_logs
-from agentlearn_evals.log_comparison import _ArmFingerprint, _digests, _EarlierLogs
+from agentlearn_evals.log_comparison import ArmFingerprint, EarlierLogs, digests
+from tests.support.cases import cases
 from tests.unit.evals import log_samples
 
 Scores = Mapping[tuple[str, str, int], float]
@@ -150,8 +151,8 @@ def test_without_a_store_looks_are_not_counted() -> None:
 
 def test_earlier_comparisons_that_cannot_be_read_are_told() -> None:
     row: Any = SimpleNamespace(kind="eval", report="{}", settings='{"fingerprints":5}', run="01run", started_at=0)
-    assert _EarlierLogs([row]).note.endswith("because this version cannot read them: 01run")
-    assert _EarlierLogs().note == ""
+    assert EarlierLogs([row]).note.endswith("because this version cannot read them: 01run")
+    assert EarlierLogs().note == ""
 
 
 def seen(found: Mapping[tuple[int, int], float]) -> list[Observation]:
@@ -167,31 +168,27 @@ tables = st.dictionaries(keys, st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max
 @given(tables, st.data())
 def test_a_part_of_a_log_is_always_recognised(whole: dict[tuple[int, int], float], data: st.DataObject) -> None:
     part = data.draw(st.lists(st.sampled_from(sorted(whole)), min_size=1, unique=True))
-    large = _ArmFingerprint.of("a", seen(whole))
-    small = _ArmFingerprint.of("a", seen({key: whole[key] for key in part}))
+    large = ArmFingerprint.of("a", seen(whole))
+    small = ArmFingerprint.of("a", seen({key: whole[key] for key in part}))
     assert large.grows(small)
     assert small.grows(large)
-    assert _digests((large, small)) == _digests((small, large))
-    assert (_digests((large, large)) == _digests((small, small))) == (len(part) == len(whole))
+    assert digests((large, small)) == digests((small, large))
+    assert (digests((large, large)) == digests((small, small))) == (len(part) == len(whole))
 
 
 @given(tables, st.data())
 def test_one_other_score_is_always_seen(whole: dict[tuple[int, int], float], data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(sorted(whole)))
     other = whole | {key: whole[key] + 0.25}
-    one, two = _ArmFingerprint.of("a", seen(whole)), _ArmFingerprint.of("a", seen(other))
+    one, two = ArmFingerprint.of("a", seen(whole)), ArmFingerprint.of("a", seen(other))
     assert not one.grows(two)
     assert not two.grows(one)
-    assert _digests((one, one)) != _digests((one, two))
+    assert digests((one, one)) != digests((one, two))
 
 
 @pytest.mark.parametrize(
     ("before", "after", "said"),
-    [
-        ("2026-11-01T10:{:02d}:00Z", "2026-11-20T10:{:02d}:00+01:00", True),
-        ("2026-11-01T10:{:02d}:00", "2026-11-01T10:{:02d}:30", False),
-        ("2026-11-01T10:{:02d}:00", "", False),
-    ],
+    cases(__file__, "logs_of_arms_from_different_times_say_so_beside_the_verdict"),
 )
 def test_logs_of_arms_from_different_times_say_so_beside_the_verdict(before: str, after: str, said: bool) -> None:
     rows = [

@@ -129,11 +129,11 @@ ROW = {"task": "t", "arm": "a", "score": 1}
 REFUSALS: list[tuple[str, str, str, str]] = [
     *cases(__file__, "refusals"),
     (
-        *("digits without end", '{"task": "t", "arm": "a", "score": 1' + "0" * 5000 + "}", "bad_log"),
+        *("digits without end", '{"task": "t", "arm": "a", "score": 1' + "0" * 5000 + "}", "bad_data"),
         "log cannot be read as JSON (a number has too many digits); write the log again",
     ),
     (
-        *("nested without end", '{"a": ' + "[" * 200_000, "bad_log"),
+        *("nested without end", '{"a": ' + "[" * 200_000, "bad_data"),
         "log cannot be read as JSON (it nests too deeply); write the log again",
     ),
 ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentlearn.measure.score_table import Observation
 from agentlearn_evals.formats import read_logs, write_observations
-from agentlearn_evals.formats.content import _original_cell, spreadsheet_cell
+from agentlearn_evals.formats.content import original_cell, spreadsheet_cell
 from tests.support.cases import cases
 
 PAYLOADS = cases(__file__, "payloads")
@@ -24,7 +24,7 @@ def starts_a_formula(text: str) -> bool:
 @given(st.text() | st.sampled_from(PAYLOADS))
 def test_every_text_comes_back_and_none_starts_a_formula(text: str) -> None:
     cell = str(spreadsheet_cell(text))
-    assert _original_cell(cell) == text
+    assert original_cell(cell) == text
     assert not starts_a_formula(cell)
 
 

@@ -20,7 +20,7 @@ from agentlearn.errors import DataError, StoreError, StoreMissing
 from agentlearn.formats import LineFormat, export_lines, import_file
 from agentlearn.store import Selection, Store, open_store, read_store
 from agentlearn.store import control_server as remote
-from agentlearn.store.control_server import _send_frame
+from agentlearn.store.control_server import send_frame
 from agentlearn.store.queries import Query
 from agentlearn.store.reader import LocalSource, Parameter
 from agentlearn.types.task import Task
@@ -112,9 +112,9 @@ def test_tables_that_nobody_receives_are_removed(tmp_path: Path, monkeypatch: py
     def gone(to: socket.socket, frame: bytes) -> None:
         if b'"folder"' in frame:
             raise BrokenPipeError
-        _send_frame(to, frame)
+        send_frame(to, frame)
 
-    monkeypatch.setattr(server, "_send_frame", gone)
+    monkeypatch.setattr(server, "send_frame", gone)
 
     async def held() -> None:
         async with open_store(tmp_path) as store:
@@ -153,7 +153,7 @@ def log_of(file: Path, lines: int) -> Path:
 
 
 def test_an_import_in_batches_gives_every_line_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "_BATCH_ROLLOUTS", 8)
+    monkeypatch.setattr(importing, "BATCH_ROLLOUTS", 8)
     done = import_file(log_of(tmp_path / "log.jsonl", 45), "d", tmp_path / "store")
     assert (done.rollouts, done.tasks, done.rewarded) == (45, 7, 45)
     with read_store(tmp_path / "store") as reader:
@@ -166,7 +166,7 @@ def test_an_import_in_batches_gives_every_line_its_place(tmp_path: Path, monkeyp
 
 
 def test_a_bad_last_line_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "_BATCH_ROLLOUTS", 8)
+    monkeypatch.setattr(importing, "BATCH_ROLLOUTS", 8)
     log = log_of(tmp_path / "log.jsonl", 45)
     log.write_text(log.read_text() + "{}\n")
     with pytest.raises(DataError, match="line 46 is not a rollout"):

@@ -9,6 +9,7 @@ from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdict
 from agentlearn.measure.score_table import tabulate
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Failure, FailureBoundary
+from tests.support.cases import cases
 from tests.support.stages import trajectory
 
 ARMS = ("the start", "the end")
@@ -55,13 +56,7 @@ def test_the_numbers_are_those_of_compare() -> None:
 
 @pytest.mark.parametrize(
     ("lost", "margin", "verdict"),
-    [
-        (0, None, "cannot_tell"),
-        (0, 0.1, "no_worse"),
-        (2, 0.15, "no_worse"),
-        (9, 0.1, "cannot_tell"),
-        (30, 0.1, "worse"),
-    ],
+    cases(__file__, "with_a_margin_a_small_loss_is_no_loss"),
 )
 def test_with_a_margin_a_small_loss_is_no_loss(lost: int, margin: float | None, verdict: str) -> None:
     """Of 120 tasks, 20 are gained and 20 + lost are lost."""

@@ -5,7 +5,7 @@ import pytest
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
 from agentlearn.learning.batch import Allocation, Batch, LearnerState
-from agentlearn.learning.batch_runner import HiddenLessons, TeachingRules, _hiding_cost
+from agentlearn.learning.batch_runner import HiddenLessons, TeachingRules, hiding_cost
 from agentlearn.learning.evidence import LessonBlock
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.group import Group
@@ -81,5 +81,5 @@ def test_the_cost_is_each_effect_as_often_as_it_was_missed() -> None:
         LessonBlock(first, "m", 0.3, 4, 1, 1),
         LessonBlock(second, "m", -0.2, 4, 1, 0),
     ]
-    assert _hiding_cost(blocks, 10) == pytest.approx((0.4 * 2 - 0.2) / 10)
-    assert _hiding_cost([], 0) == 0
+    assert hiding_cost(blocks, 10) == pytest.approx((0.4 * 2 - 0.2) / 10)
+    assert hiding_cost([], 0) == 0

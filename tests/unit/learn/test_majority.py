@@ -28,12 +28,7 @@ def answers(values: Sequence[str | None]) -> Group:
 
 @pytest.mark.parametrize(
     ("values", "rewards"),
-    [
-        (["7", "07", "8"], [1.0, 1.0, 0.0]),
-        (["7", "7", "8", None], [1.0, 1.0, 0.0, 0.0]),
-        (["7", "7", "?", None], [1.0, 1.0, 0.0, 0.0]),
-        (["7", "7", "7", "8", "8"], [1.0, 1.0, 1.0, 0.0, 0.0]),
-    ],
+    cases(__file__, "a_majority_judges_the_group"),
 )
 def test_a_majority_judges_the_group(values: list[str | None], rewards: list[float | None]) -> None:
     judged = by_majority(answers(values), Votes())  # type: ignore[arg-type]

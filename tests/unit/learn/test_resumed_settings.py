@@ -25,7 +25,7 @@ def test_a_run_may_go_on_at_other_endpoints_of_its_model(tmp_path: Path, monkeyp
             await store.save_run(event)
 
     asyncio.run(begin())
-    monkeypatch.setattr(endpoint_address, "_CREDENTIALS", {})  # as in another process
+    monkeypatch.setattr(endpoint_address, "KEPT_CREDENTIALS", {})  # as in another process
     with pytest.raises(ConfigError, match="credentials in the address of 'http://b/v1#m'"):
         settings_of("01jd", tmp_path, {})
     name, several = endpoint_address.one_model([new, two])

@@ -15,7 +15,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.learning.callbacks import Callbacks, RunWarning
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
-from agentlearn.learning.run_stats import _fallen_reward, _RunSnapshot, unprotected
+from agentlearn.learning.run_stats import RunSnapshot, fallen_reward, unprotected
 from agentlearn.models.limiter import Limiter
 from tests.support.openai_script import Malformed, Script, Solver
 from tests.support.openai_stub import OpenAIStub
@@ -42,67 +42,67 @@ def lowered(*, refusals: int) -> Limiter:
 def test_a_warning_names_its_cause_and_a_remedy(subtests: pytest.Subtests) -> None:
     for seen, words in [
         (
-            _RunSnapshot(groups={"all_right": 41, "mixed": 9}),
+            RunSnapshot(groups={"all_right": 41, "mixed": 9}),
             "41 of 50 groups were all right and teach nothing: use harder tasks or a weaker model",
         ),
         (
-            _RunSnapshot(groups={"all_wrong": 10}),
+            RunSnapshot(groups={"all_wrong": 10}),
             "10 of 10 groups were all wrong and teach nothing: use easier tasks or a stronger model",
         ),
         (
-            _RunSnapshot(groups={"all_wrong": 10}, all_wrong="teach"),
+            RunSnapshot(groups={"all_wrong": 10}, all_wrong="teach"),
             (
                 "10 of 10 groups were all wrong and teach nothing: let the reward give its reason, or give expected"
                 " answers (with --labels gold)"
             ),
         ),
         (
-            _RunSnapshot(groups={"undecided": 9, "mixed": 1}),
+            RunSnapshot(groups={"undecided": 9, "mixed": 1}),
             "9 of 10 groups were undecided and teach nothing: agentlearn trace lists them by task",
         ),
         (
-            _RunSnapshot(groups={"all_wrong": 7, "all_right": 2, "mixed": 1}, graded=(0.0, 0.4, 0.9)),
+            RunSnapshot(groups={"all_wrong": 7, "all_right": 2, "mixed": 1}, graded=(0.0, 0.4, 0.9)),
             (
                 "9 of 10 groups had equal rewards and teach nothing: all rewards lie between 0.00 and 0.90; use tasks"
                 " on which attempts differ more"
             ),
         ),
         (
-            _RunSnapshot(groups={"all_right": 10}, graded=(5.0,)),
+            RunSnapshot(groups={"all_right": 10}, graded=(5.0,)),
             (
                 "10 of 10 groups had equal rewards and teach nothing: every rollout got 5.00; does the reward read the"
                 " answer?"
             ),
         ),
         (
-            _RunSnapshot(groups={"all_wrong": 10}),
+            RunSnapshot(groups={"all_wrong": 10}),
             "10 of 10 groups were all wrong and teach nothing: use easier tasks or a stronger model",
         ),
         (
-            _RunSnapshot(rollouts=30, undecided=12),
+            RunSnapshot(rollouts=30, undecided=12),
             "12 of 30 rollouts are undecided and teach nothing: agentlearn trace lists them by task",
         ),
         (
-            _RunSnapshot(rollouts=40, failures={"too_many_turns": 8, "tool": 1}),
+            RunSnapshot(rollouts=40, failures={"too_many_turns": 8, "tool": 1}),
             "8 of 40 rollouts failed with too_many_turns: set a larger max_turns in a recipe",
         ),
         (
-            _RunSnapshot(rollouts=20, failures={"own_code": 20}),
+            RunSnapshot(rollouts=20, failures={"own_code": 20}),
             "20 of 20 rollouts failed with own_code: agentlearn trace lists them by task",
         ),
         (
-            _RunSnapshot(limiters=(Limiter(64), lowered(refusals=32))),
+            RunSnapshot(limiters=(Limiter(64), lowered(refusals=32))),
             ("the service accepted only 16 of 32 calls at once, because it refused more (429): use --concurrency 16"),
         ),
         (
-            _RunSnapshot(max_cost_usd=5, unpriced_calls=12),
+            RunSnapshot(max_cost_usd=5, unpriced_calls=12),
             (
                 "12 calls have no known price and do not count towards --max-cost-usd 5:"
                 " use --max-tokens, which counts them"
             ),
         ),
         (
-            _RunSnapshot(replies={"compare": 20, "summarise": 50}, malformed={"compare": 7, "summarise": 15}),
+            RunSnapshot(replies={"compare": 20, "summarise": 50}, malformed={"compare": 7, "summarise": 15}),
             "7 of 20 replies of the stage compare were malformed: use a stronger --reflector",
         ),
     ]:
@@ -112,27 +112,27 @@ def test_a_warning_names_its_cause_and_a_remedy(subtests: pytest.Subtests) -> No
 
 def test_there_is_no_warning_about_normal_counts_or_too_few(subtests: pytest.Subtests) -> None:
     for seen in [
-        _RunSnapshot(),
-        _RunSnapshot(groups={"all_right": 9}),
-        _RunSnapshot(groups={"all_right": 39, "mixed": 11}),
-        _RunSnapshot(rollouts=19, undecided=19, failures={"tool": 19}),
-        _RunSnapshot(rollouts=100, undecided=29, failures={"tool": 19}),
-        _RunSnapshot(limiters=(Limiter(32), lowered(refusals=8))),
-        _RunSnapshot(unpriced_calls=12),
-        _RunSnapshot(max_cost_usd=5),
-        _RunSnapshot(replies={"compare": 9}, malformed={"compare": 9}),
-        _RunSnapshot(replies={"compare": 10}, malformed={"compare": 3}),
+        RunSnapshot(),
+        RunSnapshot(groups={"all_right": 9}),
+        RunSnapshot(groups={"all_right": 39, "mixed": 11}),
+        RunSnapshot(rollouts=19, undecided=19, failures={"tool": 19}),
+        RunSnapshot(rollouts=100, undecided=29, failures={"tool": 19}),
+        RunSnapshot(limiters=(Limiter(32), lowered(refusals=8))),
+        RunSnapshot(unpriced_calls=12),
+        RunSnapshot(max_cost_usd=5),
+        RunSnapshot(replies={"compare": 9}, malformed={"compare": 9}),
+        RunSnapshot(replies={"compare": 10}, malformed={"compare": 3}),
     ]:
         with subtests.test(repr(seen)):
             assert seen.warnings() == ()
 
 
 def test_at_the_end_few_groups_count_if_none_was_mixed() -> None:
-    assert not _RunSnapshot(groups={"all_wrong": 10}, taught_wrong=10).warnings(ended=True)
-    few = _RunSnapshot(groups={"all_right": 2, "all_wrong": 1})
+    assert not RunSnapshot(groups={"all_wrong": 10}, taught_wrong=10).warnings(ended=True)
+    few = RunSnapshot(groups={"all_right": 2, "all_wrong": 1})
     assert few.warnings() == ()
     assert [one.subject for one in few.warnings(ended=True)] == ["all_right"]
-    assert _RunSnapshot(groups={"all_right": 2, "mixed": 1}).warnings(ended=True) == ()
+    assert RunSnapshot(groups={"all_right": 2, "mixed": 1}).warnings(ended=True) == ()
 
 
 counts = st.integers(min_value=0, max_value=60)
@@ -142,10 +142,10 @@ counts = st.integers(min_value=0, max_value=60)
 def test_warnings_about_groups_depend_only_on_shares(groups: dict[str, int]) -> None:
     """n groups and twice as many groups in the same shares give the same warnings."""
     twice = {kind: 2 * count for kind, count in groups.items()}
-    subjects = [one.subject for one in _RunSnapshot(groups=groups).warnings()]
+    subjects = [one.subject for one in RunSnapshot(groups=groups).warnings()]
     assert len(subjects) <= 1
     if subjects:
-        assert [one.subject for one in _RunSnapshot(groups=twice).warnings()] == subjects
+        assert [one.subject for one in RunSnapshot(groups=twice).warnings()] == subjects
         assert groups[subjects[0]] >= 0.8 * sum(groups.values())
 
 
@@ -201,7 +201,7 @@ def test_malformed_replies_are_reported_by_stage(tmp_path: Path) -> None:
 
 
 def fallen(before: dict[str, float], now: dict[str, float], comparisons: int = 1) -> RunWarning | None:
-    return _fallen_reward(2, before, now, comparisons=comparisons, seed=0, best="version abc is the best so far")
+    return fallen_reward(2, before, now, comparisons=comparisons, seed=0, best="version abc is the best so far")
 
 
 def test_a_reward_that_falls_on_the_same_tasks_is_a_warning_with_the_best_version() -> None:

@@ -26,11 +26,7 @@ def test_a_common_answer_is_only_flagged_as_common(subtests: pytest.Subtests):
 
 @pytest.mark.parametrize(
     ("answer", "lesson"),
-    [
-        ("A", "A prime has two divisors; a square has an odd number."),
-        ("B", "Begin with b."),
-        ("7", "17 and 70 and 7.5"),
-    ],
+    cases(__file__, "an_article_is_not_a_choice_and_a_digit_not_a_number"),
 )
 def test_an_article_is_not_a_choice_and_a_digit_not_a_number(answer: str, lesson: str):
     assert AnswerSearch.of([answer]).found(lesson) is None

@@ -16,8 +16,8 @@ from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.selection import (
     VALIDATION_ROUND,
     Choice,
+    Validated,
     Validation,
-    _Validated,
     arms_of,
     shown_better,
 )
@@ -184,7 +184,7 @@ def test_after_a_broken_validation_the_rollouts_to_learn_from_decide() -> None:
     for n, task in enumerate(TASKS):
         candidates.observe("epoch-1", task.id, task.family, 0, EMPTY_LIBRARY.version, float(n % 3 == 0))
         candidates.observe("epoch-2", task.id, task.family, 0, GOOD.version, 1.0)
-    nothing = _Validated(TASKS, (EMPTY_LIBRARY, GOOD), (EMPTY_LIBRARY, GOOD), {}, judged=False)
+    nothing = Validated(TASKS, (EMPTY_LIBRARY, GOOD), (EMPTY_LIBRARY, GOOD), {}, judged=False)
     learned = candidates.standings()
     choice = Choice.of(candidates, GOOD, select="best", seed=0, learned=learned, validated=nothing, learned_from=False)
     selection = choice.decided(None, name="toy", store=Path("/s"))

@@ -13,6 +13,7 @@ from agentlearn.types.experience import Library
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Applied, Proposal, Rejected
 from agentlearn.types.rendering import document_text
+from tests.support.cases import cases
 
 TEXT = """---
 name: shop
@@ -87,22 +88,7 @@ def test_a_section_that_is_too_long_is_parted_between_its_blocks() -> None:
 
 @pytest.mark.parametrize(
     ("item", "before", "after"),
-    [
-        ({"op": "edit", "target": "G2", "old": "fee of 5 coins", "new": "fee of 6 coins"}, "of 5 coins", "of 6 coins"),
-        ({"op": "replace", "target": "G2", "old": "Read  the\norder", "new": "Read all"}, "Read the order", "Read all"),
-        ({"op": "delete", "target": "G2", "old": "Read the order first."}, "Read the order first. Add", "Add"),
-        (
-            {"op": "add", "target": "G3", "new": "Refunds take three days."},
-            "of the order.\n\n## Tone",
-            "of the order.\n\nRefunds take three days.\n\n## Tone",
-        ),
-        ({"op": "delete", "target": "G3"}, "## Refunds\n\nAsk for the number of the order.\n\n", ""),
-        (
-            {"op": "add", "new": "## Gifts\n\nWrap gifts in paper."},
-            "Be polite.\n",
-            "Be polite.\n\n## Gifts\n\nWrap gifts in paper.\n",
-        ),
-    ],
+    cases(__file__, "an_edit_changes_its_passage_and_nothing_else"),
 )
 def test_an_edit_changes_its_passage_and_nothing_else(item: dict[str, Any], before: str, after: str) -> None:
     assert ends(item) == (TEXT.replace(before, after, 1), ["applied"])

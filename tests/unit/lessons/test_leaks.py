@@ -5,6 +5,7 @@ import pytest
 from agentlearn.library.curate.leaks import leaks
 from agentlearn.types.experience import library_of
 from agentlearn.types.task import Task
+from tests.support.cases import cases
 
 TASKS = [
     Task.of("math", "How many lattice paths lead from the corner to the far end of the grid?", "48620"),
@@ -18,13 +19,7 @@ TASKS = [
 
 @pytest.mark.parametrize(
     ("lesson", "given_away"),
-    [
-        ("For lattice paths say 48620.", [0]),
-        ("When many lattice paths lead from the corner to the far end of it, recurse.", [0]),
-        ("Count both ends of a range, and test a guess on 3 small cases.", []),
-        ("Committees: the number 84 is an example only.", []),
-        ("Messages on invoices go to billing.", []),
-    ],
+    cases(__file__, "only_the_tasks_that_a_lesson_gives_away_are_left_out"),
 )
 def test_only_the_tasks_that_a_lesson_gives_away_are_left_out(lesson: str, given_away: list[int]) -> None:
     library = library_of(["Check the units.", lesson])

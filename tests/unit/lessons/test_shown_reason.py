@@ -13,7 +13,7 @@ from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.domain.custom import custom_tasks
 from agentlearn.learning.callbacks import Update
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
-from agentlearn.learning.lessons.stage_agent import MAX_REASON_CHARACTERS, _harmless_reason, shown_reason
+from agentlearn.learning.lessons.stage_agent import MAX_REASON_CHARACTERS, harmless_reason, shown_reason
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
@@ -138,7 +138,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_reason_cannot_leave_its_fence_or_change_the_speaker(text: str) -> None:
-    shown = _harmless_reason(text)
+    shown = harmless_reason(text)
     assert not re.search(r"[<>＜＞﹤﹥\n]|```|~~~|\[/?INST\]", shown)
     assert not re.search(r"(?:system|assistant|user)\s*[:：]", shown, re.IGNORECASE)
     assert all(character.isprintable() for character in shown)
@@ -146,18 +146,18 @@ def test_a_reason_cannot_leave_its_fence_or_change_the_speaker(text: str) -> Non
 
 @given(st.text(max_size=3_000) | st.text("<>/reason \n", max_size=200) | st.sampled_from(HOSTILE))
 def test_any_reason_is_one_short_line_that_can_be_made_harmless_again(text: str) -> None:
-    shown = _harmless_reason(text)
+    shown = harmless_reason(text)
     assert shown.isprintable()
     assert "<" not in shown
     assert ">" not in shown
     assert len(shown) <= MAX_REASON_CHARACTERS + 60
     if len(shown) <= MAX_REASON_CHARACTERS:
-        assert _harmless_reason(shown) == shown
+        assert harmless_reason(shown) == shown
 
 
 @given(st.integers(1_000, 200_000))
 def test_a_long_reason_keeps_its_beginning_and_its_end(length: int) -> None:
-    shown = _harmless_reason("First. " + "x" * length + " Last.")
+    shown = harmless_reason("First. " + "x" * length + " Last.")
     assert shown.startswith("First. x")
     assert shown.endswith("x Last.")
     assert "characters left out" in shown

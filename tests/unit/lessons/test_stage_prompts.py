@@ -19,6 +19,7 @@ from agentlearn.models.call_context import CallContext
 from agentlearn.store import open_store, read_store
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.group import Group, Summary
+from tests.support.cases import cases
 from tests.support.stages import RUN, group, scripted
 
 GOOD = "When counting integers in a range, count both endpoints."
@@ -102,16 +103,7 @@ SHA256 = hashlib.sha256(b"Compare, and propose at most {{ max_proposals }} chang
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [
-        ("compare", "are not one STAGE=FILE for each stage"),
-        ("compar=a.md", "did you mean 'compare'"),
-        ("compare=none.md", "'none.md' cannot be read: No such file"),
-        ("compare=empty.md", "'empty.md' is empty"),
-        (["compare=odd.md", "compare=odd.md"], "are not one STAGE=FILE for each stage"),
-        ("compare=odd.md", "has '{{ task }}', which nothing fills"),
-        ("compare=near.md", "has '{{max_words}}', which nothing fills; holes of this prompt, written so: {{ max_p"),
-        ("summarise=odd.md", "written so: none"),
-    ],
+    cases(__file__, "a_prompt_that_cannot_be_used_is_refused_before_anything_is_spent"),
 )
 def test_a_prompt_that_cannot_be_used_is_refused_before_anything_is_spent(
     given: object, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentlearn.config.options import LessonOptions
-from agentlearn.learning.lessons.stages import _Proposed, _Summarised
+from agentlearn.learning.lessons.stages import Proposed, Summarised
 from agentlearn.library.curate import CheckContext
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
@@ -25,7 +25,7 @@ LONG = "When " + "very " * 40 + "long."
 LIBRARY = library_of(["When in doubt, try a small case first.", "When a fraction appears, reduce it."], kind="add")
 
 
-def summarised(reply: Reply, library: Library = EMPTY_LIBRARY) -> tuple[_Summarised, int]:
+def summarised(reply: Reply, library: Library = EMPTY_LIBRARY) -> tuple[Summarised, int]:
     one, at = task(), stage_context(reply, library)
     result = asyncio.run(at.summarise(trajectory(one, 0, 1.0), one))
     assert isinstance(at.call_context.journal, ListJournal)
@@ -70,7 +70,7 @@ REFUSED: dict[str, Any] = {
 """Of a batch that read a page from which a person refused a lesson."""
 
 
-def compared(reply: Reply, library: Library = EMPTY_LIBRARY, **context: Any) -> _Proposed:
+def compared(reply: Reply, library: Library = EMPTY_LIBRARY, **context: Any) -> Proposed:
     one = group([1.0, 0.0])
     summaries = {
         t.id: Summary(id=t.id, run=RUN, rollout=t.id, steps=(SummaryStep(text="x"),), library=library.version)

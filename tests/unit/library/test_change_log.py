@@ -96,7 +96,7 @@ def test_other_damage_is_one_sentence_with_the_line(history: History, damage: st
     for ask in (history.load, lambda: history.add(ZERO)):
         with pytest.raises(LibraryError) as damaged:
             ask()
-        assert damaged.value.code == "history_damaged"
+        assert damaged.value.code == "bad_library"
         assert str(damaged.value).startswith(f"line {where} of {str(log)!r} is damaged: {reason}; ")
     assert log.read_bytes() == before
 
@@ -145,7 +145,7 @@ def test_lost_lines_of_the_log_are_noticed_by_head_and_nothing_is_written(histor
     for use in (lambda: history.changes, lambda: history.add(ZERO)):
         with pytest.raises(LibraryError, match=r"jsonl' is damaged: it lacks changes that HEAD shows; ") as lost:
             use()
-        assert lost.value.code == "history_damaged"
+        assert lost.value.code == "bad_library"
     assert len(log.read_bytes().splitlines()) == kept
     assert head.read_bytes() == before
 
@@ -172,7 +172,7 @@ EVERY = 4
 @pytest.fixture
 def cached(history: History, monkeypatch: pytest.MonkeyPatch) -> History:
     """A library with branches and edits, and a cache that covers all of its log but the last changes."""
-    monkeypatch.setattr("agentlearn.library.history.change_log._CACHED_EVERY", EVERY)
+    monkeypatch.setattr("agentlearn.library.history.change_log.CACHED_EVERY", EVERY)
     history.branch("v-1", at=AT)
     history.branch("try-2", at=AT)
     history.add(ZERO, branch="try-2", at=AT.replace(year=2020))  # the clock went back

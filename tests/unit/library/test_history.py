@@ -127,7 +127,7 @@ def test_a_branch_changes_without_main(history: History, store: LibraryStore) ->
     assert words(history) == [CARRY, ENDS]
     assert [one.lesson for one in store.load("math@try-2").experiences] == [CARRY, ENDS, ZERO]
     assert store.load("math@main") == store.load("math")
-    assert refusal(lambda: history.add(ZERO, branch="try-3"))[0] == "unknown_branch"
+    assert refusal(lambda: history.add(ZERO, branch="try-3"))[0] == "unknown_version"
 
 
 def test_a_name_that_is_taken_is_refused(history: History) -> None:
@@ -141,7 +141,7 @@ def test_a_name_that_is_taken_is_refused(history: History) -> None:
 def test_a_name_that_reads_as_a_version_or_that_no_reference_can_hold_is_refused(history: History) -> None:
     for name in ("abc", "2026", "0", "f" * 32, "", "None", "a/b", "x.json", "none", "../up", "-x", "é", "x" * 65):
         code, said = refusal(lambda name=name: history.branch(name))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-        assert code == "bad_label"
+        assert code == "bad_library"
         if set(name) <= set("abcdef0123456789") and name:
             assert said.startswith(f"{name!r} could be the start of a version; use a name with")
 

@@ -15,7 +15,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import LessonWords, NearIndex
 from agentlearn.library.formats import library_format, write_form
 from agentlearn.library.formats.source_files import Form, FoundLesson, ImportLimits, ReadLessons, SourceFiles
-from agentlearn.library.import_lessons import ImportedLessons, _checked_lessons, import_lessons
+from agentlearn.library.import_lessons import ImportedLessons, checked_lessons, import_lessons
 from agentlearn.types.experience import Experience, Library, Withheld, library_of
 from tests.support.cases import cases
 
@@ -105,7 +105,7 @@ def test_a_long_text_becomes_lessons_of_whole_sentences(text: str) -> None:
 
 def _checked(*texts: str, form: Form = "markdown") -> ImportedLessons:
     found = tuple(FoundLesson(f"line {number}", text) for number, text in enumerate(texts, 1))
-    return _checked_lessons(SourceFiles.of_text("x", "x"), ReadLessons(found), form)
+    return checked_lessons(SourceFiles.of_text("x", "x"), ReadLessons(found), form)
 
 
 def test_where_a_long_text_is_split(subtests: pytest.Subtests) -> None:
@@ -136,7 +136,7 @@ def test_what_was_imported_is_exported_and_imported_alike(form: Form, rows: list
 
 
 def _library(source: SourceFiles, form: Form) -> tuple[Experience, ...]:
-    imported = _checked_lessons(source, library_format(form).read(source), form)
+    imported = checked_lessons(source, library_format(form).read(source), form)
     assert not imported.refused
     return imported.added_to(Library(), approve=True).experiences
 
@@ -194,9 +194,9 @@ HOSTILE = {
     "latin": (b"- caf\xe9", "bad_library"),
     "zip": (b"PK\x03\x04abc", "bad_library"),
     "tar": (b"a" * 257 + b"ustar", "bad_library"),
-    "empty": (b"", "unknown_format"),
-    "prose": (b"Nothing to see here.", "unknown_format"),
-    "deep": (b"[" * 100_000, "unknown_format"),
+    "empty": (b"", "bad_library"),
+    "prose": (b"Nothing to see here.", "bad_library"),
+    "deep": (b"[" * 100_000, "bad_library"),
     "many": (b"- a lesson\n" * 10_001, "bad_library"),
     "alias": (b"agent: &a\n  instructions: '[G0]. x'\n  b: [*a, *a]\n", "bad_library"),
     "tag": (b"agent:\n  instructions: !!python/object/apply:os.system ['[G0]. x']\n", "bad_library"),
@@ -284,7 +284,7 @@ def test_every_lesson_is_used_or_refused_and_ids_are_new(texts: list[str]) -> No
     read = ReadLessons(tuple(FoundLesson(str(number), text) for number, text in enumerate(texts)))
     if not texts:
         return
-    imported = _checked_lessons(SourceFiles.of_text("", "x"), read, "markdown", into=base)
+    imported = checked_lessons(SourceFiles.of_text("", "x"), read, "markdown", into=base)
     assert len(imported.lessons) + len(imported.refused) == len(texts)
     assert not {one.experience.id for one in imported.lessons} & set(base.by_id)
     for approve in (False, True):

@@ -20,7 +20,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from agentlearn.errors import LibraryError, MissingExtra
 from agentlearn.library.capability import Experiences
-from agentlearn.library.lessons import _client_bases, lessons
+from agentlearn.library.lessons import client_bases, lessons
 from agentlearn.types.experience import Library
 from tests.support.openai_echo import OpenAIEcho
 
@@ -237,14 +237,14 @@ def test_an_agent_with_experiences_in_a_block_reads_its_lessons_once(echo: OpenA
 
 @pytest.mark.parametrize("method", ["post", "request"])
 def test_a_change_inside_openai_is_an_error(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _client_bases.cache_clear()
+    client_bases.cache_clear()
     if method == "post":
         monkeypatch.setattr(SyncAPIClient, "post", object)
     else:
         monkeypatch.delattr(SyncAPIClient, "request")
     with pytest.raises(LibraryError) as caught, lessons(CARRY):
         pass
-    _client_bases.cache_clear()
+    client_bases.cache_clear()
     assert caught.value.code == "openai_changed"
     assert f"openai {openai.__version__}" in str(caught.value)
     assert str(caught.value).endswith("put `lessons(...).text` into your messages")
@@ -270,7 +270,7 @@ def _stand_in(name: str, posts: Callable[[Any, dict[str, Any]], Any]) -> types.M
 
 def anthropic_package(monkeypatch: pytest.MonkeyPatch) -> Any:
     """`anthropic`, or a stand-in where it is not installed."""
-    _client_bases.cache_clear()
+    client_bases.cache_clear()
     if find_spec("anthropic") is None:
         send = _stand_in("anthropic", lambda one, body: one.post("/v1/messages", cast_to=object, body=body))
         monkeypatch.setitem(sys.modules, "anthropic", send)
@@ -302,11 +302,11 @@ def test_calls_of_anthropic_get_the_lessons(
         assert "system" not in echo.last
         client.messages.create(model="m", max_tokens=9, messages=[USER])
         assert "system" not in echo.last
-    _client_bases.cache_clear()
+    client_bases.cache_clear()
 
 
 def test_without_openai_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    _client_bases.cache_clear()
+    client_bases.cache_clear()
     for name in ("openai", "anthropic", "groq"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match="pip install openai"), lessons(CARRY):

@@ -143,7 +143,7 @@ def test_a_name_cannot_lead_out_of_the_store(library_store: LibraryStore, name: 
     before = sorted(library_store.directory.parent.rglob("*"))
     with pytest.raises(LibraryError) as refused:
         library_store.publish(name, FIRST)
-    assert refused.value.code == "bad_library_name"
+    assert refused.value.code == "bad_library"
     assert sorted(library_store.directory.parent.rglob("*")) == before
 
 

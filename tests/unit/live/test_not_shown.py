@@ -162,9 +162,9 @@ def gateway(desk: Desk, *names: str, path: str = "", **headers: str) -> str:
 
 def mcp(desk: Desk, tool: str) -> str:
     pytest.importorskip("mcp", reason="pip install 'agentlearn-lib[mcp]'")
-    from agentlearn.pages.web_app.mcp_server import _Tools  # pyright: ignore[reportPrivateUsage]
+    from agentlearn.pages.web_app.mcp_server import McpTools  # pyright: ignore[reportPrivateUsage]
 
-    tools = _Tools(["support"], desk.store)
+    tools = McpTools(["support"], desk.store)
     if tool == "search":
         return tools.search_lessons(LESSON).model_dump_json()
     held = desk.history.stored("gold").by_id

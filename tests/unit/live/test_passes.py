@@ -293,7 +293,7 @@ def test_a_notice_of_what_waits_does_not_end_the_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record(tmp_path, 1)
-    monkeypatch.setattr("agentlearn.live.inbox._PATIENCE_S", 0.0)
+    monkeypatch.setattr("agentlearn.live.inbox.PATIENCE_S", 0.0)
     monkeypatch.setattr("agentlearn.store.trajectory_store.HANDOVER_S", 0.0)
     lock = StoreLock(tmp_path)
     options = ["--once", "--model", "sim:novice", "--notify", "false", "--store", str(tmp_path)]

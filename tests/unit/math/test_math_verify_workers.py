@@ -204,7 +204,7 @@ def test_whatever_breaks_in_the_lane_is_undecided_and_memory_is_limited_there() 
             raise self.error
 
     for error, reason in ((MemoryError(), "took too much memory"), (ArithmeticError(), "broke with ArithmeticError")):
-        match = worker._compare_texts(r"\sqrt{8}", r"\sqrt{2}", Failing(error))
+        match = worker.compare_texts(r"\sqrt{8}", r"\sqrt{2}", Failing(error))
         assert match == Match("unclear", f"the comparison {reason}")
 
     async def limit() -> str:

@@ -7,18 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.measure.agreement import Pair, agreement, judge_corrected
+from tests.support.cases import cases
 
 pairs = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=60)
 
 
 @pytest.mark.parametrize(
     ("table", "kappa", "error"),
-    [  # computed with statsmodels 0.14, cohens_kappa
-        ([[42, 13], [1, 38]], 0.7063810798750559, 0.07007811823535041),
-        ([[34, 18, 2], [8, 33, 15], [14, 15, 50]], 0.4260165345031214, 0.05273527799477142),
-        ([[31, 2, 2, 11], [5, 39, 8, 19], [6, 19, 31, 18], [5, 13, 20, 42]], 0.3621418851825971, 0.04160177946813283),
-        ([[37, 18], [17, 34]], 0.3391521197007481, 0.09138302086500266),
-    ],
+    cases(__file__, "kappa_and_its_interval_are_those_of_statsmodels"),
 )
 def test_kappa_and_its_interval_are_those_of_statsmodels(table: list[list[int]], kappa: float, error: float) -> None:
     most = len(table) - 1

@@ -15,7 +15,7 @@ from agentlearn.measure.difference import (
     sign_flip_p,
     two_way_mean,
 )
-from agentlearn.measure.power import PlannedComparison, _power_of, detectable_from_error, guessed_parts, variance_parts
+from agentlearn.measure.power import PlannedComparison, detectable_from_error, guessed_parts, power_of, variance_parts
 from agentlearn.measure.score import mcnemar_p, missed_chance, pass_at_k, pass_hat_k, score_interval, score_statistic
 from agentlearn.measure.sequential import EProcess, anytime, look_factor
 
@@ -70,7 +70,7 @@ CASES = [
     ),
     (lambda: detectable_from_error(-1.0, 9), "standard_error is -1.0; it must be finite and not negative"),
     (lambda: detectable_from_error(1.0, 9, power=0.05), "power is 0.05; it must be strictly between 0.05 and 1"),
-    (lambda: _power_of(math.inf, 9), "shift is inf; it must be strictly between -inf and inf"),
+    (lambda: power_of(math.inf, 9), "shift is inf; it must be strictly between -inf and inf"),
     (lambda: guessed_parts(1.0), "baseline is 1.0; it must be strictly between 0 and 1"),
     (
         lambda: guessed_parts(0.5, task_spread=0.6),

@@ -14,10 +14,10 @@ from agentlearn.measure.power import (
     Clusters,
     PlannedComparison,
     VarianceParts,
-    _detectable_shift,
-    _power_of,
+    detectable_shift,
     guessed_parts,
     measured_clusters,
+    power_of,
     variance_parts,
 )
 
@@ -31,15 +31,15 @@ def test_power_agrees_with_the_noncentral_t_of_scipy(shift: float, degrees: floa
     # The lower tail is below P(Z < -shift), and scipy has no number for it where that is far out.
     lower = stats.nct.cdf(-critical, degrees, shift) if shift < 6.5 else 0.0
     oracle = stats.nct.sf(critical, degrees, shift) + lower
-    assert _power_of(shift, degrees, alpha=alpha) == pytest.approx(float(oracle), abs=1e-10)
+    assert power_of(shift, degrees, alpha=alpha) == pytest.approx(float(oracle), abs=1e-10)
 
 
 def test_the_detectable_shift_has_that_power(subtests: pytest.Subtests):
     for degrees in [1, 7.5, 199]:
         for power in [0.5, 0.95]:
             with subtests.test(repr((degrees, power))):
-                shift = _detectable_shift(degrees, power=power)
-                assert _power_of(shift, degrees) == pytest.approx(power, abs=1e-10)
+                shift = detectable_shift(degrees, power=power)
+                assert power_of(shift, degrees) == pytest.approx(power, abs=1e-10)
 
 
 @pytest.mark.parametrize("n", [6, 10, 30, 200])
@@ -54,7 +54,7 @@ def test_the_detectable_effect_agrees_with_statsmodels(n: int):
 def test_the_published_sample_sizes():
     assert (MILLER.parts.before, MILLER.parts.true_difference) == (pytest.approx(1 / 6), pytest.approx(1 / 9))
     assert float(TTestPower().solve_power(0.5, power=0.8, alpha=0.05)) == pytest.approx(33.367, abs=5e-4)
-    assert _power_of(0.5 * math.sqrt(33.367), 32.367) == pytest.approx(0.8, abs=5e-6)
+    assert power_of(0.5 * math.sqrt(33.367), 32.367) == pytest.approx(0.8, abs=5e-6)
     one = VarianceParts(true_difference=1, before=0, after=0, unclamped=1)
     assert PlannedComparison(parts=one).tasks_needed(0.5, k_before=1, k_after=1) == 34
     assert MILLER.tasks_needed(0.03, k_before=1, k_after=1) == 3_878  # the error must be estimated too

@@ -24,8 +24,8 @@ from agentlearn.models.token_estimate import (
     BYTES_PER_TOKEN,
     FIRST_OUTPUT,
     TokenEstimates,
-    _text_bytes,
     request_bytes,
+    text_bytes,
 )
 from agentlearn.types.trajectory import Usage
 from tests.support.served import WITH_TOOLS, Served, lognormal, pareto
@@ -240,4 +240,4 @@ def test_tools_their_calls_and_their_results_count_as_a_chat_template_writes_the
      ("def size(text):\n    return len(text.encode())\n" * 20, 4.2, 2.6)],
 )  # fmt: skip
 def test_marks_and_digits_take_more_tokens_than_words(text: str, most: float, least: float) -> None:
-    assert least < len(text.encode()) / (_text_bytes(text) / BYTES_PER_TOKEN) < most
+    assert least < len(text.encode()) / (text_bytes(text) / BYTES_PER_TOKEN) < most

@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
-from agentlearn.models.client import _shortened
+from agentlearn.models.client import shortened_history
 from agentlearn.models.token_estimate import BYTES_PER_TOKEN, request_bytes
 from agentlearn.types.trajectory import PLACE, STATUS
 
@@ -47,13 +47,13 @@ def results(messages: Sequence[ModelMessage]) -> list[str]:
 
 def test_a_history_within_the_limit_is_sent_as_it_is() -> None:
     messages = history(["a view"] * 3)
-    assert _shortened(messages, TOOLS, 10_000) == messages
+    assert shortened_history(messages, TOOLS, 10_000) == messages
 
 
 def test_old_results_become_notes_and_the_newest_stay_whole() -> None:
     view = "word " * 1_200
     messages = history([view] * 6)
-    short = _shortened(messages, TOOLS, 5_000)
+    short = shortened_history(messages, TOOLS, 5_000)
     assert tokens(short) <= 5_000
     assert results(short)[0] == (
         "[The result of open was left out here to save room: status ok, http://a.test/0, 6,000 characters.]"
@@ -64,13 +64,13 @@ def test_old_results_become_notes_and_the_newest_stay_whole() -> None:
 
 
 def test_a_result_that_is_shorter_than_a_note_stays() -> None:
-    short = _shortened(history(["tiny", *["word " * 1_200] * 3]), TOOLS, 2_500)
+    short = shortened_history(history(["tiny", *["word " * 1_200] * 3]), TOOLS, 2_500)
     assert results(short)[0] == "tiny"
 
 
 def test_turns_are_left_out_when_notes_are_not_enough() -> None:
     messages = history(["short"] * 40, thoughts="I think about it. " * 40)
-    short = _shortened(messages, TOOLS, 2_000)
+    short = shortened_history(messages, TOOLS, 2_000)
     assert tokens(short) <= 2_000
     first = short[0]
     assert isinstance(first, ModelRequest)
@@ -87,7 +87,7 @@ def test_an_old_picture_is_left_out() -> None:
     assert isinstance(first, ModelRequest)
     picture = UserPromptPart(["the page", BinaryContent(b"x" * 3_000, media_type="image/png")])
     messages[2] = ModelRequest(parts=[*first.parts, picture], instructions="Walk.")
-    short = _shortened(messages, TOOLS, 1_500)
+    short = shortened_history(messages, TOOLS, 1_500)
     kept = short[2]
     assert isinstance(kept, ModelRequest)
     assert kept.parts[-1].content == ["the page", "[A picture was left out here to save room.]"]
@@ -95,7 +95,7 @@ def test_an_old_picture_is_left_out() -> None:
 
 def test_most_requests_extend_the_one_before() -> None:
     messages = history(["word " * 1_200] * 60)
-    sent = [_shortened(messages[: 1 + 2 * turns], TOOLS, 12_000) for turns in range(61)]
+    sent = [shortened_history(messages[: 1 + 2 * turns], TOOLS, 12_000) for turns in range(61)]
     extended = sum(after[: len(before)] == before for before, after in pairwise(sent))
     assert extended >= 40
 
@@ -105,8 +105,8 @@ def test_only_the_newest_turn_can_exceed_the_limit_and_calls_keep_their_results(
     views: list[str], limit: int, thoughts: str
 ) -> None:
     messages = history(views, thoughts=thoughts)
-    short = _shortened(messages, TOOLS, limit)
-    assert short == _shortened(messages, TOOLS, limit)
+    short = shortened_history(messages, TOOLS, limit)
+    assert short == shortened_history(messages, TOOLS, limit)
     least = [short[0], *messages[1:][-2:]]
     assert tokens(short) <= max(limit, tokens(least))
     assert short[1:][-2:] == messages[1:][-2:], "the newest view is whole"

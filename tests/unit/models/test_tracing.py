@@ -13,7 +13,7 @@ from agentlearn.errors import MissingExtra
 from agentlearn.learning.lessons.stage_agent import StageAgent
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import ENDPOINT, CallContext, WorkUnit, _Tracing, open_tracing
+from agentlearn.models.call_context import ENDPOINT, CallContext, CallTracing, WorkUnit, open_tracing
 from agentlearn.rollout.runner import Rollouts, RolloutSlot
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.trajectory import Treatment
@@ -36,7 +36,7 @@ class Spans:
         self.exporter = InMemorySpanExporter()
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.call_context = CallContext(RUN, ListJournal(), Budget(BudgetOptions()), tracing=_Tracing.of(provider))
+        self.call_context = CallContext(RUN, ListJournal(), Budget(BudgetOptions()), tracing=CallTracing.of(provider))
 
     @property
     def finished(self) -> Sequence[ReadableSpan]:
@@ -91,7 +91,7 @@ def test_a_stage_is_a_span_too() -> None:
     assert ours(root) == {"run": RUN, "stage": "summarise", "unit": "epoch-1/1/t/0"}
 
 
-async def opened(*, wanted: bool) -> _Tracing | None:
+async def opened(*, wanted: bool) -> CallTracing | None:
     async with open_tracing(wanted=wanted) as tracing:
         return tracing
 
@@ -105,7 +105,7 @@ def test_tracing_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_opened_by_the_option_or_by_the_environment(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:9")
-    assert isinstance(asyncio.run(opened(wanted=wanted)), _Tracing)
+    assert isinstance(asyncio.run(opened(wanted=wanted)), CallTracing)
 
 
 def test_without_the_extra_there_is_one_sentence(

@@ -59,11 +59,7 @@ def test_the_page_shows_the_whole_run() -> None:
 
 @pytest.mark.parametrize(
     ("status", "words", "command"),
-    [
-        ("published", ": it is good", "agentlearn library show math@"),
-        ("pending", ": NOT published: it is good", "agentlearn library publish X"),
-        ("unchanged", "the library at the start: it is good", ""),
-    ],
+    cases(__file__, "the_page_says_what_became_of_the_library"),
 )
 def test_the_page_says_what_became_of_the_library(status: Any, words: str, command: str) -> None:
     record = learn_record()

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from agentlearn.types.ranking import (
     K1,
     B,
-    _fused,
-    _search_words,
-    _TermIndex,
+    TermIndex,
+    fused,
+    search_words,
 )
 from tests.support.cases import cases
 
@@ -23,10 +23,10 @@ TEXTS = st.lists(st.lists(WORDS, max_size=8).map(" ".join), max_size=400)
 
 def plain_bm25(texts: list[str], query: str) -> dict[int, float]:
     """The formula as it is written in books, without any shortcut."""
-    held = [Counter(_search_words(text)) for text in texts]
+    held = [Counter(search_words(text)) for text in texts]
     mean = sum(one.total() for one in held) / len(held) if held else 1
     scores: dict[int, float] = {}
-    for word in set(_search_words(query)):
+    for word in set(search_words(query)):
         places = [place for place, one in enumerate(held) if word in one]
         if len(places) > max(10, len(texts) // 2):
             continue
@@ -41,9 +41,9 @@ def plain_bm25(texts: list[str], query: str) -> dict[int, float]:
 NAMES = [f"{number:04}" for number in range(1_000)]
 
 
-def in_order(texts: list[str]) -> _TermIndex:
+def in_order(texts: list[str]) -> TermIndex:
     """An index of texts that are named in their order."""
-    return _TermIndex(texts, NAMES[: len(texts)])
+    return TermIndex(texts, NAMES[: len(texts)])
 
 
 @given(TEXTS, st.lists(WORDS, max_size=12).map(" ".join), st.integers(1, 20), st.randoms())
@@ -54,7 +54,7 @@ def test_equal_needs_get_equal_answers_in_whatever_order_lessons_and_words_stand
     chance.shuffle(order)
     asked = query.split()
     chance.shuffle(asked)
-    other = _TermIndex([texts[place] for place in order], [NAMES[place] for place in order])
+    other = TermIndex([texts[place] for place in order], [NAMES[place] for place in order])
     found = [(order[place], score) for place, score in other.ranked(" ".join(asked).upper(), depth)]
     assert found == in_order(texts).ranked(query, depth)
 
@@ -72,7 +72,7 @@ def test_the_ranking_is_that_of_plain_bm25(texts: list[str], query: str, depth: 
 @pytest.mark.parametrize("small", [0, 256])
 def test_leaving_texts_out_early_changes_nothing(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
     """Texts that cannot enter the ranking are left out early only where lists are long."""
-    monkeypatch.setattr("agentlearn.types.ranking._SMALL", small)
+    monkeypatch.setattr("agentlearn.types.ranking.SMALL", small)
     texts = [
         f"{'rare ' * (n % 97 == 0)}{'some ' * (n % 7 == 0)}{'often ' * (n % 3 == 0)}text n{n % 11}" for n in range(999)
     ]
@@ -112,7 +112,7 @@ def test_a_query_without_words_finds_nothing(query: str) -> None:
 
 @given(st.lists(st.lists(st.integers(0, 30), unique=True), max_size=3))
 def test_the_joined_ranking_holds_each_text_once(rankings: list[list[int]]) -> None:
-    joined = _fused(rankings, NAMES)
+    joined = fused(rankings, NAMES)
     assert {place for place, _ in joined} == {place for one in rankings for place in one}
     assert len(joined) == len({place for place, _ in joined})
     if len(rankings) == 1:
@@ -120,4 +120,4 @@ def test_the_joined_ranking_holds_each_text_once(rankings: list[list[int]]) -> N
 
 
 def test_a_text_that_is_high_in_both_rankings_comes_first() -> None:
-    assert next(place for place, _ in _fused([[5, 1, 2], [3, 1, 9]], NAMES)) == 1
+    assert next(place for place, _ in fused([[5, 1, 2], [3, 1, 9]], NAMES)) == 1

@@ -21,7 +21,7 @@ def deny(numbers: list[int], errno: int) -> None:
         lines += [(0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | errno)]
     lines.append((0x06, 0, 0, kernel.ALLOW))
     no_new_privileges()
-    with mock.patch.object(kernel, "_filter_program", return_value=lines):
+    with mock.patch.object(kernel, "filter_program", return_value=lines):
         kernel.filter_syscalls()
 
 

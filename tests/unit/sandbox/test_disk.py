@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.sandbox import CodeResult, SandboxLimits, Session, open_sandbox
-from agentlearn.sandbox.inside.serve import _WatchedSession
+from agentlearn.sandbox.inside.serve import WatchedSession
 from tests.unit.sandbox.test_attacks import REPOSITORY, x86_64_only
 
 LOST = "; the variables are lost and the next call starts in a fresh interpreter"
@@ -117,7 +117,7 @@ time.sleep(600)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-            exceeded[name] = bool(_WatchedSession(process.pid, folder, limits, own_disk=False).excess())
+            exceeded[name] = bool(WatchedSession(process.pid, folder, limits, own_disk=False).excess())
             process.kill()
         subprocess.run(["rm", "-rf", str(folder)], check=True)
     assert exceeded == {

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from agentlearn.sandbox.inside.config import MAX_FRAME_BYTES, FrameReader, pack, write_frame
-from agentlearn.sandbox.inside.session import _run_cell
+from agentlearn.sandbox.inside.session import run_cell
 
 
 def cell(code: str, scope: dict[str, Any] | None = None) -> tuple[str, str]:
-    return _run_cell(code, {"__name__": "__main__"} if scope is None else scope, 1)
+    return run_cell(code, {"__name__": "__main__"} if scope is None else scope, 1)
 
 
 def test_tracebacks_contain_no_path_of_this_machine() -> None:

@@ -127,7 +127,7 @@ def test_a_zygote_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_zygote_that_ends_again_and_again_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     no_waiting(monkeypatch)
-    monkeypatch.setattr(zygote_module, "_MOST_RESTARTS", 2)
+    monkeypatch.setattr(zygote_module, "MOST_RESTARTS", 2)
 
     async def scenario(sandbox: CodeSandbox) -> None:
         for seed in range(3):

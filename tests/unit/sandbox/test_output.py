@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.sandbox.inside.session import FILE_ROOM_BYTES, _Output, read_ends
+from agentlearn.sandbox.inside.session import FILE_ROOM_BYTES, CellOutput, read_ends
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def appending(fd: int) -> int:
 def test_short_text_is_whole_and_long_text_is_its_ends(parts: list[str], set_limits: int) -> None:
     fd = os.memfd_create("output")
     try:
-        output = _Output(appending(fd), kept_bytes=4 * set_limits)
+        output = CellOutput(appending(fd), kept_bytes=4 * set_limits)
         text = "".join(parts).encode("utf-8", "replace").decode()
         for part in parts:
             output.write(part.encode("utf-8", "replace"))
@@ -47,7 +47,7 @@ def test_short_text_is_whole_and_long_text_is_its_ends(parts: list[str], set_lim
 
 
 def test_printing_without_end_takes_bounded_room(fd: int) -> None:
-    output = _Output(appending(fd), kept_bytes=100)
+    output = CellOutput(appending(fd), kept_bytes=100)
     for _ in range(3 * FILE_ROOM_BYTES // 1_000):
         output.write(b"-" * 999 + b"\n")
     output.write(b"end")

@@ -11,9 +11,9 @@ from agentlearn.sandbox.inside.kernel import (
     DENY,
     KILL,
     MACHINES,
-    _calls_with_argument_rules,
-    _filter_program,
-    _Machine,
+    Machine,
+    calls_with_argument_rules,
+    filter_program,
 )
 
 CLONE3 = 435
@@ -26,17 +26,17 @@ HEADERS = {
 
 
 @pytest.fixture(params=sorted(MACHINES))
-def machine(request: pytest.FixtureRequest) -> _Machine:
+def machine(request: pytest.FixtureRequest) -> Machine:
     return MACHINES[request.param]
 
 
-def decide(machine: _Machine, number: int, *arguments: int, audit: int | None = None) -> int:
+def decide(machine: Machine, number: int, *arguments: int, audit: int | None = None) -> int:
     """The filter's decision on a call."""
     words = {0: number, 4: machine.audit if audit is None else audit}
     for index, argument in enumerate(arguments):
         words[16 + 8 * index] = argument & 0xFFFFFFFF
         words[20 + 8 * index] = argument >> 32 & 0xFFFFFFFF
-    accumulator, at, lines = 0, 0, _filter_program(machine, PID)
+    accumulator, at, lines = 0, 0, filter_program(machine, PID)
     while True:
         code, if_true, if_false, value = lines[at]
         at += 1
@@ -55,16 +55,16 @@ def decide(machine: _Machine, number: int, *arguments: int, audit: int | None = 
                 raise AssertionError(code)
 
 
-def test_what_is_listed_is_allowed_and_nothing_else(machine: _Machine) -> None:
+def test_what_is_listed_is_allowed_and_nothing_else(machine: Machine) -> None:
     listed = set(machine.numbers.values())
-    with_rules = {machine.numbers[name] for name in _calls_with_argument_rules(PID) if name in machine.numbers}
+    with_rules = {machine.numbers[name] for name in calls_with_argument_rules(PID) if name in machine.numbers}
     for number in range(1_000):
         if number not in with_rules:
             allowed = ABSENT if number == CLONE3 else ALLOW if number in listed else DENY
             assert decide(machine, number) == allowed, number
 
 
-def test_calls_of_another_machine_end_the_process(machine: _Machine) -> None:
+def test_calls_of_another_machine_end_the_process(machine: Machine) -> None:
     read = machine.numbers["read"]
     for audit in (0, 0x40000003, 0x40000028, *(other.audit for other in MACHINES.values())):
         assert decide(machine, read, audit=audit) == (ALLOW if audit == machine.audit else KILL)
@@ -78,7 +78,7 @@ def test_the_second_numbering_of_x86_64_ends_the_process() -> None:
 
 
 @pytest.mark.parametrize("name", ["kill", "tgkill", "tkill"])
-def test_signals_reach_nobody_else(machine: _Machine, name: str) -> None:
+def test_signals_reach_nobody_else(machine: Machine, name: str) -> None:
     number, thread = machine.numbers[name], [PID] if name == "tgkill" else []
     assert decide(machine, number, PID, *thread, 14) == ALLOW
     for other in (PID + 1, 0, 1, -1, -PID):
@@ -87,19 +87,19 @@ def test_signals_reach_nobody_else(machine: _Machine, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["kill", "tgkill", "tkill"])
-def test_code_cannot_send_itself_the_signal_that_means_an_end_from_outside(machine: _Machine, name: str) -> None:
+def test_code_cannot_send_itself_the_signal_that_means_an_end_from_outside(machine: Machine, name: str) -> None:
     number, thread = machine.numbers[name], [PID] if name == "tgkill" else []
     for sent in range(65):
         assert decide(machine, number, PID, *thread, sent) == (DENY if sent == 9 else ALLOW)
     assert decide(machine, number, PID, *thread, 9 | 1 << 32) == DENY  # the kernel reads the low word
 
 
-def test_limits_of_others_are_out_of_reach(machine: _Machine) -> None:
+def test_limits_of_others_are_out_of_reach(machine: Machine) -> None:
     number = machine.numbers["prlimit64"]
     assert [decide(machine, number, pid) for pid in (0, PID, 1)] == [ALLOW, ALLOW, DENY]
 
 
-def test_a_file_cannot_be_emptied_while_it_is_opened_to_read(machine: _Machine) -> None:
+def test_a_file_cannot_be_emptied_while_it_is_opened_to_read(machine: Machine) -> None:
     calls: list[tuple[int, tuple[int, ...]]] = [(machine.numbers["openat"], (0, 0))]
     if "open" in machine.numbers:
         calls.append((machine.numbers["open"], (0,)))
@@ -110,7 +110,7 @@ def test_a_file_cannot_be_emptied_while_it_is_opened_to_read(machine: _Machine) 
             assert decide(machine, number, *before, flags) == DENY
 
 
-def test_descriptors_can_be_copied_and_not_turned_into_signals(machine: _Machine) -> None:
+def test_descriptors_can_be_copied_and_not_turned_into_signals(machine: Machine) -> None:
     assert [decide(machine, machine.numbers["fcntl"], 3, command) for command in (0, 1, 3, 1030)] == [ALLOW] * 4
     assert [decide(machine, machine.numbers["fcntl"], 3, command) for command in (8, 10, 15, 1031, 1033)] == [DENY] * 5
     assert decide(machine, machine.numbers["ioctl"], 0, 0x5401) == ALLOW
@@ -121,7 +121,7 @@ THREAD = 0x3D0F00
 """Flags with which the C library starts a thread."""
 
 
-def test_threads_can_be_started_and_processes_cannot(machine: _Machine) -> None:
+def test_threads_can_be_started_and_processes_cannot(machine: Machine) -> None:
     number = machine.numbers["clone"]
     assert decide(machine, number, THREAD) == ALLOW
     new_user, traced, shared_memory = 0x10000000, 0x2000, 0x100
@@ -129,7 +129,7 @@ def test_threads_can_be_started_and_processes_cannot(machine: _Machine) -> None:
         assert decide(machine, number, flags) == DENY
 
 
-def test_sockets_come_in_pairs_of_streams_and_reach_no_address(machine: _Machine) -> None:
+def test_sockets_come_in_pairs_of_streams_and_reach_no_address(machine: Machine) -> None:
     pair, send, receive, ask = (machine.numbers[name] for name in ("socketpair", "sendto", "recvfrom", "getsockopt"))
     unix, stream, nonblocking, inet, datagram, packet = 1, 1, 0o4000, 2, 2, 5
     assert [decide(machine, pair, unix, kind) for kind in (stream, stream | nonblocking)] == [ALLOW, ALLOW]
@@ -145,8 +145,8 @@ def test_sockets_come_in_pairs_of_streams_and_reach_no_address(machine: _Machine
     assert {"socket", "connect", "bind", "sendmsg", "recvmsg", "setsockopt"}.isdisjoint(machine.numbers)
 
 
-def test_a_program_fits_into_the_kernel(machine: _Machine) -> None:
-    lines = _filter_program(machine, PID)
+def test_a_program_fits_into_the_kernel(machine: Machine) -> None:
+    lines = filter_program(machine, PID)
     assert len(lines) <= 4096
     assert all(0 <= jump <= 255 for _, if_true, if_false, _ in lines for jump in (if_true, if_false))
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.serving.chat_request import CallInMessage, Message, ParsedAnswer
-from agentlearn.serving.chat_service import ChatService, Sampled, Sampling, _TokenCache, _WrittenReplies
+from agentlearn.serving.chat_service import ChatService, Sampled, Sampling, TokenCache, WrittenReplies
 from agentlearn.serving.tool_calls import parse_calls
 from tests.support.toy_chat import END, PAIRS, ScriptedEngine, ToyFormat, spelled
 
@@ -259,7 +259,7 @@ def test_an_answer_that_was_cut_goes_on_from_its_own_tokens() -> None:
 
 def test_answers_of_equal_text_keep_their_own_tokens() -> None:
     chat = ToyFormat()
-    cache = _TokenCache(["<|im_end|>"], chat.encode)
+    cache = TokenCache(["<|im_end|>"], chat.encode)
     apart, joined = [*spelled("then"), END], [*chat.encode("then"), END]
     assert apart != joined
     cache.store("then<|im_end|>", apart, ["call_1"])
@@ -269,7 +269,7 @@ def test_answers_of_equal_text_keep_their_own_tokens() -> None:
 
 
 def test_a_message_that_the_client_changed_is_not_restored() -> None:
-    replies = _WrittenReplies(limit=2)
+    replies = WrittenReplies(limit=2)
     replies.store(f"so\n{CALL}", ParsedAnswer("so", (("run", "{}"),)), ["call_1"])
     same = Message("assistant", "so", (CallInMessage("call_1", "run", "{}"),))
     changed = replace(same, text="no")

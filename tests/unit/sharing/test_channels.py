@@ -238,5 +238,5 @@ def test_a_release_of_another_name_is_neither_published_nor_fetched(published: P
     up = sign(plain, Release.of(plain, name="../up", issued=now), signer)
     with pytest.raises(AgentlearnError) as refused:
         channels.publish(up, published / "channel", "", signer, now)
-    assert refused.value.code == "bad_library_name"
+    assert refused.value.code == "bad_library"
     assert run(published, "fetch math-1 other --key ada.pub --store other", expect=1)["error"]["code"] == "wrong_name"

@@ -98,7 +98,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a file changed": (write("SKILL.md", "x"), "wrong_content"),
     "other evidence": (write("comparison.json", "{}"), "wrong_content"),
     "a path out of the folder": (change(files=["../../../ada.pem"]), "bad_path"),
-    "a name that is a path": (change(name="../up"), "bad_library_name"),
+    "a name that is a path": (change(name="../up"), "bad_library"),
     "the name of another library": (change(name="other"), "no_file"),
     "an entry without a release": (change(agentlearn=[], files=["library.json"]), "other_files"),
     "a package that is gone": (lambda channel: shutil.rmtree(channel / PACKAGE), "no_file"),

@@ -122,10 +122,10 @@ def raw(directory: Path, sent: bytes) -> bytes:
     """The server's reply to these bytes."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(60)
-        with wire._socket_address(directory) as address:
+        with wire.socket_address(directory) as address:
             connection.connect(address)
         connection.sendall(sent)
-        return wire._receive_frame(connection, wire.MAX_ANSWER_BYTES)
+        return wire.receive_frame(connection, wire.MAX_ANSWER_BYTES)
 
 
 def framed(content: bytes) -> bytes:
@@ -157,16 +157,16 @@ def test_what_is_no_question_gets_a_typed_refusal_and_the_next_one_an_answer(
     tmp_path: Path, sent: bytes, code: str
 ) -> None:
     async def act(_: Store) -> None:
-        assert wire._Reply.model_validate_json(raw(tmp_path, sent)).code == code
-        assert wire._Reply.model_validate_json(raw(tmp_path, asked())).rows
+        assert wire.ControlReply.model_validate_json(raw(tmp_path, sent)).code == code
+        assert wire.ControlReply.model_validate_json(raw(tmp_path, asked())).rows
 
     while_held(tmp_path, act)
 
 
 def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(_: Store) -> None:
-        monkeypatch.setattr(wire, "_peer_uid", lambda _: os.geteuid() + 1)
-        assert wire._Reply.model_validate_json(raw(tmp_path, asked())).code == "other_user"
+        monkeypatch.setattr(wire, "peer_uid", lambda _: os.geteuid() + 1)
+        assert wire.ControlReply.model_validate_json(raw(tmp_path, asked())).code == "other_user"
         with pytest.raises(StoreLocked), read_store(tmp_path):
             pass
 
@@ -206,7 +206,7 @@ def test_a_holder_that_does_not_answer_is_named_as_before(tmp_path: Path, monkey
         silent = socket.socket(socket.AF_UNIX)
         for there in (False, True):  # no socket at all, and one where nobody listens to what is said
             if there:
-                with wire._socket_address(tmp_path) as address:
+                with wire.socket_address(tmp_path) as address:
                     silent.bind(address)
                 silent.listen(1)
             with pytest.raises(StoreLocked, match=f"is in use by process {os.getpid()} on "), read_store(tmp_path):
@@ -235,7 +235,7 @@ def test_a_caller_who_never_asks_does_not_keep_the_store_open(tmp_path: Path) ->
     async def act(_: Store) -> None:
         for _ in range(6):  # more than are served at once
             caller = socket.socket(socket.AF_UNIX)
-            with wire._socket_address(tmp_path) as address:
+            with wire.socket_address(tmp_path) as address:
                 caller.connect(address)
             callers.append(caller)
 

@@ -16,7 +16,7 @@ from agentlearn.store import check_store, open_store, read_store
 from agentlearn.store import group_commit as group_commit
 from agentlearn.store.codec import encode_entry
 from agentlearn.store.database import Database, JournalState
-from agentlearn.store.journal_file import JournalFile, _checksum, intact_entries
+from agentlearn.store.journal_file import JournalFile, entry_checksum, intact_entries
 from agentlearn.store.store_files import WATERMARK, Acknowledged, Watermark
 from tests.unit.store import nouns
 
@@ -67,7 +67,7 @@ def test_what_was_appended_is_read_back_in_order(tmp_path_factory: pytest.TempPa
 def test_a_checksum_notices_a_flipped_bit_and_another_number(content: bytes, number: int, bit: int, at: int) -> None:
     flipped = bytearray(content)
     flipped[at % len(content)] ^= 1 << bit
-    wanted = _checksum(number, content)
+    wanted = entry_checksum(number, content)
     assert intact_entries([(number, wanted, content)]) == {number: content}
     assert intact_entries([(number, wanted, bytes(flipped))]) == {}
     assert intact_entries([(number + 1, wanted, content)]) == {}

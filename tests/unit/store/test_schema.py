@@ -196,7 +196,7 @@ def test_tables_without_a_number_are_an_unknown_schema(tmp_path: Path) -> None:
 def test_a_watermark_of_another_form_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Database(tmp_path, create=True).close()
     with monkeypatch.context() as patch:
-        patch.setattr("agentlearn.store.store_files._MARK", b"ALSMARK9")
+        patch.setattr("agentlearn.store.store_files.MARK", b"ALSMARK9")
         Acknowledged("ab" * 16, 0, 0).write(tmp_path / "store.hwm")
     assert "was written by another version of agentlearn; open the store with that version" in refused(tmp_path)
 

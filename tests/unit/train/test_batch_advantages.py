@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import VerifierError
 from agentlearn.train.update.advantages import (
-    _group_advantages,
-    _scaled_advantages,
-    _SeveralRewards,
+    SeveralRewards,
     batch_advantages,
+    group_advantages,
     length_penalised,
+    scaled_advantages,
 )
 from agentlearn.types.group import Group
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
@@ -56,20 +56,20 @@ def test_a_treatment_s_advantages_are_those_of_its_rollouts_alone(rollouts: list
     for treatment in (ONE, OTHER):
         own = [g for g, (_, one) in enumerate(rollouts) if one == treatment]
         if own:
-            alone = _group_advantages([rollouts[g][0] for g in own])
+            alone = group_advantages([rollouts[g][0] for g in own])
             assert tuple(found.by_rollout[RolloutId(f"t-{g}")] for g in own) == alone
 
 
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=8))
 def test_leave_one_out_is_the_reward_minus_the_mean_of_the_others(rewards: list[float]) -> None:
-    found = _scaled_advantages(rewards, "leave_one_out", eps=0.5, batch_std=7.0)
+    found = scaled_advantages(rewards, "leave_one_out", eps=0.5, batch_std=7.0)
     written = [own - statistics.fmean(rewards[:g] + rewards[g + 1 :]) for g, own in enumerate(rewards)]
     assert found == pytest.approx(written, abs=1e-9)
 
 
 @given(st.lists(st.floats(0, 3), min_size=1, max_size=8))
 def test_max_rl_divides_by_the_mean(rewards: list[float]) -> None:
-    found = _scaled_advantages(rewards, "max_rl", eps=0.5, batch_std=7.0)
+    found = scaled_advantages(rewards, "max_rl", eps=0.5, batch_std=7.0)
     mean = statistics.fmean(rewards)
     if mean > 1e-300:
         assert found == pytest.approx([(own - mean) / mean for own in rewards], abs=1e-9)
@@ -83,12 +83,12 @@ def test_max_rl_refuses_negative_rewards() -> None:
         "a rollout has the reward -0.5, but advantages=max_rl divides by the mean of the group's rewards and needs "
         "rewards of at least 0; give such rewards, or set advantages=group"
     )
-    assert refused.value.code == "negative_reward"
+    assert refused.value.code == "bad_reward"
 
 
-def several(weights: tuple[float, ...], combination, *groups: list[tuple[float, ...]]) -> _SeveralRewards:
+def several(weights: tuple[float, ...], combination, *groups: list[tuple[float, ...]]) -> SeveralRewards:
     parts = {RolloutId(f"t{n}-{g}"): part for n, one in enumerate(groups) for g, part in enumerate(one)}
-    return _SeveralRewards(parts, weights, combination)
+    return SeveralRewards(parts, weights, combination)
 
 
 @given(
@@ -118,7 +118,7 @@ def test_a_rollout_without_one_of_its_rewards_is_left_out_and_counted(combinatio
     given = several((1.0, 1.0), combination, [(0.0, 0.0), (1.0, 1.0), (1.0, 0.0)])
     parts = {name: part for name, part in given.parts.items() if name != "t0-1"}
     found = batch_advantages(
-        [group("t0", 0.0, 1.0, 1.0, "undecided")], several=_SeveralRewards(parts, (1.0, 1.0), combination)
+        [group("t0", 0.0, 1.0, 1.0, "undecided")], several=SeveralRewards(parts, (1.0, 1.0), combination)
     )
     assert set(found.by_rollout) == {"t0-0", "t0-2"}
     assert found.undecided == 1

@@ -14,7 +14,7 @@ from torch import Tensor  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update import rounded_adamw  # noqa: E402
-from agentlearn.train.update.rounded_adamw import RoundedAdamW, _rounded  # noqa: E402
+from agentlearn.train.update.rounded_adamw import RoundedAdamW, rounded_to_bf16  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from agentlearn.train.weights.checkpoint import CheckpointStore  # noqa: E402
 from agentlearn.train.weights.model import load_for_training, weights_hash  # noqa: E402
@@ -41,7 +41,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
 @given(exact=st.floats(-(2.0**90), 2.0**90, width=32), seed=st.integers(0, 1000))
 def test_a_number_is_rounded_to_one_of_its_two_neighbours(exact: float, seed: int) -> None:
     number = torch.tensor([exact])
-    found = float(_rounded(number, torch.Generator().manual_seed(seed)))
+    found = float(rounded_to_bf16(number, torch.Generator().manual_seed(seed)))
     below = float((number.view(torch.int32) & -(2**16)).view(torch.float32))
     above = float(((number.view(torch.int32) & -(2**16)) + 2**16).view(torch.float32))
     assert found in (below, above)
@@ -59,7 +59,7 @@ def test_without_rounding_the_weights_are_those_of_adamw(
     def not_rounded(exact: Tensor, _chance: torch.Generator) -> Tensor:
         return exact
 
-    monkeypatch.setattr(rounded_adamw, "_rounded", not_rounded)
+    monkeypatch.setattr(rounded_adamw, "rounded_to_bf16", not_rounded)
     torch.manual_seed(0)
     start, grads = torch.randn(64, 8), [torch.randn(64, 8) for _ in range(4)]
     ours, theirs = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start.clone())

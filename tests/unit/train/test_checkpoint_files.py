@@ -19,6 +19,7 @@ from agentlearn.train.arguments import gradient_arguments  # noqa: E402
 from agentlearn.train.serving.local import load_for_serving  # noqa: E402
 from agentlearn.train.weights import loading as hub  # noqa: E402
 from agentlearn.train.weights.model import load_for_training, weights_hash  # noqa: E402
+from tests.support.cases import cases  # noqa: E402
 from tests.support.families import family_folder, family_model  # noqa: E402
 
 Loader = Callable[[str], Any]
@@ -110,13 +111,7 @@ def test_weights_that_the_files_lack_never_stay_random(load: Loader, folder: Pat
 
 @pytest.mark.parametrize(
     ("changes", "code", "sentence"),
-    [
-        ({"model_type": "no_such_kind"}, "bad_config", "is of the type 'no_such_kind', which transformers"),
-        ({"model_type": "t5"}, "bad_config", "is not a decoder-only language model"),
-        ({"model_type": "bart"}, "bad_config", "is not a decoder-only language model"),
-        ({"num_attention_heads": "many"}, "bad_config", "cannot be loaded: "),
-        ({"num_hidden_layers": 3}, "bad_config", "would stay random"),
-    ],
+    cases(__file__, "models_of_other_kinds_are_refused"),
 )
 def test_models_of_other_kinds_are_refused(
     load: Loader, folder: Path, changes: dict[str, Any], code: str, sentence: str
@@ -172,9 +167,9 @@ def test_pickled_weights_are_read_without_running_their_code(load: Loader, folde
 
 
 def test_too_little_memory_is_said_before_loading(load: Loader, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needed = load_memory._loaded_bytes(folder, dtype=torch.float32) or 0
+    needed = load_memory.loaded_bytes(folder, dtype=torch.float32) or 0
     assert needed == sum(one.numel() * 4 for one in family_model("llama").parameters())
-    assert load_memory._loaded_bytes(folder, dtype=torch.bfloat16) == needed // 2
+    assert load_memory.loaded_bytes(folder, dtype=torch.bfloat16) == needed // 2
     assert load_memory.free_bytes() > 2**20
     monkeypatch.setattr(load_memory, "free_bytes", _answering(needed - 1))
     error = refusal(load, folder)

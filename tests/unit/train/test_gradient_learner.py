@@ -13,7 +13,7 @@ from agentlearn.learning.callbacks import Advanced, Held, Update
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.settings import train_settings
 from agentlearn.train.signs import hints
-from agentlearn.train.teaching import _PromptPair
+from agentlearn.train.teaching import PromptPair
 from agentlearn.train.update.metrics import UNEXPLAINED, UNEXPLAINED_ROW, StepMetrics
 from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.types.experience import EMPTY_LIBRARY
@@ -89,7 +89,7 @@ class StubTeaching:
         return trajectory.g >= 2
 
     def prompts(self, trajectory: Trajectory) -> Any:
-        pair = _PromptPair(student=(5, 6, 7), teacher=(9, 5, 6, 7))
+        pair = PromptPair(student=(5, 6, 7), teacher=(9, 5, 6, 7))
         return SimpleNamespace(guided=self.guided(trajectory), pair=lambda _: pair)
 
 

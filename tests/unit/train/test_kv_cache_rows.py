@@ -9,7 +9,7 @@ import numpy as np  # noqa: E402
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from agentlearn.train.engine.active_batch import _KVCache, _KVCacheRows  # noqa: E402
+from agentlearn.train.engine.active_batch import KVCache, KVCacheRows  # noqa: E402
 
 BEGIN = [[7] * 40, [7] * 30 + [8] * 30, [9] * 3]
 PROMPTS = st.tuples(st.sampled_from(BEGIN), st.lists(st.integers(1, 3), min_size=1, max_size=20)).map(
@@ -37,7 +37,7 @@ def held(rows, row, length):
 
 @given(st.lists(st.tuples(st.integers(0, 3), PROMPTS), max_size=30), st.integers(1, 6), st.sampled_from([1, 200, 9999]))
 def test_a_row_holds_its_own_tokens_whatever_happened_before(events, max_rows, tokens):
-    rows = _KVCacheRows(_KVCache(), max_rows=max_rows, bytes_per_token=1, cache_bytes=tokens)
+    rows = KVCacheRows(KVCache(), max_rows=max_rows, bytes_per_token=1, cache_bytes=tokens)
     active: list[list[int]] = []
     for kind, ids in events:
         if kind == 0 and active:
@@ -62,7 +62,7 @@ def test_a_row_holds_its_own_tokens_whatever_happened_before(events, max_rows, t
 
 
 def test_bytes_bound_what_is_parked_but_one_row_always_fits():
-    rows = _KVCacheRows(_KVCache(), max_rows=8, bytes_per_token=1, cache_bytes=400)
+    rows = KVCacheRows(KVCache(), max_rows=8, bytes_per_token=1, cache_bytes=400)
     for at in range(6):
         rows.take(np.array([at] * 50))
         compute(rows, 0, [at] * 50)

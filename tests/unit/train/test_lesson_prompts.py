@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import RolloutError
-from agentlearn.train.teaching import RolloutPrompts, _PromptPair
+from agentlearn.train.teaching import PromptPair, RolloutPrompts
 from agentlearn.train.update.sequences import training_rows
 from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory
 from tests.unit.store import nouns
@@ -41,7 +41,7 @@ def turn(text: str, instructions: str, answer: str = "ok") -> SampledTokens:
     return SampledTokens(prompt=tuple(map(ord, text)), ids=ids, logprobs=(-0.5,) * len(ids), instructions=instructions)
 
 
-def texts(pair: _PromptPair | None) -> tuple[str, str]:
+def texts(pair: PromptPair | None) -> tuple[str, str]:
     assert pair is not None
     return Letters().decode(pair.student), Letters().decode(pair.teacher)
 

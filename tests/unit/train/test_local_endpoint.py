@@ -16,7 +16,7 @@ from pydantic_ai.settings import ModelSettings  # noqa: E402
 from agentlearn.config import CallOptions  # noqa: E402
 from agentlearn.errors import ConfigError, MissingExtra  # noqa: E402
 from agentlearn.models.endings import SampledTokens, tokens_of  # noqa: E402
-from agentlearn.models.endpoint import TokenRequest, _served, open_endpoint, open_service  # noqa: E402
+from agentlearn.models.endpoint import TokenRequest, open_endpoint, open_service, served_model  # noqa: E402
 from agentlearn.serving.chat_service import (  # noqa: E402
     ChatService,
     Sampled,
@@ -42,7 +42,7 @@ def adding(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def record() -> None:
         service = ChatService(reciting, TemplateFormat(tiny_tokenizer()), model="toy")
-        async with service.serve() as url, _served(url, "toy", None, CallOptions()) as model:
+        async with service.serve() as url, served_model(url, "toy", None, CallOptions()) as model:
             result = await adder().run("2 + 3?", model=model, model_settings=ModelSettings(seed=1))
             assert result.output == Total(total=5)
 

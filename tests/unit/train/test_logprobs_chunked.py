@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor  # noqa: E402
 
-from agentlearn.train.update.logprob_model import _HeadLogits, token_logprobs  # noqa: E402
+from agentlearn.train.update.logprob_model import HeadLogits, token_logprobs  # noqa: E402
 
 N, H, V = 37, 8, 6000
 
@@ -33,7 +33,7 @@ def test_values_and_gradients_equal_those_of_all_logits_at_once(subtests: pytest
                         given = bias if biased else None
                         if own:
                             logprobs, entropy = token_logprobs(
-                                hidden, head, given, targets, _HeadLogits(temperature, logits_mib)
+                                hidden, head, given, targets, HeadLogits(temperature, logits_mib)
                             )
                         else:
                             logprobs, entropy = plain(hidden, head, given, targets, temperature)
@@ -69,6 +69,6 @@ def test_bf16_products_keep_sums_in_fp32() -> None:
 
 
 def test_the_chunk_keeps_to_its_memory() -> None:
-    assert _HeadLogits(logits_mib=150).chunk_tokens(151_936) == 129
-    assert 2 * 4 * 151_936 * _HeadLogits(logits_mib=150).chunk_tokens(151_936) <= 150 * 2**20
-    assert _HeadLogits(logits_mib=1).chunk_tokens(10**9) == 1
+    assert HeadLogits(logits_mib=150).chunk_tokens(151_936) == 129
+    assert 2 * 4 * 151_936 * HeadLogits(logits_mib=150).chunk_tokens(151_936) <= 150 * 2**20
+    assert HeadLogits(logits_mib=1).chunk_tokens(10**9) == 1

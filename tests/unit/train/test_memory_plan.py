@@ -102,8 +102,8 @@ def test_rows_and_the_copies_of_an_optimizer_step_are_not_needed_together() -> N
 def test_the_least_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's free memory, and the limits of the process's control group and of those that it is in."""
     proc, groups = tmp_path / "proc", tmp_path / "groups"
-    monkeypatch.setattr(memory, "_PROC", proc)
-    monkeypatch.setattr(memory, "_CGROUPS", groups)
+    monkeypatch.setattr(memory, "PROC", proc)
+    monkeypatch.setattr(memory, "CGROUPS", groups)
     (proc / "self").mkdir(parents=True)
     (proc / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable:    4194304 kB\n")
     assert main_memory_at_hand() == 4 * GIB

@@ -14,7 +14,7 @@ from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update.logprob_model import LogprobModel  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
-from agentlearn.train.weights.checkpoint import STATE, CheckpointStore, _list_checkpoints  # noqa: E402
+from agentlearn.train.weights.checkpoint import STATE, CheckpointStore, list_checkpoints  # noqa: E402
 from agentlearn.train.weights.model import load_for_training, weights_hash  # noqa: E402
 from tests.support.families import family_folder  # noqa: E402
 from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer  # noqa: E402
@@ -119,7 +119,7 @@ def test_a_write_that_is_cut_leaves_no_checkpoint(saved: str, tmp_path: Path, mo
         cutting.setattr(torch, "save", cut)
         with pytest.raises(OSError, match="no room left"):
             CheckpointStore(tmp_path, tmp_path, loaded.tokenizer).save(updater, 0)
-    assert _list_checkpoints(tmp_path) == []
+    assert list_checkpoints(tmp_path) == []
     assert [path.name for path in tmp_path.iterdir()] == [".checkpoint-000000.half"]
     assert CheckpointStore(tmp_path, tmp_path, loaded.tokenizer).save(updater, 0) == tmp_path / "checkpoint-000000"
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000000"]

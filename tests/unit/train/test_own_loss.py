@@ -11,6 +11,7 @@ from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
 from agentlearn.train.update import losses  # noqa: E402
 from agentlearn.train.update.advantages import batch_advantages, own_advantages  # noqa: E402
+from tests.support.cases import cases  # noqa: E402
 from tests.unit.train.test_batch_advantages import group  # noqa: E402
 
 
@@ -57,12 +58,7 @@ def test_it_stands_in_the_place_of_the_policy_loss() -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [
-        ("mean", "gave tensor(-1., grad_fn=<MeanBackward0>) for TokenScores("),
-        ("constant", "; return a tensor of shape (N,), the loss of each token, made of scored.logprobs_N"),
-        ("broken", "raised AttributeError: 'TokenScores' object has no attribute 'no_such_N' (test_own_loss.py:"),
-        ("gone", "cannot be loaded"),
-    ],
+    cases(__file__, "a_wrong_loss_is_refused_in_a_trial"),
 )
 def test_a_wrong_loss_is_refused_in_a_trial(name: str, words: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(words)):

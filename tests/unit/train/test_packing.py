@@ -85,9 +85,9 @@ def test_rows_are_packed_by_default_with_flash_attention_only() -> None:
     scorer.model.config._attn_implementation_internal = "flash_attention_2"
     before = weights_hash(scorer.model)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("agentlearn.train.update.microbatch._is_exact_when_packed", lambda *_: True)
+        patched.setattr("agentlearn.train.update.microbatch.is_exact_when_packed", lambda *_: True)
         assert packs_rows(scorer, told(), nullcontext)
         assert not packs_rows(scorer, told(packing=False), nullcontext)
-        patched.setattr("agentlearn.train.update.microbatch._is_exact_when_packed", lambda *_: False)
+        patched.setattr("agentlearn.train.update.microbatch.is_exact_when_packed", lambda *_: False)
         assert not packs_rows(scorer, told(), nullcontext)
     assert weights_hash(scorer.model) == before

@@ -16,7 +16,7 @@ pytest.importorskip("accelerate")
 from agentlearn.train.arguments import gradient_arguments  # noqa: E402
 from agentlearn.train.distributed import torchrun  # noqa: E402
 from agentlearn.train.distributed.sharding import ShardingAccelerator  # noqa: E402
-from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks, _LossNotice  # noqa: E402
+from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks, LossNotice  # noqa: E402
 from agentlearn.train.settings import train_settings  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from agentlearn.train.weights.checkpoint import CheckpointStore  # noqa: E402
@@ -25,7 +25,7 @@ from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer  # noqa: E4
 
 def follower(commands: Iterator[tuple[str, tuple[object, ...]]]) -> Any:
     """The links of a process that does not lead and gets these commands."""
-    return SimpleNamespace(next_command=lambda: next(commands), loss=_LossNotice(), over=Event())
+    return SimpleNamespace(next_command=lambda: next(commands), loss=LossNotice(), over=Event())
 
 
 def test_a_follower_does_what_it_is_told_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_the_others_are_told_to_stop_also_after_an_error(monkeypatch: pytest.Mon
     (commands, others), (requests, theirs) = Pipe(), Pipe()
     accelerator = SimpleNamespace(device=torch.device("cpu"))
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(torchrun, "_connect", lambda: (accelerator, LeaderLinks([commands], [requests])))
+    monkeypatch.setattr(torchrun, "connect_processes", lambda: (accelerator, LeaderLinks([commands], [requests])))
     settings = train_settings({"domain": "math", "model": "x"})
 
     def lead() -> None:

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from agentlearn.errors import ProcessLost  # noqa: E402
-from agentlearn.train.distributed.sharding import _move_to_meta, layout_of  # noqa: E402
+from agentlearn.train.distributed.sharding import layout_of, move_to_meta  # noqa: E402
 from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks  # noqa: E402
 from tests.support.lost_process import end_of_process  # noqa: E402
 from tests.support.tiny_lm import tiny_lm  # noqa: E402
@@ -83,6 +83,6 @@ def test_a_layout_takes_no_memory_and_builds_the_same_model(tied: bool) -> None:
     for (_, found), (_, wanted) in zip(layout.named_buffers(), model.named_buffers(), strict=True):
         assert torch.equal(found, wanted)
     assert (layout.lm_head.weight is layout.model.embed_tokens.weight) == tied
-    _move_to_meta(model)
+    move_to_meta(model)
     assert {one.device.type for one in model.parameters()} == {"meta"}
     assert (model.lm_head.weight is model.model.embed_tokens.weight) == tied

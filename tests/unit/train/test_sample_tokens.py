@@ -8,14 +8,14 @@ import numpy as np  # noqa: E402
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from agentlearn.train.engine.active_batch import _sample_tokens  # noqa: E402
+from agentlearn.train.engine.active_batch import sample_tokens  # noqa: E402
 
 GRID = 4_000
 
 
 def draw(logits, uniforms, temperature=1.0, top_p=1.0, top_k=0, min_p=0.0):
     count = len(uniforms)
-    return _sample_tokens(
+    return sample_tokens(
         torch.tensor([logits] * count, dtype=torch.float32),
         torch.tensor(uniforms, dtype=torch.float64),
         torch.full((count,), temperature),

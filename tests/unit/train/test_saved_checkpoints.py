@@ -11,7 +11,7 @@ from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import (
     CheckpointStore,
-    _list_checkpoints,
+    list_checkpoints,
 )
 from agentlearn.train.weights.model import weights_hash
 from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer
@@ -31,7 +31,7 @@ def test_as_many_checkpoints_as_set_are_kept_and_the_newest_is_found(tmp_path: P
     for steps in (8, 9, 10, 11):
         one.steps = steps
         files.save(one, batches=steps)
-    assert [path.name for path in _list_checkpoints(files.folder)] == ["checkpoint-000010", "checkpoint-000011"]
+    assert [path.name for path in list_checkpoints(files.folder)] == ["checkpoint-000010", "checkpoint-000011"]
     newest = files.newest()
     assert newest == files.folder / "checkpoint-000011"
     again = updater(seed=4)

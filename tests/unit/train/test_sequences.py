@@ -97,7 +97,7 @@ def test_a_history_told_in_other_tokens_begins_another_row() -> None:
 def test_a_turn_without_whole_tokens_is_refused(tokens: SampledTokens | None, sentence: str) -> None:
     with pytest.raises(RolloutError, match=sentence) as refused:
         training_rows(nouns.trajectory(steps=(ModelTurn(tokens=tokens),)), advantage=1.0, reward=1.0)
-    assert refused.value.code == "no_tokens"
+    assert refused.value.code == "rollout"
 
 
 def test_the_model_s_own_failure_is_trained_as_nothing_gained() -> None:

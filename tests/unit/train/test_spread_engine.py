@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from agentlearn.errors import EndpointError
 from agentlearn.serving.chat_service import Sampled, Sampling
 from agentlearn.train.distributed.spread_engine import (
+    ConversationPlaces,
+    RemoteEngine,
     SpreadEngine,
-    _ConversationPlaces,
-    _RemoteEngine,
     share_in_sampling,
 )
 from agentlearn.train.engine.torch_engine import TorchEngine
@@ -43,7 +43,7 @@ def spread() -> Iterator[tuple[SpreadEngine, Connection]]:
     links: Any = SimpleNamespace(requests=theirs)
     with own.running(), share_in_sampling(loaded, links, wanted=True):
         try:
-            yield SpreadEngine(own, [_RemoteEngine(ours)]), theirs
+            yield SpreadEngine(own, [RemoteEngine(ours)]), theirs
         finally:
             end_of_process(theirs)
             for thread in threading.enumerate():
@@ -70,13 +70,13 @@ def asked(engine: Any, prompts: Sequence[Sequence[int]], *, backwards: bool = Fa
 
 def test_answers_are_those_of_one_engine_and_both_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[int] = []
-    original = _RemoteEngine.ask
+    original = RemoteEngine.ask
 
-    async def counted(self: _RemoteEngine, requests: Any, *, together: bool) -> Any:
+    async def counted(self: RemoteEngine, requests: Any, *, together: bool) -> Any:
         shares.append(len(requests))
         return await original(self, requests, together=together)
 
-    monkeypatch.setattr(_RemoteEngine, "ask", counted)
+    monkeypatch.setattr(RemoteEngine, "ask", counted)
     alone = engine_of(tiny_network())
     with alone.running():
         wanted = asked(alone, PROMPTS)
@@ -137,7 +137,7 @@ def test_a_lost_process_fails_its_requests_and_not_the_others(in_rounds: bool) -
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), max_size=12), st.integers(1, 4))
 def test_a_conversation_keeps_its_place(prompts: list[list[int]], places: int) -> None:
-    known = _ConversationPlaces(places)
+    known = ConversationPlaces(places)
     homes: dict[tuple[int, ...], int] = {}
     for prompt in prompts:
         begun = [ids for ids in homes if len(ids) < len(prompt) and tuple(prompt[: len(ids)]) == ids]

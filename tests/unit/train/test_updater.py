@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import numpy as np  # noqa: E402
 
 from agentlearn.train.arguments import GradientArguments, gradient_arguments  # noqa: E402
-from agentlearn.train.update.updater import Updater, _rate_factor  # noqa: E402
+from agentlearn.train.update.updater import Updater, rate_factor  # noqa: E402
 from agentlearn.train.weights.model import weights_hash  # noqa: E402
 from tests.support.gradients import gradients  # noqa: E402
 from tests.support.tiny_lm import some_rows, tiny_lm, true_logprobs, worst_difference  # noqa: E402
@@ -122,7 +122,7 @@ def test_rows_without_advantage_count_but_do_not_pass_the_model(subtests: pytest
 )
 def test_the_rate_rises_and_falls(schedule: str, expected: list[float]) -> None:
     arguments = told(schedule=schedule, warmup_steps=2)
-    assert [_rate_factor(arguments, step, 6) for step in range(6)] == pytest.approx(expected)
+    assert [rate_factor(arguments, step, 6) for step in range(6)] == pytest.approx(expected)
 
 
 def written(model: Any, rows: list[Any], loss: Callable[..., Any]) -> dict[str, Any]:

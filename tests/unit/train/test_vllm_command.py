@@ -20,7 +20,7 @@ from safetensors.torch import load_file  # noqa: E402
 from agentlearn.serving.child_process import ServerCommand  # noqa: E402
 from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening  # noqa: E402
 from agentlearn.train.serving import vllm  # noqa: E402
-from agentlearn.train.serving.vllm import EXTENSION, VllmService, _files_sha256, vllm_endpoint  # noqa: E402
+from agentlearn.train.serving.vllm import EXTENSION, VllmService, files_sha256, vllm_endpoint  # noqa: E402
 from agentlearn.train.settings import VllmOptions  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network, tiny_tokenizer  # noqa: E402
 
@@ -46,7 +46,7 @@ def opened(
         yield url, None
 
     monkeypatch.setattr(vllm, "supervised_server", supervised)
-    monkeypatch.setattr(vllm, "_token_service", fronted)
+    monkeypatch.setattr(vllm, "token_service", fronted)
     monkeypatch.setattr(vllm, "without_gpu", lambda: not gpu)
 
     async def once() -> tuple[VllmService, dict[str, Any]]:
@@ -82,7 +82,7 @@ def test_a_trained_model_is_served_from_a_copy_in_its_own_number_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: Any
 ) -> None:
     checkpoint = saved(tmp_path / "own", tiny_network(tied=True).to(dtype))
-    before = _files_sha256(checkpoint)
+    before = files_sha256(checkpoint)
     options = VllmOptions(vllm_dtype="bfloat16", vllm_max_context=77)
     command, service, weights = opened(checkpoint, monkeypatch, trained=True, options=options)
     assert service.folder is not None
@@ -90,7 +90,7 @@ def test_a_trained_model_is_served_from_a_copy_in_its_own_number_format(
     assert f"--model {service.folder} " in " ".join(command.command)
     assert {one.dtype for one in weights.values()} == {dtype}
     assert "lm_head.weight" in weights
-    assert _files_sha256(checkpoint) == before
+    assert files_sha256(checkpoint) == before
     at = command.command.index("--worker-extension-cls")
     assert command.command[at + 1] == EXTENSION
     assert service.transfer is not None
@@ -116,7 +116,7 @@ def test_the_server_gets_every_token_that_ends_an_answer(tmp_path: Path, ends: A
     async def once() -> None:
         async with (
             listening(respond) as port,
-            vllm._token_service(f"http://{HOST}:{port}/v1", "tiny", folder, 3, cpu=True) as (front, abilities),
+            vllm.token_service(f"http://{HOST}:{port}/v1", "tiny", folder, 3, cpu=True) as (front, abilities),
             httpx2.AsyncClient(trust_env=False, timeout=60) as http,
         ):
             assert abilities is not None

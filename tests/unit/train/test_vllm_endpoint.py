@@ -71,7 +71,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 
 def plan(*words: str) -> tuple[ServerCommand, str]:
-    port = vllm._free_port()
+    port = vllm.unused_port()
     url = f"http://127.0.0.1:{port}"
     hints = {"torchvision::nms": "uninstall it"}
     command = (sys.executable, "-c", SERVER, str(port), *words)

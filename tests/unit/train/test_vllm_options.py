@@ -16,8 +16,9 @@ from agentlearn.train.serving.vllm import EXTENSION, VllmService, existing_vllm
 from agentlearn.train.serving.weight_sync import WeightTransfer, save_served
 from agentlearn.train.serving.worker_extension import EXTENSION as REAL_EXTENSION
 from agentlearn.train.settings import TrainSettings, VllmOptions, train_settings
-from agentlearn.train.trainable import _ServedWeights
+from agentlearn.train.trainable import ServedWeights
 from agentlearn.train.weights.loading import LoadedModel
+from tests.support.cases import cases
 from tests.support.tiny_model import saved, spread, tiny_network, tiny_tokenizer
 from tests.support.vllm_stand_in import Faults, StandIn
 
@@ -46,13 +47,7 @@ def test_options_become_arguments_of_the_server() -> None:
 
 @pytest.mark.parametrize(
     ("device", "outside", "visible"),
-    [
-        (None, "0,1", None),
-        ("cuda:1", "", "1"),
-        ("cuda:1,2", "", "1,2"),
-        ("cuda:1", "4,7", "7"),
-        ("cuda:0,cuda:1", "GPU-a, GPU-b", "GPU-a,GPU-b"),
-    ],
+    cases(__file__, "a_device_is_counted_among_the_visible_ones"),
 )
 def test_a_device_is_counted_among_the_visible_ones(
     device: str | None, outside: str, visible: str | None, monkeypatch: pytest.MonkeyPatch
@@ -64,14 +59,7 @@ def test_a_device_is_counted_among_the_visible_ones(
 
 @pytest.mark.parametrize(
     ("fields", "code", "sentence"),
-    [
-        ({"sampler": "vlm"}, "bad_config", "sampler is 'vlm'; use local, vllm, or the address"),
-        ({"sampler": "http://user:word@host/v1"}, "bad_config", "must not hold a password"),
-        ({"sampler": "vllm", "vllm_device": "gpu1"}, "bad_config", "vllm_device is 'gpu1'; write it as cuda:1"),
-        ({"vllm_tensor_parallel": 2}, "contradiction", "vllm_tensor_parallel is an option of the vLLM server"),
-        ({"sampler": "http://h:1", "vllm_sleep": True}, "contradiction", "vllm_sleep is an option of the vLLM server"),
-        ({"sampler": "vllm", "vllm_sleep": True, "max_staleness": 1}, "contradiction", "vllm_sleep stops the server"),
-    ],
+    cases(__file__, "contradictory_options_are_refused"),
 )
 def test_contradictory_options_are_refused(fields: dict[str, Any], code: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -96,14 +84,14 @@ def test_a_server_on_the_same_gpu_sleeps_during_the_update(tmp_path: Path) -> No
         async with served(tmp_path) as (stand_in, url):
             save_served(network, tmp_path)
             service = VllmService(url, "tiny", None, url, tmp_path, WeightTransfer(url, "tiny", tmp_path))
-            sampler = _ServedWeights(service, sleeps=True)
+            sampler = ServedWeights(service, sleeps=True)
             await sampler.synchronise(network)
             stand_in.calls = order
             async with sampler.paused():
                 order.append("update")
                 spread(network, seed=5)
             await sampler.synchronise(network)
-            async with _ServedWeights(service).paused():
+            async with ServedWeights(service).paused():
                 assert order[-1] == "/v1/completions"
 
     asyncio.run(use())
@@ -146,11 +134,7 @@ async def test_a_server_that_somebody_else_started_gets_the_weights_by_path(
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
-    [
-        ({"logprobs_mode": "raw_logprobs"}, "reports log-probabilities as 'raw_logprobs' and not at"),
-        ({"generation_config": "auto"}, "samples with the model's own defaults"),
-        ({"quantization": "fp8"}, "holds quantised weights ('fp8')"),
-    ],
+    cases(__file__, "a_server_with_other_settings_is_refused"),
 )
 async def test_a_server_with_other_settings_is_refused(tmp_path: Path, wrong: dict[str, str], sentence: str) -> None:
     async with served(tmp_path) as (stand_in, url):

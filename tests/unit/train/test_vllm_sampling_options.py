@@ -10,7 +10,7 @@ import pytest
 
 from agentlearn.errors import EndpointError
 from agentlearn.serving.chat_service import Sampling
-from agentlearn.train.serving.vllm import _VllmEngine
+from agentlearn.train.serving.vllm import VllmEngine
 
 ONE = Sampling(seed=7, max_tokens=4)
 
@@ -21,12 +21,12 @@ def answered(**changes: Any) -> dict[str, Any]:
     return {"choices": [choice | changes], "usage": {"prompt_tokens_details": {"cached_tokens": 5}}}
 
 
-def engine_of(http: httpx2.AsyncClient, *, cpu: bool = False) -> _VllmEngine:
-    return _VllmEngine(http, "http://vllm/v1", "tiny", stop_ids=frozenset({9, 2}), context=64, cpu=cpu)
+def engine_of(http: httpx2.AsyncClient, *, cpu: bool = False) -> VllmEngine:
+    return VllmEngine(http, "http://vllm/v1", "tiny", stop_ids=frozenset({9, 2}), context=64, cpu=cpu)
 
 
 def with_answers(
-    answer: Callable[[httpx2.Request], Any], use: Callable[[_VllmEngine], Awaitable[Any]], *, cpu: bool = False
+    answer: Callable[[httpx2.Request], Any], use: Callable[[VllmEngine], Awaitable[Any]], *, cpu: bool = False
 ) -> Any:
     async def once() -> Any:
         async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
@@ -46,7 +46,7 @@ def test_the_engine_passes_sampling_options_on() -> None:
 
     async def once() -> None:
         async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
-            engine = _VllmEngine(http, "http://vllm/v1", "tiny", stop_ids=frozenset({2}), context=64)
+            engine = VllmEngine(http, "http://vllm/v1", "tiny", stop_ids=frozenset({2}), context=64)
             await engine.sample([1], Sampling(seed=7, max_tokens=4, temperature=0.7, top_p=0.9, top_k=5, min_p=0.1))
             await engine.sample([1], Sampling(seed=7, max_tokens=4))
 

@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 from agentlearn.errors import WeightsDiffer  # noqa: E402
 from agentlearn.serving.http11 import HOST, listening  # noqa: E402
 from agentlearn.train.serving import weight_sync  # noqa: E402
-from agentlearn.train.serving.weight_sync import WeightTransfer, _served_state, save_served  # noqa: E402
+from agentlearn.train.serving.weight_sync import WeightTransfer, save_served, served_state  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402
 from tests.support.vllm_stand_in import Faults, StandIn  # noqa: E402
 
@@ -74,7 +74,7 @@ def test_correct_transfers_are_proven_by_hashes(tmp_path: Path, dtype: str) -> N
     async def use(transfer: WeightTransfer) -> None:
         for _ in range(5):
             found = await transfer.send(training.network)
-            assert (found.proof, found.tensors) == ("hashes", len(_served_state(training.network)))
+            assert (found.proof, found.tensors) == ("hashes", len(served_state(training.network)))
             training.step()
 
     run(training, use)
@@ -89,7 +89,7 @@ def test_a_server_that_never_reloads_is_noticed_at_the_first_step(tmp_path: Path
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_server_that_misses_one_tensor_is_noticed_whichever_it_is(tmp_path: Path, every: int) -> None:
     training = Training(tmp_path)
-    names = tuple(_served_state(training.network))
+    names = tuple(served_state(training.network))
     assert len(names) == 25
 
     async def use(transfer: WeightTransfer) -> None:
@@ -162,7 +162,7 @@ def test_transfers_that_can_never_be_judged_end_the_run(tmp_path: Path, monkeypa
         training.step()
         with pytest.raises(WeightsDiffer, match=r"3 transfers changed .* start the server with --worker-ext") as found:
             await transfer.send(training.network)
-        assert found.value.code == "not_proven"
+        assert found.value.code == "weights_differ"
 
     run(training, use)
 

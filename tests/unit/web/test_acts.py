@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import DataError
 from agentlearn_web import WebDomain
-from agentlearn_web.browser.acts.fields import MAX_KEYS, _parse_keys
+from agentlearn_web.browser.acts.fields import MAX_KEYS, parse_keys
 from agentlearn_web.browser.walk_settings import ActResult
 from agentlearn_web.task_files import MAX_FILE_BYTES, MAX_FILES, FileChanged, name_files, task_files
 from tests.support.cases import cases
@@ -24,12 +24,12 @@ from tests.support.cases import cases
     cases(__file__, "keys_are_read_by_their_usual_names"),
 )
 def test_keys_are_read_by_their_usual_names(written: str, pressed: list[str]) -> None:
-    assert list(_parse_keys(written)) == pressed
+    assert list(parse_keys(written)) == pressed
 
 
 @given(st.text(max_size=60))
 def test_any_text_gives_known_keys_or_a_refusal(text: str) -> None:
-    found = _parse_keys(text)
+    found = parse_keys(text)
     if isinstance(found, ActResult):
         assert found.status in {"unknown_key", "refused_key"}
         assert found.note.startswith("nothing was pressed: ")
@@ -45,7 +45,7 @@ def test_any_text_gives_known_keys_or_a_refusal(text: str) -> None:
     st.booleans(),
 )
 def test_no_spelling_gets_past_the_refusal(control: str, key: str, twice: bool) -> None:
-    found = _parse_keys(f"Tab {control}+{control if twice else 'Control'}+{key}")
+    found = parse_keys(f"Tab {control}+{control if twice else 'Control'}+{key}")
     assert isinstance(found, ActResult)
     assert found.status == "refused_key"
 

@@ -48,9 +48,9 @@ class FakeBrowser:
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_watch, "_TICK_S", 0.01)
-    monkeypatch.setattr(page_watch, "_PROMPT_S", 0.02)
-    monkeypatch.setattr(page_watch, "_LOST_S", 3.0)
+    monkeypatch.setattr(page_watch, "TICK_S", 0.01)
+    monkeypatch.setattr(page_watch, "PROMPT_S", 0.02)
+    monkeypatch.setattr(page_watch, "LOST_S", 3.0)
 
 
 def asked(page: FakePage, browser: FakeBrowser | None, *, gone: bool = False) -> bool:

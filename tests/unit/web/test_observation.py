@@ -10,9 +10,9 @@ from agentlearn_web.observation import (
     Event,
     PageObservation,
     TabLine,
-    _clean_site_text,
-    _parse_line,
+    clean_site_text,
     format_line,
+    parse_line,
     parse_observation,
     render_observation,
 )
@@ -60,18 +60,18 @@ OBSERVATIONS = st.builds(
 @given(LINES)
 def test_a_line_reads_back_as_it_was_written(line: ElementLine) -> None:
     text = format_line(line)
-    again = _parse_line(text)
+    again = parse_line(text)
     assert again is not None
     assert format_line(again) == text
     assert (again.depth, again.role, again.marks, again.ref) == (line.depth, line.role, line.marks, line.ref)
-    assert (again.name, again.text) == (_clean_site_text(line.name), _clean_site_text(line.text))
+    assert (again.name, again.text) == (clean_site_text(line.name), clean_site_text(line.text))
 
 
 @given(OBSERVATIONS)
 def test_an_observation_reads_back_as_it_was_written(seen: PageObservation) -> None:
     again = parse_observation(render_observation(seen, NONCE))
     assert (again.status, again.tab, again.page, again.pages) == (seen.status, "t1", 2, 3)
-    assert again.title == _clean_site_text(seen.title)
+    assert again.title == clean_site_text(seen.title)
     texts = [format_line(line) for line in again.lines]
     assert [text for text in texts if text in {format_line(line) for line in seen.lines}] == [
         *map(format_line, seen.lines)

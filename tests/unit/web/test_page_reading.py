@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from agentlearn.types.trajectory import ToolResult
-from agentlearn_web.browser.page_reader import _BadPattern, _find_pattern, _holds_text, find_text
-from agentlearn_web.browser.pdf import UnreadablePdf, _read_pdf
+from agentlearn_web.browser.page_reader import BadPattern, find_pattern, find_text, holds_text
+from agentlearn_web.browser.pdf import UnreadablePdf, read_pdf
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.observation import (
     CONTEXT,
     NOT_VISIBLE,
     PARTLY_VISIBLE,
     ElementLine,
-    _parse_line,
     format_line,
+    parse_line,
     without_unseen,
 )
-from agentlearn_web.reading.page_text import PageText, TextBlock, TextRun, _SpanningCell
+from agentlearn_web.reading.page_text import PageText, SpanningCell, TextBlock, TextRun
 from tests.support.small_pdf import pdf
 
 
@@ -31,7 +31,7 @@ def hidden(text: str) -> TextRun:
     return TextRun(text, hidden=True)
 
 
-def shown(lines: list[ElementLine], *blocks: TextBlock, cells: tuple[_SpanningCell, ...] = ()) -> ShownSnapshot:
+def shown(lines: list[ElementLine], *blocks: TextBlock, cells: tuple[SpanningCell, ...] = ()) -> ShownSnapshot:
     return ShownSnapshot.compose(1, lines, PageText(blocks, cells), 1_000)
 
 
@@ -59,7 +59,7 @@ def test_text_that_is_not_in_the_document_is_marked_unless_it_is_a_short_label()
 
 def test_marked_lines_are_parsed_again_and_left_out_of_lessons() -> None:
     marked = ElementLine(role="link", name="x", marks=(NOT_VISIBLE,), ref="t1:e1", url="/a")
-    assert _parse_line(format_line(marked)) == marked
+    assert parse_line(format_line(marked)) == marked
     content = "\n".join(
         ("<page n>", format_line(marked), f"p2 | {format_line(text('y', marks=(PARTLY_VISIBLE,)))}", "- text: z")
     )
@@ -134,23 +134,23 @@ def test_a_match_stands_in_one_block_and_joins_no_numbers(subtests: pytest.Subte
         with subtests.test(repr((query, found))):
             page = PageText((*map(block, APART), replace(block("1220 Vienna"), joined=True), block("EUR")))
             assert len(list(find_text(ShownSnapshot.of_text(1, page, 6_000), query))) == found
-            assert _holds_text(page, query) == bool(found)
+            assert holds_text(page, query) == bool(found)
 
 
 def test_hostile_patterns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     page = ShownSnapshot.of_text(1, PageText((block("a" * 5_000),)), 1_000)
-    assert len(asyncio.run(_find_pattern(page, "a{3}"))) == 1
-    monkeypatch.setattr("agentlearn_web.browser.page_reader._PATTERN_S", 0.5)
+    assert len(asyncio.run(find_pattern(page, "a{3}"))) == 1
+    monkeypatch.setattr("agentlearn_web.browser.page_reader.PATTERN_S", 0.5)
     for pattern in ("(", "", "x" * 501, "(?:a|a)+$b", "x{99999999999}"):
-        with pytest.raises(_BadPattern):
-            asyncio.run(_find_pattern(page, pattern))
+        with pytest.raises(BadPattern):
+            asyncio.run(find_pattern(page, pattern))
 
 
 def test_only_text_that_a_person_sees_is_waited_for() -> None:
     page = PageText((block("Hello ", "world"), block(hidden("secret"))))
-    assert _holds_text(page, "hello  WORLD")
-    assert not _holds_text(page, "secret")
-    assert not _holds_text(page, " ")
+    assert holds_text(page, "hello  WORLD")
+    assert not holds_text(page, "secret")
+    assert not holds_text(page, " ")
 
 
 # PDF files
@@ -158,7 +158,7 @@ def test_only_text_that_a_person_sees_is_waited_for() -> None:
 
 def test_the_text_of_a_pdf_file_is_read_page_by_page() -> None:
     pytest.importorskip("pypdf")
-    found = asyncio.run(_read_pdf(pdf([["one", "two"], ["three"]])))
+    found = asyncio.run(read_pdf(pdf([["one", "two"], ["three"]])))
     assert [one.heading for one in found.blocks] == [True, False, True, False]
     assert [one.words for one in found.blocks] == ["Page 1 of 2", "one two", "Page 2 of 2", "three"]
 
@@ -166,4 +166,4 @@ def test_the_text_of_a_pdf_file_is_read_page_by_page() -> None:
 @pytest.mark.parametrize("file", [b"", b"<html>", b"%PDF-1.7 broken", b"%PDF-" + b"x" * 20_000_001])
 def test_other_files_are_refused_with_a_reason(file: bytes) -> None:
     with pytest.raises(UnreadablePdf, match=r"the file (is|has)"):
-        asyncio.run(_read_pdf(file))
+        asyncio.run(read_pdf(file))

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.browser.shown_snapshot import ShownSnapshot, _split_pages
+from agentlearn_web.browser.shown_snapshot import ShownSnapshot, split_pages
 from agentlearn_web.observation import ElementLine, format_line
 from agentlearn_web.reading.page_text import PageText
 
@@ -27,7 +27,7 @@ def size(lines: tuple[ElementLine, ...]) -> int:
 
 @given(LINES, st.integers(400, 2_000))
 def test_each_line_is_on_exactly_one_page_and_pages_keep_to_their_size(lines: list[ElementLine], budget: int) -> None:
-    pages = _split_pages(lines, budget)
+    pages = split_pages(lines, budget)
     assert [line for page in pages for line in page.lines] == lines
     assert all(size(page.shown) <= budget for page in pages)
     assert all(page.lines for page in pages) or not lines

@@ -21,6 +21,7 @@ from agentlearn_web.browser.acts.navigation import Screenshot
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import ACTS, WalkSettings
 from agentlearn_web.observation import PageObservation, TabLine, page_key
+from tests.support.cases import cases
 
 HOME = "http://a.test/"
 SETTINGS = WalkSettings()
@@ -143,13 +144,7 @@ def test_an_answer_with_a_page_that_was_not_visited_is_asked_for_again() -> None
 
 @pytest.mark.parametrize(
     ("one", "other", "same"),
-    [
-        ("http://A.test:80/x/", "http://a.test/x#top", True),
-        ("https://a.test:443/%7Ex", "https://a.test/~x", True),
-        ("http://a.test/x", "https://a.test/x", False),
-        ("http://a.test/x?y=1", "http://a.test/x", False),
-        ("http://[bad", "http://[bad", True),
-    ],
+    cases(__file__, "two_addresses_of_one_page_are_the_same"),
 )
 def test_two_addresses_of_one_page_are_the_same(one: str, other: str, same: bool) -> None:
     assert (page_key(one) == page_key(other)) is same

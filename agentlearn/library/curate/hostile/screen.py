@@ -22,7 +22,7 @@ from agentlearn.library.curate.answer_search import answer_in_other_words, state
 from agentlearn.library.curate.codes import RejectionCode, reject
 from agentlearn.library.curate.lesson_text import checked_lesson, forgery
 from agentlearn.types.operation import Rejected
-from agentlearn.types.ranking import normalised
+from agentlearn.types.ranking import single_spaced
 from agentlearn.types.rendering import is_section
 
 
@@ -55,7 +55,7 @@ def fold(text: str) -> str:
     """The text in lower case, each letter replaced by the Latin one that it looks like, without accents."""
     if text.isascii():
         return " ".join(text.casefold().translate(_QUOTES).split())
-    text = normalised(text).translate(_QUOTES)
+    text = single_spaced(text).translate(_QUOTES)
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign))
     return " ".join(plain.translate(LOOKALIKES).casefold().translate(LOOKALIKES).split())
 
@@ -279,7 +279,7 @@ _ABBREVIATION = re.compile(r"(?:\w\.)+\w\.?|\d[\d.]*", re.IGNORECASE)
 
 
 def _address_in(text: str) -> str | None:
-    """The first address in a text, which must be normalised or folded; None when there is none."""
+    """The first address in a text, which must be single_spaced or folded; None when there is none."""
     for found in _ADDRESS.finditer(text):
         whole = found[0].strip()
         if "." in whole and _ABBREVIATION.fullmatch(whole) and whole.count(".") < 3:
@@ -322,7 +322,7 @@ def _refusal(lesson: str) -> Rejected | None:
         return reject(
             RejectionCode.LOOKALIKE_LETTERS, f"{found[:_SHOWN]!r} mixes letters of several scripts; use one script"
         )
-    every, text = _views(lesson), normalised(lesson)
+    every, text = _views(lesson), single_spaced(lesson)
     for one in (text,) if text.isascii() else (text, every[0]):
         if found := _address_in(one):
             return reject(

@@ -96,7 +96,7 @@ _PASTES = frozenset({(_CONTROL, "v"), (_CONTROL | _SHIFT, "v"), (_SHIFT, "Insert
 """The browser has one clipboard for all walks, so pasting would show one walk what another one has copied."""
 
 
-def _parse_keys(keys: str) -> tuple[str, ...] | ActResult:
+def parse_keys(keys: str) -> tuple[str, ...] | ActResult:
     """Return the keys as Playwright names them, in order; or an ActResult that says why they are not pressed.
 
     keys: single keys or combinations with `+`, at most `MAX_KEYS`, with spaces between them.
@@ -221,7 +221,7 @@ class FieldActs(ActScope):
 
     async def press(self, keys: str, ref: str | None = None, text: str = "") -> ActResult:
         """Type a text key by key, then press keys; on the element of a ref, or else where the page has its focus."""
-        names = _parse_keys(keys)
+        names = parse_keys(keys)
         if isinstance(names, ActResult):
             return names
         if not names and not text:

@@ -26,7 +26,7 @@ _RELATIVE = ("/", "./", "../", "?", "#")
 _MAX_CHARS = 8_000
 
 
-def _resolve_url(url: str, current_url: str) -> str | None:
+def resolve_url(url: str, current_url: str) -> str | None:
     """Return a full http or https address, or None if the text is not one.
 
     Relative addresses such as `/people` are resolved against `current_url`. An address without a scheme gets the scheme
@@ -130,7 +130,7 @@ class NavigationActs(ActScope):
     async def open(self, url: str) -> ActResult:
         """Open an address in the current tab."""
         page = self.tab.page
-        address = _resolve_url(url, page.url)
+        address = resolve_url(url, page.url)
         if address is None:
             note = "no web address; give one that begins with http:// or https://"
             return ActResult("bad_url", note, acted=False)

@@ -13,7 +13,7 @@ import pytest
 
 from agentlearn.errors import ConfigError, EndpointError
 from agentlearn.serving import child_process as child
-from agentlearn_demo.endpoints import _SimService, sim_endpoint
+from agentlearn_demo.endpoints import SimService, sim_endpoint
 from agentlearn_demo.sim.skills import installed_skills
 
 ROOT = Path(__file__).parents[4]
@@ -27,7 +27,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-async def echo(service: _SimService, text: str) -> str:
+async def echo(service: SimService, text: str) -> str:
     async with httpx2.AsyncClient(timeout=60) as client:
         body = {"model": "echo", "messages": [{"role": "user", "content": text}]}
         answer = await client.post(f"{service.base_url}/chat/completions", json=body)
@@ -35,7 +35,7 @@ async def echo(service: _SimService, text: str) -> str:
 
 
 def test_it_serves_while_the_block_runs_and_is_gone_afterwards() -> None:
-    async def all_of_it() -> _SimService:
+    async def all_of_it() -> SimService:
         async with sim_endpoint("novice", seed=3) as service:
             assert (service.model, service.simulated) == ("novice", True)
             assert service.base_url.startswith("http://127.0.0.1:")
