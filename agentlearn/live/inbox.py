@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -31,7 +31,7 @@ from agentlearn.live.waiting import Found, Item, Seen, WaitingItems, applied, it
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.codec import DecisionEntry, EntryValue, LibraryEntry, encode_entry
 from agentlearn.store.journal_file import JournalFile
-from agentlearn.text import storable
+from agentlearn.text import clock, storable
 from agentlearn.text.files import own, write_whole
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Withheld, held_lessons
 from agentlearn.types.ids import LibraryVersion, ProposalId, RunId
@@ -315,7 +315,7 @@ class Inbox:
         words: Mapping[str, str] = {},
     ) -> ReviewDecision:
         history, what, text = self.libraries.history(one.library), one.what, next(iter(words.values()), "")
-        signed: dict[str, Any] = {"who": self.who, "note": note, "at": datetime.now(UTC)}
+        signed: dict[str, Any] = {"who": self.who, "note": note, "at": clock.now()}
         if without and not isinstance(what, PendingVersion):
             raise ConfigError(
                 f"--without leaves lessons out of a version, and {one.id[:_ID]!r} is a lesson; approve or reject it"
@@ -451,7 +451,7 @@ class Inbox:
         """A decision. change: what it did to the library."""
         said = {"item": one.id, "library": one.library, "verdict": verdict, "who": self.who, "problem": problem}
         if change is None:
-            return ReviewDecision.model_validate({**said, "note": note, "at": datetime.now(UTC)})
+            return ReviewDecision.model_validate({**said, "note": note, "at": clock.now()})
         lessons = len(self.libraries.history(one.library).load(change.version))
         known = {"version": change.version, "replaced": change.before, "note": change.note, "at": change.at}
         return ReviewDecision.model_validate({**said, **known, "lessons": lessons})
