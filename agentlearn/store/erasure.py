@@ -89,7 +89,7 @@ GONE = {
     "journal": "unit IN (FROM gone) OR (stage <> 'rollout' AND run IN (FROM touched))",
     "proposal": "(ended <> 'applied' OR experience IN (FROM dropped)) AND (run, phase, batch, id) IN (FROM resting)",
     "experience": "id IN (FROM dropped)",
-    "blob": "kind = 'failure' AND name IN (FROM touched)",
+    "blob": "kind IN ('failure', 'request') AND name IN (FROM touched)",
 }
 """What is removed of each table. A proposal whose lesson a library holds stays, without what the model wrote."""
 
