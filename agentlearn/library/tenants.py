@@ -50,6 +50,13 @@ def tenant_store(store: Path | str | None, tenant: str | None) -> Path:
         raise ConfigError(f"the store of tenant {tenant!r} cannot be used: {error}", code="bad_tenant") from error
 
 
+def tenants_of(store: Path) -> Iterator[tuple[str, Path]]:
+    """The name and the store of each tenant of a store, by name."""
+    for name in sorted(one.name for one in (store / _FOLDER).glob("*") if one.is_dir()):
+        with suppress(ConfigError):  # a folder with another name, or a link, is no tenant's
+            yield name, tenant_store(store, name)
+
+
 class _TenantSource(LibrarySource):
     """The lessons of a shared library, then those that a tenant's library of the same name adds."""
 
