@@ -309,6 +309,7 @@ class Query(StrEnum):
     IS_RECORDED = """
         SELECT count(*) AS n FROM live WHERE name = $1 AND CASE WHEN $2 IS NULL THEN episode = $3 ELSE rollout = $2 END
     """
+    RECORDED = "SELECT rollout, episode FROM live WHERE name = $1 ORDER BY seq DESC, rowid DESC LIMIT $2"
     IS_LIVE = "SELECT count(*) AS n FROM (SELECT 1 FROM live WHERE name = $1 LIMIT 1)"
 
     # Up to four ids that start with $1. The member's name is `STARTING_` and the kind of id.

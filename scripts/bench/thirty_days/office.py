@@ -6,7 +6,7 @@ Each step can be killed and done again. Which steps are done is noted in a file 
 import asyncio
 import json
 import resource
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -24,6 +24,7 @@ from agentlearn.live.gateway.admission import GatewaySettings
 from agentlearn.live.gateway.gateway import Gateway
 from agentlearn.live.inbox import Inbox
 from agentlearn.live.passes import keep_learning
+from agentlearn.live.waiting import Item
 from agentlearn.text import clock
 from agentlearn.text.files import write_whole
 from agentlearn.types.ids import LibraryVersion
@@ -34,6 +35,7 @@ from scripts.bench.thirty_days.company import (
     FULL_DISK,
     HOUSE,
     MARGIN,
+    POLITE,
     SHARE,
     SHARED,
     Company,
@@ -49,6 +51,8 @@ NAME = "support"
 BEGAN = datetime(2026, 3, 2, tzinfo=UTC)
 _TOGETHER = 24
 """Requests that are under way at the same time."""
+_LONGEST = 10
+"""Days after which an undecided canary gives way."""
 _EVERY = 3
 """Days from one pass of `live` to the next one, which also steps the canary."""
 _FULL = range(10, 12)
@@ -273,35 +277,46 @@ class Office:
             return
 
     def _review(self, day: int, tenant: Tenant) -> None:
-        """Ana tries on half of the conversations what she does not put off; Ben rejects some of it. One looks first."""
+        """Ana tries on half of the conversations what she does not put off; Ben rejects some of it. One looks first.
+
+        A canary of ten days about which nothing is shown gives way to a lesson that was never tried.
+        """
         libraries, store = self.libraries(tenant), self.home(tenant)
-        ana = Inbox(libraries.directory, store, who="ana")
-        history = libraries.history(NAME)
+        ana, ben = (Inbox(libraries.directory, store, who=who) for who in ("ana", "ben"))
+        history, wanted_items = libraries.history(NAME), list[tuple[int, bool, str, Item]]()
+        tried, back = self._tried(history)
         for item in sorted(ana.items(), key=lambda one: one.id):
             words = "\n".join(one.lesson for one in item.lessons)
             verdict = wanted(words, self.company.seed, day)
             if item.kind == "rollback":
                 ana.approve(item, note="the evidence says so")
             elif verdict == "ben rejects":
-                with suppress(LibraryError):
-                    Inbox(libraries.directory, store, who="ben").reject(item, "we do not want it")
-            elif item.kind in {"version", "lesson"} and verdict == "ana tries" and not self._back(history, words):
-                if history.canary is None:
-                    with suppress(LibraryError):
-                        history.start_canary(
-                            ana.candidate(item), share=SHARE, margin=MARGIN, who="ana",
-                            feedback_days=tenant.feedback_days,
-                        )  # fmt: skip
+                with suppress(LibraryError):  # Ana has decided meanwhile
+                    ben.reject(item, "we do not want it")
+            elif item.kind in {"version", "lesson"} and verdict == "ana tries" and words not in back:
+                wanted_items.append((tried[words], POLITE in words, item.id, item))
             else:
                 ana.later(item)
-        canary = history.canary
-        if canary is not None and drawn(self.company.seed, tenant.number, day, "ben stops") < 0.01:
+        canary, line = history.canary, sorted(wanted_items, key=lambda one: one[:3])
+        if canary is not None and line and not line[0][0] and (clock.now() - canary.since).days >= _LONGEST:
+            history.end_canary(canary, who="ana", note=f"nothing is shown after {_LONGEST} days, and others wait")
+        elif canary is not None and drawn(self.company.seed, tenant.number, day, "ben stops") < 0.03:
             history.end_canary(canary, who="ben", note="I do not like it")
+        if line and history.canary is None:
+            asked = {"who": "ana", "feedback_days": tenant.feedback_days}
+            with suppress(LibraryError):  # it shows the lessons of the current version already
+                history.start_canary(ana.candidate(line[0][3]), share=SHARE, margin=MARGIN, **asked)
 
-    def _back(self, history: History, words: str) -> bool:
-        """Whether a canary with these words was ended before."""
-        ended = (one for one in canaries(history.changes) if one.ended is not None and one.ended.kind == "end_canary")
-        return any(words in _words(history.stored(one.version)) for one in ended)
+    def _tried(self, history: History) -> tuple[Counter[str], set[str]]:
+        """How often lessons were tried, by their words, and those that the rule rolled back."""
+        tried, back = Counter[str](), set[str]()
+        for one in canaries(history.changes):
+            before = history.stored(one.baseline).by_id
+            words = "\n".join(made.lesson for made in history.stored(one.version).experiences if made.id not in before)
+            tried[words] += 1
+            if one.ended is not None and one.ended.kind == "end_canary" and one.ended.figures:
+                back.add(words)
+        return tried, back
 
     # What is done.
 
