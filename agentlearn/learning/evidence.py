@@ -29,7 +29,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import accumulate, groupby
 from statistics import fmean, pvariance, variance
 from typing import Literal, NamedTuple, TypeAlias
@@ -41,6 +41,7 @@ from agentlearn.measure.clustered import cdf
 from agentlearn.measure.difference import benjamini_hochberg, mean_test, typical_size
 from agentlearn.measure.sequential import EProcess, anytime, e_bh, log_threshold
 from agentlearn.store import ExposedRow, ServedEpisode, StoreReader
+from agentlearn.text import clock
 from agentlearn.types.experience import Experience, Library, estimated_tokens
 from agentlearn.types.ids import ExperienceId, TaskId
 from agentlearn.types.trajectory import LIVE, measures
@@ -76,7 +77,7 @@ class FeedbackWait(NamedTuple):
         rows: live traffic. Only what began a week ago or earlier shows how late feedback comes; where too few of these
         have a reward, a week is waited. now: default: the time of the clock.
         """
-        at = int((now or datetime.now(UTC)).timestamp() * 1_000_000)
+        at = int((now or clock.now()).timestamp() * 1_000_000)
         old = [row for row in rows if row.reward is not None and at - row.at >= _WEEK_US]
         delays = sorted((row.said or row.at) - row.at for row in old)
         late = _WEEK_US if len(old) < _ENOUGH else max(_DAY_US, delays[-1 - len(old) // 100])

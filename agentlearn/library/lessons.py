@@ -318,6 +318,8 @@ class Advice:
     """The block of advice; empty when there are no lessons."""
     shown: Shown
     """The library, its version and the ids of the lessons, as recorded with a run."""
+    library: Library = field(repr=False, compare=False)
+    """The version itself, which a record keeps: that of a tenant is in no folder of libraries."""
 
     @property
     def version(self) -> LibraryVersion:
@@ -520,7 +522,7 @@ class Lessons:
             masked=masked,
             offered=choice.lessons,
         )
-        return Advice(rendered.text, shown)
+        return Advice(rendered.text, shown, library)
 
     @property
     def text(self) -> str:

@@ -49,6 +49,13 @@ def tenant_store(store: Path | str | None, tenant: str | None) -> Path:
         raise ConfigError(f"the store of tenant {tenant!r} cannot be used: {error}") from error
 
 
+def tenants_of(store: Path) -> Iterator[tuple[str, Path]]:
+    """The name and the store of each tenant of a store, by name."""
+    for name in sorted(one.name for one in (store / _FOLDER).glob("*") if one.is_dir()):
+        with suppress(ConfigError):  # a folder with another name, or a link, is no tenant's
+            yield name, tenant_store(store, name)
+
+
 class _TenantSource(LibrarySource):
     """The lessons of a shared library, then those that a tenant's library of the same name adds."""
 
@@ -59,10 +66,10 @@ class _TenantSource(LibrarySource):
         published: Callable[[], Iterator[tuple[Library, Library]]],
     ) -> None:
         """published: returns the pairs of versions that could have been shown together before this process began."""
-        super().__init__(of_tenant.current(), of_tenant.name)
+        super().__init__(of_tenant.current(), of_tenant.name, canary=of_tenant.canary)
         self._published = published
         self.shared, self.of_tenant, self.follows = shared, of_tenant, of_tenant.follows
-        self._made: tuple[Library, Library, Library] | None = None
+        self._made = dict[tuple[LibraryVersion, LibraryVersion], Library]()
         self._parts = dict[LibraryVersion, tuple[LibraryVersion, LibraryVersion] | None]()
 
     @property
@@ -70,14 +77,15 @@ class _TenantSource(LibrarySource):
         return self.shared.identity, self.of_tenant.identity
 
     def current(self, episode: str | None = None) -> Library:
-        shared, added, made = self.shared.current(), self.of_tenant.current(), self._made
-        if made is None or made[0] is not shared or made[1] is not added:
-            self._made = made = (shared, added, _joined(shared, added))
-            self._parts[made[2].version] = (shared.version, added.version)
-        return made[2]
+        shared, added = self.shared.current(), self.of_tenant.current(episode)
+        parts = (shared.version, added.version)
+        if parts not in self._made:  # two of the latest are read in turn while the tenant has a canary
+            self._made = {**dict([*self._made.items()][1 - _RECENT :]), parts: _joined(shared, added)}
+            self._parts[self._made[parts].version] = parts
+        return self._made[parts]
 
     def going_on(self, version: LibraryVersion, episode: str | None = None) -> Library:
-        current = self.current()
+        current = self.current(episode)
         if version not in self._parts:  # another process showed it, or none
             self._parts[version] = None
             with suppress(LibraryError):
@@ -86,19 +94,18 @@ class _TenantSource(LibrarySource):
         parts = self._parts[version]
         if version == current.version or parts is None:
             return current
-        return _joined(self.shared.going_on(parts[0]), self.of_tenant.going_on(parts[1]))
+        return _joined(self.shared.going_on(parts[0]), self.of_tenant.going_on(parts[1], episode))
 
 
 def _joined(shared: Library, added: Library) -> Library:
-    """One library of both. A lesson of the tenant in the words of a shared one, or with its id, is left out."""
+    """One library of both, which names both. A lesson of the tenant in the words of a shared one is left out."""
+    if not len(shared):
+        return added
     words = {one.lesson.casefold() for one in shared.experiences}
     own_lessons = [
         one for one in added.experiences if one.id not in shared.by_id and one.lesson.casefold() not in words
     ]
-    if not own_lessons:
-        return shared
-    experiences = (*shared.experiences, *own_lessons)
-    return Library(parent=added.version, joined=shared.version, experiences=experiences) if len(shared) else added
+    return Library(parent=added.version, joined=shared.version, experiences=(*shared.experiences, *own_lessons))
 
 
 def _published(name: str, places: tuple[Path, Path]) -> Iterator[tuple[Library, Library]]:
@@ -120,6 +127,7 @@ def open_tenant_source(
     """Return the source of what an application gave, for a tenant. Raises LibraryError and ConfigError.
 
     tenant: None: as `open_source`. Both libraries may be missing, and it is an error, by `missing`, if both are.
+    canary: let a share of episodes read the canary of the tenant's own library.
     """
     follow, missing, canary = bool(follow), missing or "error", False if canary is None else canary
     if tenant is None:
@@ -128,17 +136,13 @@ def open_tenant_source(
         raise LibraryError(
             f"tenant={tenant!r} needs the name of a library, which both stores may have, not {given!r:.80}"
         )
-    if canary:
-        raise LibraryError(
-            f"canary=True cannot be used with tenant={tenant!r}, whose lessons stand with shared ones; leave one out"
-        )
     places, found = (tenant_store(store, None), tenant_store(store, tenant)), list[LibrarySource]()
     for number, place in enumerate(places):
         try:
-            found.append(open_source(given, store=place, follow=follow, missing="error"))
+            found.append(open_source(given, store=place, follow=follow, missing="error", canary=canary and number == 1))
         except LibraryError as error:
             both = number and not len(found[0].current())
             if error.code != "unknown_library" or (both and missing == "error"):
                 raise
-            found.append(open_source(given, store=place, follow=follow, missing="empty"))
+            found.append(open_source(given, store=place, follow=follow, missing="empty", canary=canary and number == 1))
     return _TenantSource(found[0], found[1], partial(_published, given, places))

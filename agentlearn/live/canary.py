@@ -41,6 +41,7 @@ from agentlearn.library.shown import in_canary
 from agentlearn.live.drift import LabelChange, label_changes
 from agentlearn.measure.sequential import EProcess, log_threshold
 from agentlearn.store import ServedEpisode, StoreReader, read_store
+from agentlearn.text import clock
 from agentlearn.types.ids import ExperienceId, derive_seed
 from agentlearn.types.value import Value
 
@@ -141,7 +142,7 @@ def step_canary(
     if dry_run or decision.outcome == "collect":
         return decision
     logged = {name: float(value) for name, value in decision.figures.model_dump().items()}
-    signed: dict[str, Any] = {"who": who, "note": decision.sentence, "at": at or datetime.now(UTC)}
+    signed: dict[str, Any] = {"who": who, "note": decision.sentence, "at": at or clock.now()}
     try:
         change = history.end_canary(running, promote=decision.outcome == "promote", figures=logged, **signed)
     except LibraryError as error:
@@ -176,7 +177,7 @@ def judge_canary(
     canary = known[-1]
     wait = FeedbackWait.of(episodes, canary.feedback_days, now)
     strata, key = _drawn(name, canary, episodes, wait), ExperienceId(canary.version)
-    made = (neighbours(key, model, trials) for (_, model), trials in strata.items())
+    made = (neighbours(key, model, trials) for (_, model, _), trials in strata.items())
     looked = LookedAt.of(block for each in made for block in each)
     blocks = looked.blocks
     needed = canary_threshold(known[:-1], "end_canary"), canary_threshold(known[:-1], "promote")
@@ -258,19 +259,19 @@ def _log_e_no_worse(effects: Iterable[float], blocks: Iterable[LessonBlock], mar
     return EProcess().after((one + margin * block.answered) / (1 + margin) for one, block in pairs).log_e
 
 
-_Strata = Mapping[tuple[str, str], Sequence[Trial]]
-"""Episodes by recorder and model, in order of time. `masked` holds the canary's version where they did not read it."""
+_Strata = Mapping[tuple[str, str, str], Sequence[Trial]]
+"""Episodes by recorder, model and shared lessons, in order of time. `masked` holds the canary of those without it."""
 
 
 def _drawn(name: str, canary: Canary, episodes: Iterable[ServedEpisode], wait: FeedbackWait) -> _Strata:
     """The episodes that count. One that read another version than it drew is of a program that takes no part."""
-    strata, key = defaultdict[tuple[str, str], list[Trial]](list), ExperienceId(canary.version)
+    strata, key = defaultdict[tuple[str, str, str], list[Trial]](list), ExperienceId(canary.version)
     for one in episodes:
         share = canary.share_at(datetime.fromtimestamp(one.at / 1_000_000, UTC))
         drawn = bool(one.episode) and in_canary(name, canary.version, one.episode, share=share)
         if share and (not one.episode or one.library == (canary.version if drawn else canary.baseline)):
             masked = frozenset[ExperienceId]() if one.library == canary.version else frozenset({key})
-            strata[one.run_name, one.model].append(Trial.of(one, (masked, frozenset({key})), wait))
+            strata[one.run_name, one.model, one.beside].append(Trial.of(one, (masked, frozenset({key})), wait))
     return strata
 
 

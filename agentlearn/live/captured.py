@@ -244,8 +244,7 @@ def shown_of(experiences: object, result: object = None) -> ShownLibrary:
         return ShownLibrary()
     if isinstance(experiences, Advice):
         shown = experiences.shown
-        known = None if shown.lessons else EMPTY_LIBRARY
-        return ShownLibrary(shown.version, tuple(sorted(shown.masked)), known, shown.offered)
+        return ShownLibrary(shown.version, tuple(sorted(shown.masked)), experiences.library, shown.offered)
     if isinstance(experiences, Library):
         return ShownLibrary(experiences.version, (), experiences)
     if isinstance(experiences, str):

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -31,7 +31,7 @@ from agentlearn.live.waiting import Found, Item, Seen, WaitingItems, applied, it
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.codec import DecisionEntry, EntryValue, LibraryEntry, encode_entry
 from agentlearn.store.journal_file import JournalFile
-from agentlearn.text import storable
+from agentlearn.text import clock, storable
 from agentlearn.text.files import own, write_whole
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Withheld, held_lessons
 from agentlearn.types.ids import LibraryVersion, ProposalId, RunId
@@ -186,6 +186,26 @@ class Inbox:
                 made.append(self._made(one, "failed", note=note, problem=error.message))
         return tuple(made)
 
+    def candidate(self, item: Item | str) -> Library:
+        """The version that approving it would make, to try as a canary first. Nothing is decided by that.
+
+        Raises LibraryError, code `not_applicable`, for what cannot be tried: a lesson of a file, or one to be parked.
+        """
+
+        def made(reader: StoreReader | None) -> Library:
+            one = self._find(item, look(self.libraries, reader), reader)
+            match one.what:
+                case PendingVersion() if reader is not None:
+                    return reader.library(one.what.version)
+                case PendingLesson():
+                    return _added(one.what, self.libraries.load(one.library))
+                case _:
+                    raise LibraryError(
+                        f"{one.id[:_ID]!r} cannot be tried on a share; approve or reject it", code="not_applicable"
+                    )
+
+        return self._read(made)
+
     @property
     def undoable(self) -> bool:
         """Whether `undo` has a decision to take back."""
@@ -315,7 +335,7 @@ class Inbox:
         words: Mapping[str, str] = {},
     ) -> ReviewDecision:
         history, what, text = self.libraries.history(one.library), one.what, next(iter(words.values()), "")
-        signed: dict[str, Any] = {"who": self.who, "note": note, "at": datetime.now(UTC)}
+        signed: dict[str, Any] = {"who": self.who, "note": note, "at": clock.now()}
         if without and not isinstance(what, PendingVersion):
             raise ConfigError(
                 f"--without leaves lessons out of a version, and {one.id[:_ID]!r} is a lesson; approve or reject it"
@@ -328,13 +348,7 @@ class Inbox:
             case ToPark():
                 change = history.park(what.experience.id, reason=what.reason, **signed)
             case PendingLesson():
-
-                def added(current: Library) -> Library:
-                    after, end = applied(what, current, text)
-                    if not isinstance(end, Applied):
-                        raise LibraryError(why_not(what, end, current), code="not_applicable")
-                    return after
-
+                added = partial(_added, what, text=text)
                 change = history.update(added, kind="approve", run=what.row.run, decided=one.id, **signed)
                 assert change is not None, "an operation that was applied changes the library"
                 self._append(self._rows(one, change))
@@ -451,7 +465,7 @@ class Inbox:
         """A decision. change: what it did to the library."""
         said = {"item": one.id, "library": one.library, "verdict": verdict, "who": self.who, "problem": problem}
         if change is None:
-            return ReviewDecision.model_validate({**said, "note": note, "at": datetime.now(UTC)})
+            return ReviewDecision.model_validate({**said, "note": note, "at": clock.now()})
         lessons = len(self.libraries.history(one.library).load(change.version))
         known = {"version": change.version, "replaced": change.before, "note": change.note, "at": change.at}
         return ReviewDecision.model_validate({**said, **known, "lessons": lessons})
@@ -466,3 +480,11 @@ def _only(one: PendingVersion, new: Sequence[Experience], prefix: str) -> Experi
         number = len(matching) if prefix else len(new)
         raise LibraryError(f"{number} new lessons of {one.reference} {found} (found: {listed})", code="unknown_lesson")
     return matching[0]
+
+
+def _added(one: PendingLesson, current: Library, *, text: str = "") -> Library:
+    """A library with a lesson that waits, perhaps in other words. Raises LibraryError where it no longer applies."""
+    after, end = applied(one, current, text)
+    if not isinstance(end, Applied):
+        raise LibraryError(why_not(one, end, current), code="not_applicable")
+    return after

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -48,6 +48,7 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.queries import RunRow
 from agentlearn.store.store_files import LOCK, StoreLock
+from agentlearn.text import clock
 from agentlearn.text.files import own, own_folder, sync, write_whole
 from agentlearn.types.experience import counted_lessons
 from agentlearn.types.group import Groups, LiveGroup
@@ -193,7 +194,7 @@ class LiveLearning:
             fields |= self._failed(error)
         with suppress(AgentlearnError, OSError):  # such as a locked store: the next pass looks again
             fields |= await asyncio.to_thread(self._looked, fields.get("run"))
-        done = LivePass.model_validate({**fields, "number": len(self.passes) + 1, "at": datetime.now(UTC)})
+        done = LivePass.model_validate({**fields, "number": len(self.passes) + 1, "at": clock.now()})
         self.passes.append(done)
         try:
             self._append(done)
@@ -330,7 +331,7 @@ class LiveLearning:
 
     def _today(self) -> tuple[float, int]:
         """What the passes of this day (UTC) have spent, in dollars and in tokens."""
-        passes = [one for one in self.passes if one.at.date() == datetime.now(UTC).date()]
+        passes = [one for one in self.passes if one.at.date() == clock.now().date()]
         return sum(one.cost_usd or 0.0 for one in passes), sum(one.tokens for one in passes)
 
     def _over(self) -> str | None:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -36,6 +36,7 @@ from agentlearn.store.codec import (
     unfit_number,
 )
 from agentlearn.store.journal_file import JournalFile, attempts, begin_store
+from agentlearn.text import clock
 from agentlearn.text.files import own, own_folder, write_whole
 from agentlearn.text.secret_values import know_environment
 from agentlearn.types.experience import EMPTY_LIBRARY
@@ -428,7 +429,7 @@ class Recorder:
         given, shown = given_of(result, before or 0), shown_of(experiences, result)
         if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigError(f"seconds is {seconds!r}; pass the duration of the rollout, or leave it out")
-        named, session, at = reserved or self.reserve(), self._current(), datetime.now(UTC)
+        named, session, at = reserved or self.reserve(), self._current(), clock.now()
         self._mine |= {(named.rollout, ""): None, ("", clean(str(episode or ""))): None}
         while len(self._mine) > _MOST_REMEMBERED:
             self._mine.pop(next(iter(self._mine)), None)
@@ -509,7 +510,7 @@ class Recorder:
             demonstration=right,
             by=clean(_text("by", by)),
             personal=cleaning.numbers,
-            at=datetime.now(UTC),
+            at=clock.now(),
         )
 
     def _stored(self, given: Feedback) -> Future[None]:
@@ -522,6 +523,9 @@ class Recorder:
 
         with suppress(StoreMissing), read_store(self.store) as reader:
             if reader.is_recorded(self.name, given.rollout, given.episode):
+                latest = reader.recorded(self.name, _MOST_REMEMBERED // 2)[::-1]  # so that the next needs no look
+                known = [key for rollout, episode in latest for key in ((rollout, ""), ("", episode))]
+                self._mine = {**dict.fromkeys(known), **self._mine}
                 return
         noun, named = ("rollout", given.rollout) if given.rollout else ("episode", given.episode)
         raise ConfigError(f"no {noun} {named!r} was recorded under {self.name!r}", code=f"unknown_{noun}")
@@ -555,7 +559,7 @@ class Recorder:
         """The session of this process; a forked child begins its own."""
         session = self._session
         if session is None or session.pid != os.getpid():
-            session = self._session = _Session(os.getpid(), new_run_id(), datetime.now(UTC), count())
+            session = self._session = _Session(os.getpid(), new_run_id(), clock.now(), count())
         return session
 
     def _event(self, session: _Session) -> RunEvent:

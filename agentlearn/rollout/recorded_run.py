@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from agentlearn.errors import AgentlearnError, only_stops, root_cause
 from agentlearn.models.call_context import CallContext
 from agentlearn.plugins.installed import version
 from agentlearn.store import Store
-from agentlearn.text import storable
+from agentlearn.text import clock, storable
 from agentlearn.text.log import get_log
 from agentlearn.text.secret_values import without_keys
 from agentlearn.types.ids import RunId
@@ -50,7 +49,7 @@ def started_event(
         seed=seed,
         settings=settings,
         package_version=version(),
-        at=datetime.now(UTC),
+        at=clock.now(),
     )
 
 
@@ -72,14 +71,14 @@ async def recorded_run(
     except BaseException as error:
         cause = root_cause(error)
         state = "interrupted" if only_stops(cause) else "failed"
-        ended = event.model_copy(update={"state": state, "at": datetime.now(UTC)})
+        ended = event.model_copy(update={"state": state, "at": clock.now()})
         await asyncio.shield(_save_end(store, ended, cause))
         log.info(f"run.{state}")
         if cause is error:
             raise
         raise cause from error
     report = "" if run.report is None else run.report.model_dump_json()
-    await store.save_run(event.model_copy(update={"state": "done", "at": datetime.now(UTC), "report": report}))
+    await store.save_run(event.model_copy(update={"state": "done", "at": clock.now(), "report": report}))
     log.info("run.done")
 
 

@@ -10,7 +10,6 @@ import secrets
 import shutil
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +23,7 @@ from agentlearn.store.database import DATABASE, DATABASE_LOG, Database
 from agentlearn.store.erasure_intent import COPY, INTENT, Erased, ErasureReceipt, RestingLesson
 from agentlearn.store.journal_file import JOURNAL
 from agentlearn.store.store_files import WATERMARK, StoreLock, Watermark
+from agentlearn.text import clock
 from agentlearn.text.files import own, own_folder, sync, write_whole
 from agentlearn.types.task import SESSION
 from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE
@@ -89,7 +89,7 @@ GONE = {
     "journal": "unit IN (FROM gone) OR (stage <> 'rollout' AND run IN (FROM touched))",
     "proposal": "(ended <> 'applied' OR experience IN (FROM dropped)) AND (run, phase, batch, id) IN (FROM resting)",
     "experience": "id IN (FROM dropped)",
-    "blob": "kind = 'failure' AND name IN (FROM touched)",
+    "blob": "kind IN ('failure', 'request') AND name IN (FROM touched)",
 }
 """What is removed of each table. A proposal whose lesson a library holds stays, without what the model wrote."""
 
@@ -245,7 +245,7 @@ class Erasure(Removal):
             self.cursor.execute(statement, used or None)
         self.receipt = ErasureReceipt(
             store=str(database.directory),
-            at=datetime.now(UTC),
+            at=clock.now(),
             by=next(iter(asked.model_dump(exclude_defaults=True))),
             removed=self.counts,
             rollouts=self.ids("SELECT DISTINCT id FROM gone ORDER BY id"),

@@ -242,17 +242,24 @@ class Query(StrEnum):
     """
 
     # Episodes of live traffic that began since $2 (microseconds since 1970) and had the same model and the same one of
-    # the versions $1 throughout.
+    # the versions $1 throughout: alone, or as a tenant's own one that stood with shared lessons.
     SERVED_EPISODES = f"""
         SELECT l.name AS run_name, any_value(l.episode) AS episode, any_value(t.model) AS model,
-               any_value(t.library_version) AS library,
+               any_value(v.served) AS library, any_value(v.beside) AS beside,
                coalesce(any_value(t.reward) FILTER (t.reward NOT BETWEEN 0 AND 1), avg(t.reward)) AS reward,
                epoch_us(max(f.said)) AS said, epoch_us(min(t.started_at)) AS at
         FROM ({COUNTED}) t JOIN live l ON l.rollout = t.id LEFT JOIN ({_JUDGED_LIVE}) f ON f.rollout = t.id
+        LEFT JOIN (
+          SELECT version, version AS served, '' AS beside FROM (SELECT unnest($1::VARCHAR[]) AS version)
+          UNION ALL
+          SELECT version, parent, joined FROM library_version
+          WHERE joined IS NOT NULL AND list_contains($1::VARCHAR[], parent)
+            AND NOT list_contains($1::VARCHAR[], version)
+        ) v ON v.version = t.library_version
         WHERE t.phase = '{LIVE}'
         GROUP BY l.name, coalesce(nullif(l.episode, ''), t.id)
         HAVING epoch_us(min(t.started_at)) >= $2 AND count(DISTINCT (t.library_version, t.model)) = 1
-          AND list_contains($1::VARCHAR[], any_value(t.library_version))
+          AND any_value(v.served) IS NOT NULL
         ORDER BY min(t.started_at), min(t.id)
     """
 
@@ -302,6 +309,7 @@ class Query(StrEnum):
     IS_RECORDED = """
         SELECT count(*) AS n FROM live WHERE name = $1 AND CASE WHEN $2 IS NULL THEN episode = $3 ELSE rollout = $2 END
     """
+    RECORDED = "SELECT rollout, episode FROM live WHERE name = $1 ORDER BY seq DESC, rowid DESC LIMIT $2"
     IS_LIVE = "SELECT count(*) AS n FROM (SELECT 1 FROM live WHERE name = $1 LIMIT 1)"
 
     # Up to four ids that start with $1. The member's name is `STARTING_` and the kind of id.
@@ -554,6 +562,8 @@ class ServedEpisode:
     """When its first rollout began: microseconds since 1970."""
     said: int | None = None
     """When feedback gave it the last of its rewards; None where no feedback did."""
+    beside: str = ""
+    """The version of the shared lessons that stood with a tenant's `library`; empty without any."""
 
 
 @dataclass(frozen=True, slots=True)

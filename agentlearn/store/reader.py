@@ -309,6 +309,10 @@ class StoreReader:
         """Whether a rollout, or without one an episode, was recorded under a name."""
         return self._query(Query.IS_RECORDED, name, rollout, episode)[0]["n"] > 0
 
+    def recorded(self, name: str, limit: int) -> list[tuple[RolloutId, str]]:
+        """The latest rollouts that were recorded under a name, each with its episode, newest first."""
+        return [(one["rollout"], one["episode"] or "") for one in self._query(Query.RECORDED, name, limit)]
+
     def shown_in_episode(self, name: str, episode: str) -> Mapping[str, Any] | None:
         """The `version`, `masked` and `offered` of an episode's latest rollout; None where none was recorded."""
         found = self._query(Query.SHOWN_IN_EPISODE, name, episode)

@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +37,7 @@ from agentlearn.store.page_queries import PageQuery
 from agentlearn.store.parquet import TableDrafts
 from agentlearn.store.queries import Query, Selection
 from agentlearn.store.reader import LocalSource, Parameter, QuerySource, StoreReader
+from agentlearn.text import clock
 from agentlearn.text.log import get_log
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.group import Summary
@@ -222,7 +222,7 @@ class Store(StoreReader):
     ) -> None:
         """Store a run made by another program, in one commit: all of it or nothing."""
         rows = (one for trajectory, messages in rollouts for one in trajectory_rows(trajectory, messages))
-        version = library_rows(EMPTY_LIBRARY, run, datetime.now(UTC))
+        version = library_rows(EMPTY_LIBRARY, run, clock.now())
         await self._write((*task_rows(tasks), *version, *rows))
 
     async def save_summary(self, summary: Summary) -> None:
@@ -235,7 +235,7 @@ class Store(StoreReader):
 
     async def save_version(self, library: Library, *, run: RunId | None) -> None:
         """Store a library version and its new experiences. run: the run that made it; None if a person did."""
-        await self._write(library_rows(library, run, datetime.now(UTC)))
+        await self._write(library_rows(library, run, clock.now()))
 
     async def save_prompt(self, ref: PromptRef, text: str) -> None:
         """Store a prompt's text; a second call with the same text changes nothing."""

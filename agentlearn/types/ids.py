@@ -6,8 +6,9 @@ Only `new_run_id` reads the clock and draws random numbers.
 import hashlib
 import json
 import secrets
-import time
 from typing import NewType
+
+from agentlearn.text import clock
 
 TaskId = NewType("TaskId", str)
 RunId = NewType("RunId", str)
@@ -36,7 +37,7 @@ def derive_seed(*parts: object) -> int:
 
 def new_run_id() -> RunId:
     """Return a new run id of 26 characters that sorts by time: 48 bits of milliseconds, 80 random bits (ULID)."""
-    number = (time.time_ns() // 1_000_000 << 80) | secrets.randbits(80)
+    number = (int(clock.now().timestamp() * 1000) << 80) | secrets.randbits(80)
     return RunId("".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -5, -5)))
 
 

@@ -17,7 +17,10 @@ from typing import Any
 from agentlearn.config import DEFAULT_STORE
 from scripts.bench.found import Bench, Found, Report, as_json, as_text, load_1min, targets_as_text, this_machine
 
-NAMES = tuple(path.stem.removeprefix("bench_") for path in sorted(Path(__file__).parent.glob("bench_*.py")))
+_PACKAGES = ("thirty_days",)
+"""Benchmarks of several modules. The other packages have commands of their own."""
+_MODULES = (one.stem.removeprefix("bench_") for one in Path(__file__).parent.glob("bench_*.py"))
+NAMES = tuple(sorted((*_MODULES, *_PACKAGES)))
 OUT = DEFAULT_STORE / "bench.json"
 _SIZES = {
     "canary": "--runs 10",
@@ -41,7 +44,7 @@ _SIZES = {
     "startup": "--rounds 5",
     "store": "--total 10000 --single 100 --appends 500",
     "storm": "--limit 10",
-    "thirty_days": "--seeds 1 --per-day 10",
+    "thirty_days": "--first 1 --seeds 1 --per-day 6 --tenants 2 --kills 2 --twins 1",
     "update": "--steps 4",
     "view": "--rounds 1",
     "walk": "--steps 10 --rounds 2 --walks 20",
@@ -96,7 +99,7 @@ def _run(name: str, chosen: argparse.Namespace) -> Bench:
 
 def _module(name: str) -> Any:
     """Import a benchmark. `options(parser)` adds its options and `measure(chosen)` returns its results."""
-    return importlib.import_module(f"scripts.bench.bench_{name}")
+    return importlib.import_module(f"scripts.bench.{'' if name in _PACKAGES else 'bench_'}{name}")
 
 
 def _about(module: Any) -> str:

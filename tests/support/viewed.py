@@ -192,6 +192,7 @@ def every_address(of: Recorded) -> tuple[str, ...]:
         *(
             "/runs",
             "/libraries",
+            "/days",
             "/waiting",
             "/live",
             "/live/support",

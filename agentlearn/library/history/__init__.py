@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,7 +29,7 @@ from agentlearn.library.history.change_log import (
 )
 from agentlearn.library.policy import Policy
 from agentlearn.library.shown import RESTS_ON_ERASED, NotShown
-from agentlearn.text import storable
+from agentlearn.text import clock, storable
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
@@ -561,7 +561,7 @@ class History:
             before=state.current if kind in STILL else state.branches.get(branch),
             who=storable(account_name() if who is None else who),
             note=storable(note),
-            at=at or datetime.now(UTC),
+            at=at or clock.now(),
             **fields,
         )
 

@@ -172,7 +172,7 @@ class Gateway:
                 store=settings.store if plain else store,
                 follow=follow,
                 missing="empty",
-                canary=plain and tenant is None,
+                canary=plain,
             )
             known[one] = Lessons(source)
         conversations = recorder and Conversations(lambda before: recorder.reserve(continuing=before))

@@ -67,7 +67,7 @@ def _of_library(show: Callable[[View, str], Page]) -> Callable[[View, str], Page
     @wraps(show)
     def page(view: View, name: str) -> Page:
         published = MAIN in view.libraries.history(name).state.branches
-        waiting = () if view.query.get("at") or published else _waiting(view, name).items
+        waiting = () if view.query.get("at") or published else waiting_in(view, name).items
         if not waiting:
             return show(view, name)
         links = (element("li", link(one.id, _held_in(view, one))) for one in waiting[:SHOWN])
@@ -78,7 +78,8 @@ def _of_library(show: Callable[[View, str], Page]) -> Callable[[View, str], Page
     return page
 
 
-def _waiting(view: View, name: str | None = None) -> WaitingItems:
+def waiting_in(view: View, name: str | None = None) -> WaitingItems:
+    """What waits for a person in this store. name: only what is for this library or domain."""
     inbox = view.inbox or Inbox(view.libraries.directory, view.reader.directory)
     return inbox.waiting(view.reader, library=name)
 
@@ -430,7 +431,7 @@ def _blame(view: View, name: str, lesson: Experience) -> Iterator[Body]:
 
 def waiting_page(view: View) -> Page:
     """Everything that waits for a person, as `agentlearn review` shows it, with forms to decide."""
-    waiting, first = _waiting(view), view.number("first")
+    waiting, first = waiting_in(view), view.number("first")
     words = "Versions that a run did not publish, and lessons that need a person's decision, are listed here."
     body: list[Body | None] = [Paragraph(text=words, quiet=True)]
     body.append(view.form("undo", submit="Undo the last decision") if view.inbox and view.inbox.undoable else None)

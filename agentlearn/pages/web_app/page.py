@@ -38,7 +38,7 @@ _KINDS = {
     "failed": ("!", "failed to answer, counts as 0"),
 }
 """How an attempt can count: its sign and its words."""
-_NAVIGATION = ("Runs", "Libraries", "Waiting", "Live", "Cost", "Search")
+_NAVIGATION = ("Runs", "Libraries", "Days", "Waiting", "Live", "Cost", "Search")
 
 
 class Links(Protocol):

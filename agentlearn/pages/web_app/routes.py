@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from agentlearn.errors import ConfigError
 from agentlearn.pages.records import GroupAddress, resolve
-from agentlearn.pages.web_app import conversation, grid, lessons, offers, runs, traffic
+from agentlearn.pages.web_app import conversation, days, grid, lessons, offers, runs, traffic
 from agentlearn.pages.web_app.page import File, Page, View, rendered, saved
 from agentlearn.store import RunRow, StoreReader
 
@@ -30,6 +30,7 @@ ROUTES: dict[str, Callable[..., Page | File]] = {
     "/library/{name}/audit": lessons.audit_page,
     "/library/{name}/card": lessons.card_of,
     "/lesson/{lesson}": lessons.lesson_page,
+    "/days": days.days_page,
     "/waiting": lessons.waiting_page,
     "/offers": offers.offers_page,
     "/live": traffic.live_page,

@@ -29,9 +29,11 @@ from agentlearn.library.history.change_log import NO_LINE, Change, ChangeKind, L
 from agentlearn.library.lessons import lessons
 from agentlearn.library.policy import Policy, VotingRule
 from agentlearn.library.shown import hidden_in_episode, in_canary, shown_in
+from agentlearn.library.tenants import tenant_store
 from agentlearn.live.canary import CanaryDecision, canary_threshold, judge_canary, step_canary
 from agentlearn.live.recorder import Recorder
-from agentlearn.store import ServedEpisode
+from agentlearn.store import ServedEpisode, read_store
+from agentlearn.text import clock
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 from tests.support.cases import cases
@@ -72,6 +74,35 @@ def serve(folder: Path, episodes: range, reward: Callable[[bool, int], float | N
             recorder.record_sync(CHAT, experiences=advice, episode=episode, model="m")
             if (given := reward(advice.version == NEW.version, number)) is not None:
                 recorder.feedback_sync(episode=episode, reward=given)
+
+
+def test_a_tenants_canary_is_compared_beside_the_shared_lessons_that_stood_with_it(tmp_path: Path) -> None:
+    home, shared = tenant_store(tmp_path, "acme"), LibraryStore(tmp_path / "libraries")
+    libraries, read = LibraryStore(home / "libraries"), set[LibraryVersion]()
+    libraries.publish("desk", OLD)
+    begun = datetime(2026, 3, 2, 9, tzinfo=UTC)
+    with clock.clock(lambda: begun):
+        start(libraries)
+    with Recorder("desk", tmp_path, tenant="acme") as recorder:
+        for number in range(80):
+            if number == 20:  # the shared library changes while the canary runs
+                shared.publish("desk", OTHER)
+            episode = f"talk-{number}"
+            with clock.clock(lambda at=begun + timedelta(minutes=number + 1): at):
+                advice = lessons("desk", store=tmp_path, tenant="acme", canary=True, episode=episode).advice
+                recorder.record_sync(CHAT, experiences=advice, episode=episode, model="m")
+                recorder.feedback_sync(episode=episode, reward="Be brief." in advice.text)
+            read.add(advice.version)
+    assert len(read) == 4
+    decision = step_canary(libraries, home, "desk", at=begun + timedelta(hours=2))
+    assert decision.figures.episodes + decision.figures.episodes_baseline == 80
+    assert decision.outcome == "promote", decision.sentence
+    assert decision.change is not None
+    assert decision.change.at == begun + timedelta(hours=2)
+    with read_store(home) as reader:
+        assert {one.at // 60_000_000 for one in reader.served_episodes([NEW.version, OLD.version], 0)} == {
+            int(begun.timestamp()) // 60 + number + 1 for number in range(80)
+        }, "the clock tells when a record was made"
 
 
 # Which episodes read it

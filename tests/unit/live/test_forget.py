@@ -58,8 +58,9 @@ async def learned(store: Path, mark: str, rollouts: list[RolloutId], experience:
         for stage in ("summarise", "compare", "judge"):
             unit = f"epoch-1/1/{stage}"
             response = f'{{"parts": ["{mark}"]}}'
+            identity, asked = CallId(content_hash(stage, run)), f'[{{"parts": ["{mark}"]}}]'
             await opened.record(
-                nouns.call(id=CallId(content_hash(stage, run)), run=run, stage=stage, unit=unit, response=response)
+                nouns.call(id=identity, run=run, stage=stage, unit=unit, response=response, asked=asked)
             )
         await opened.save_summary(
             nouns.summary(id=f"s-{run}", run=run, rollout=rollouts[0], steps=(SummaryStep(text=mark),), raw=mark)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentlearn.cli.app import run as command_line
 from agentlearn.errors import LibraryError, StoreError
 from agentlearn.learning.lessons.trust import acceptance, pending_lessons, refused_authors, refused_lessons
 from agentlearn.library import LibraryStore
@@ -115,6 +116,23 @@ def test_a_held_lesson_is_approved_with_its_decision(tmp_path: Path) -> None:
         assert reader.library(library.version) == library
         assert reader.made_by(identity) == ["r1", "r2"]
         assert [row.ended.proposal.id for row in reader.proposals_of([identity])] == ["p1" * 6]
+
+
+def test_a_held_lesson_is_tried_on_a_share_before_it_is_decided_on(tmp_path: Path) -> None:
+    of = inbox(tmp_path, held(Add(lesson=HELD)))
+    (item,) = of.items()
+    tried = of.candidate(item)
+    assert [one.lesson for one in tried.experiences] == [*shown(of), HELD]
+    assert of.items() == (item,)
+    of.libraries.history("math").start_canary(tried, share=0.5)
+    of.libraries.history("math").end_canary()
+    assert command_line(["library", "canary", f"math@{item.id[:8]}", "--share", "1/2", "--store", str(tmp_path)]) == 0
+    canary = of.libraries.history("math").canary
+    assert canary is not None
+    assert canary.version == tried.version
+    of.libraries.history("math").end_canary(promote=True)
+    assert shown(of)[-1] == HELD
+    assert of.items() == (), "what the library shows now waits no longer"
 
 
 def test_the_first_library_of_a_name_can_be_an_approved_lesson(tmp_path: Path) -> None:

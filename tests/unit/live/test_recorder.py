@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pydantic_ai.models.test import TestModel
 from agentlearn import Experiences, Recorder, Task, library_of, open_store, read_store
 from agentlearn.errors import ConfigError, DataError, StoreDamaged, StoreError
 from agentlearn.rollout.transcript import transcript
-from agentlearn.store import Selection, check_store
+from agentlearn.store import Selection, StoreReader, check_store
 from agentlearn.text.secret_values import know_secret
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.trajectory import DEMONSTRATION, LIVE, Verdict
@@ -393,3 +394,26 @@ def test_the_documented_queries_tell_the_effects_of_versions_and_lessons(store: 
         answers.append(set(duckdb.execute(query).fetchall()))
     assert answers[0] == {(LESSONS.version, 3, 2 / 3), (EMPTY_LIBRARY.version, 1, 0.5)}
     assert answers[1] == {(False, 2, 1.0), (True, 1, 0.0)}
+
+
+def test_feedback_after_a_restart_looks_into_the_store_once(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Recorder("support", store) as before:
+        rollouts = [before.record_sync(chat("Where is it?", "Here."), episode=f"talk {number}") for number in range(4)]
+    looks = list[Path]()
+
+    def counted(directory: Path) -> AbstractContextManager[StoreReader]:
+        looks.append(directory)
+        return read_store(directory)
+
+    monkeypatch.setattr("agentlearn.store.read_store", counted)
+
+    async def given() -> None:
+        async with Recorder("support", store) as after:
+            for rollout in rollouts:
+                await after.feedback(rollout, reward=1, only_recorded=True)
+            await after.feedback(episode="talk 2", reward=0, only_recorded=True)
+            with pytest.raises(ConfigError, match="no episode 'talk 9'"):
+                await after.feedback(episode="talk 9", reward=0, only_recorded=True)
+
+    asyncio.run(given())
+    assert looks == [store, store], "for the first, and for what is not known"

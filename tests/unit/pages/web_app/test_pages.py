@@ -6,12 +6,17 @@ import json
 import re
 import shutil
 import xml.etree.ElementTree as ET
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from agentlearn.library import LibraryStore
+from agentlearn.library.tenants import tenant_store
 from agentlearn.pages.web_app.page import HTMX_SHA256, asset
 from agentlearn.store import open_store, read_store
+from agentlearn.text import clock
+from agentlearn.types.experience import library_of
 from tests.support.hostile import HOSTILE
 from tests.support.markup import Read
 from tests.support.viewed import EVAL, LEARN, LESSONS, PIXEL, Recorded, every_address, recorded, viewing
@@ -219,6 +224,32 @@ def test_a_library_of_which_nothing_is_published_has_pages_that_say_so(tmp_path:
             assert "Nothing is published yet." in answer.text
             assert "Waiting for you: " in answer.text
         assert client.get(f"{site.base}/library/maths").status_code == 404
+
+
+def test_thirty_days_are_shown_by_library_and_day_with_those_of_tenants(tmp_path: Path) -> None:
+    old, new = library_of(["Ask first."], kind="add"), library_of(["Ask first.", "Be brief."], kind="add")
+    began = datetime(2026, 3, 2, 9, tzinfo=UTC)
+    asyncio.run(_empty(tmp_path))
+    for number, (tenant, by) in enumerate(((None, "ana"), ("acme", "ben"))):
+        libraries = LibraryStore(tenant_store(tmp_path, tenant) / "libraries")
+        with clock.clock(lambda at=began + timedelta(days=number): at):
+            libraries.publish("support", old, kind="add", who="the house")
+            libraries.history("support").start_canary(new, share=0.5, who=by)
+        with clock.clock(lambda at=began + timedelta(days=10 + number): at):
+            libraries.history("support").end_canary(promote=tenant is None, who="", figures={"points": 3.0})
+    with viewing(tmp_path) as (site, client):
+        text = Read(client.get(f"{site.base}/days?to=2026-03-20").text).text
+        assert "Tried2Promoted1Rolled back1Approved0Running now0 canariesWaiting now0" in text
+        assert re.search(r"promoted\w{12}support2026-03-12 09:00the rule", text)
+        assert text.index("2026-03-13 09:00") < text.index("2026-03-12 09:00"), "newest first"
+        assert re.search(r"tried\w{12}support of acme2026-03-03 09:00ben", text)
+        assert "Tried0Promoted0" in Read(client.get(f"{site.base}/days?to=2026-05-20").text).text
+        assert "give one such as 2026-03-31" in client.get(f"{site.base}/days?to=soon").text
+
+
+async def _empty(store: Path) -> None:
+    async with open_store(store):
+        pass
 
 
 def test_mathematics_is_shown_as_one_types_it(tmp_path: Path) -> None:
