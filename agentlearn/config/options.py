@@ -490,6 +490,8 @@ class WorkerOptions(RolloutOptions):
     ray: str | None = Field(default=None, min_length=1)
     """Address of the Ray cluster on which the workers run, or `auto` for that of this machine. Default: this machine,
     without Ray."""
+    worker_start_s: float = Field(default=300.0, gt=0, le=7200)
+    """Seconds that a worker has to answer once the Ray cluster has given it a place."""
 
 
 class StoredRolloutOptions(OptionGroup):
