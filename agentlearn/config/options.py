@@ -519,7 +519,7 @@ class EvalOptions(OptionGroup):
     evaluate: bool = True
     """Measure on held-out tasks before and after learning."""
     eval_rollouts: int = Field(default=4, ge=1, le=1024)
-    """Rollouts per held-out task, before and after."""
+    """Rollouts per held-out task, before and after. `learn` with a lab model: 2 where none is given."""
     eval_every: int = Field(default=0, ge=0)
     """Also measure after every N updates; 0: only before and after."""
     eval_temperature: Temperature = 0.3
