@@ -32,6 +32,7 @@ from agentlearn.plugins import (
 )
 from agentlearn.plugins.installed import version
 from agentlearn.text import meant_or_known, nearest_name, visible_line
+from agentlearn.text.printing import only_results_on_stdout
 from agentlearn.text.secret_values import know_environment
 
 _HELP = "Agents that get better from their own rollouts, with statistics that show by how much."
@@ -162,8 +163,25 @@ def run(arguments: Sequence[str]) -> int:
         console(to_stderr=True).print(f"warning: {' '.join(str(message).split())}")
 
     warnings.showwarning = show_warning
+    if "--json" not in arguments or not _is_own(arguments[0]):
+        restart_output(arguments)
+        return _ended(arguments)
+    with only_results_on_stdout() as results:
+        restart_output(arguments, results)
+        return _ended(arguments)
+
+
+def _is_own(called: str) -> bool:
+    """Whether a command is agentlearn's. Another package's may write its own JSON to stdout."""
+    if called in COMMANDS or called in GROUPS or called.startswith("-"):
+        return True
+    plugin = announced(GROUP_OF_COMMANDS, reserved=is_command).usable.get(called)
+    return plugin is None or plugin.own
+
+
+def _ended(arguments: Sequence[str]) -> int:
+    """Run a command whose output has begun, and return its exit status."""
     json = "--json" in arguments
-    restart_output(arguments)
     try:
         if any(one.partition("=")[0] == "--tenant" for one in arguments):
             from agentlearn.cli.options import in_store_of_tenant  # here: it imports the settings

@@ -10,7 +10,7 @@ import logging
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from agentlearn.text import Block, block, visible, visible_json, visible_line, wrapped
 from agentlearn.text.printing import MAX_LINE, columns_of, print_line, unguarded
@@ -32,15 +32,17 @@ class _Output:
 
     arguments: tuple[str, ...] = ()
     json_printed = False
+    results: "TextIO | None" = None
+    """Where JSON goes; None: to stdout."""
 
 
 HELP_ALL = "--help-all"
 """Shows the help of a command with every option."""
 
 
-def restart_output(arguments: Sequence[str]) -> None:
-    """Begin the output of a command, and keep its arguments."""
-    _Output.arguments, _Output.json_printed = tuple(arguments), False
+def restart_output(arguments: Sequence[str], results: "TextIO | None" = None) -> None:
+    """Begin the output of a command, and keep its arguments. results: where its JSON goes; None: to stdout."""
+    _Output.arguments, _Output.json_printed, _Output.results = tuple(arguments), False, results
 
 
 def same_command(*left_out: str) -> str:
@@ -59,7 +61,8 @@ def same_command(*left_out: str) -> str:
 def print_json(value: "Value | Mapping[str, Any]") -> None:
     """Print exactly one JSON object on stdout."""
     plain = value if isinstance(value, Mapping) else value.model_dump(mode="json")
-    print_line(Block(visible_json(json.dumps(plain, ensure_ascii=False, allow_nan=False))))
+    text = Block(visible_json(json.dumps(plain, ensure_ascii=False, allow_nan=False)))
+    print_line(text, stream=_Output.results)
     _Output.json_printed = True
 
 

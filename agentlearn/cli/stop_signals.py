@@ -23,6 +23,7 @@ from typing import NoReturn, cast
 
 from agentlearn.errors import StopSignal
 from agentlearn.text import visible_line
+from agentlearn.text.printing import results_descriptor
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _REPEAT_S = 1.0
@@ -111,7 +112,7 @@ class _StopSignals:
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:  # output that nobody can read any more goes to nowhere, so that printing goes on
-            for stream in (0, 1, 2):
+            for stream in {0, 1, 2, results_descriptor()}:
                 with suppress(OSError):
                     if _is_dead(stream):
                         null = os.open(os.devnull, os.O_RDWR)
@@ -168,7 +169,7 @@ class _StopSignals:
 
 def nobody_reads() -> bool:
     """Whether the other end of stdout or stderr is closed."""
-    return _is_dead(1) or _is_dead(2)
+    return _is_dead(results_descriptor()) or _is_dead(2)
 
 
 def _is_dead(stream: int) -> bool:

@@ -488,6 +488,8 @@ class WorkerOptions(RolloutOptions):
     ray: str | None = Field(default=None, min_length=1)
     """Address of the Ray cluster on which the workers run, or `auto` for that of this machine. Default: this machine,
     without Ray."""
+    worker_start_s: float = Field(default=300.0, gt=0, le=7200)
+    """Seconds that a worker has to answer once the Ray cluster has given it a place."""
 
 
 class StoredRolloutOptions(OptionGroup):
@@ -515,7 +517,7 @@ class EvalOptions(OptionGroup):
     evaluate: bool = True
     """Measure on held-out tasks before and after learning."""
     eval_rollouts: int = Field(default=4, ge=1, le=1024)
-    """Rollouts per held-out task, before and after."""
+    """Rollouts per held-out task, before and after. `learn` with a lab model: 2 where none is given."""
     eval_every: int = Field(default=0, ge=0)
     """Also measure after every N updates; 0: only before and after."""
     eval_temperature: Temperature = 0.3

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from agentlearn.config.endpoint_address import credentials_of, has_login
 from agentlearn.config.environment import GivenText
-from agentlearn.config.names import SIMULATED_MODEL, default_model, default_reflector, name_of_result
+from agentlearn.config.names import SIMULATED_MODEL, default_model, default_reflector, is_lab, name_of_result
 from agentlearn.config.options import (
     AllocationOptions,
     BudgetOptions,
@@ -126,6 +126,16 @@ class LearnSettings(
 
     help_group = "Lessons"
     common = ("library", "reflector", "on")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_rollouts_of_a_lab_model(cls, fields: Any) -> Any:
+        """A run with the lab model shows how learning works; two rollouts of each held-out task are enough for that."""
+        given = fields if isinstance(fields, Mapping) else {"eval_rollouts": None}
+        own_tasks = given.get("reward") is not None or not isinstance(given.get("domain"), str)
+        model = given.get("model") or ("" if own_tasks else default_model(str(given["domain"])))
+        return {**given, "eval_rollouts": 2} if is_lab(str(model)) and "eval_rollouts" not in given else fields
+
     library: str | None = None
     """Library to start from: none, NAME, NAME@VERSION, or a file. Default: the one of the result's name, if there is
     one. Lessons that a person wrote stay in any case."""

@@ -25,6 +25,7 @@ class RolloutKeywords(TypedDict, total=False):
     record: Path | str | None
     workers: int
     ray: str | None
+    worker_start_s: float
     allow_host: str | Sequence[str]
     storage_state: Path | str | None
     login: Sequence[LoginAct | Mapping[str, str]]

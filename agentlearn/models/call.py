@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse
@@ -34,7 +34,7 @@ from agentlearn.models.limiter import Ticket
 from agentlearn.models.outage import duration_words, is_garbled, is_silence, is_transient, retry_after_s
 from agentlearn.models.price import cost_usd, price_of
 from agentlearn.models.refusal import SYSTEM, TOOLS, RefusedRequest
-from agentlearn.models.replicas import is_of_endpoint
+from agentlearn.models.replicas import Replica, is_of_endpoint
 from agentlearn.models.token_estimate import BYTES_PER_TOKEN, ExpectedCall, reply_bytes, request_bytes
 from agentlearn.text import visible
 from agentlearn.text.log import get_log
@@ -59,6 +59,17 @@ _LEARNING = frozenset({"summarise", "compare", "consolidate"})
 """Stages whose requests are stored; those of others are in the messages of their rollouts."""
 _SHORT_BYTES = 256
 """A text of this size can have any number of tokens."""
+
+
+_LOOK_S = 0.25
+"""Seconds between two looks at whether an endpoint of several is silent."""
+
+
+class _Sent(NamedTuple):
+    """A request to one of several endpoints, and when it was sent."""
+
+    replica: Replica
+    at: float
 
 
 class _NotSent(Exception):
@@ -364,36 +375,80 @@ class ModelCall:
 
     async def _reply(self, sampling: ModelSettings, ticket: Ticket) -> ModelResponse:
         """Return the reply of the first endpoint of the model that answers."""
-        state = self.state
-        if state.replicas is None:
-            return await self._reply_of(self.model, sampling, ticket)
-        turns = state.replicas.turns(self.unit.replica)
-        following = next(turns, None)
-        while (replica := following) is not None:
-            self.unit.replica, sent_at = replica, replica.clock()
-            try:
-                with replica.request():
-                    return await self._reply_of(replica.model, sampling, ticket)
-            except _FAILURES as error:
-                if not is_of_endpoint(error):
-                    raise
-                kind, wanted_s = _kind_of_failure(error), retry_after_s(error) or 0.0
-                replica.failed(kind, sent_at, wanted_s=min(wanted_s, state.retry.retry_after_cap_s))
-                if (following := next(turns, None)) is None:
-                    raise
-                state.failures[kind] += 1
-                self.unit.give_back(replica.clock() - sent_at)
-        raise AssertionError("a model has at least one endpoint")
+        replicas = self.state.replicas
+        if replicas is None:
+            self.written = await self._reply_of(self.model, sampling, ticket)
+            return self.written[0]
+        turns, asked = replicas.turns(self.unit.replica), dict[asyncio.Task[tuple[ModelResponse, bytes]], _Sent]()
 
-    async def _reply_of(self, model: "Model", sampling: ModelSettings, ticket: Ticket) -> ModelResponse:
-        """Send the request to one endpoint and return its reply."""
+        def ask_next() -> bool:
+            """Send the request to the next endpoint. Return False when there is none."""
+            if (replica := next(turns, None)) is None:
+                return False
+            replica.begin(request := asyncio.create_task(self._reply_at(replica, sampling, ticket)))
+            asked[request] = _Sent(replica, replica.clock())
+            return True
+
+        ask_next()
+        more = True
+        try:
+            while True:
+                done, _ = await asyncio.wait(
+                    asked, timeout=_LOOK_S if more else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not done:
+                    patience_s = replicas.patience_s(self.unit.stage)
+                    if patience_s is not None and all(
+                        one.replica.silent_s(one.at) > patience_s for one in asked.values()
+                    ):
+                        more = ask_next()
+                    continue
+                task = done.pop()
+                replica, sent_at = asked.pop(task)
+                try:
+                    self.written = await task
+                except _FAILURES as error:
+                    if not is_of_endpoint(error):
+                        raise
+                    if not asked and not ask_next():
+                        raise
+                    self._lost_to(_kind_of_failure(error), replica, sent_at)
+                    continue
+                self.unit.replica = replica
+                replicas.answered(self.unit.stage, replica.clock() - sent_at)
+                for slow, slow_at in asked.values():
+                    slow.failed("silent", slow_at)
+                    self._lost_to("silent", slow, slow_at)
+                return self.written[0]
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+
+    def _lost_to(self, kind: str, replica: Replica, sent_at: float) -> None:
+        """Count a request in vain to an endpoint. Its time is not the rollout's."""
+        self.state.failures[kind] += 1
+        self.unit.give_back(replica.clock() - sent_at)
+
+    async def _reply_at(self, replica: Replica, sampling: ModelSettings, ticket: Ticket) -> tuple[ModelResponse, bytes]:
+        sent_at = replica.clock()
+        try:
+            with replica.request():
+                return await self._reply_of(replica.model, sampling, ticket)
+        except _FAILURES as error:
+            if is_of_endpoint(error):
+                wanted_s = min(retry_after_s(error) or 0.0, self.state.retry.retry_after_cap_s)
+                replica.failed(_kind_of_failure(error), sent_at, wanted_s=wanted_s)
+            raise
+
+    async def _reply_of(self, model: "Model", sampling: ModelSettings, ticket: Ticket) -> tuple[ModelResponse, bytes]:
+        """Send the request to one endpoint and return its reply, and that as JSON."""
         state = self.state
         self.requests += 1
         self.asked = model
         try:
             async with asyncio.timeout(state.deadline_s):
-                self.written = await ask_once(model, self.messages, sampling, self.parameters, salt=self.id)
-                return self.written[0]
+                return await ask_once(model, self.messages, sampling, self.parameters, salt=self.id)
         except ModelHTTPError as error:
             if error.status_code == 429:
                 ticket.refused(min(retry_after_s(error) or 0.0, state.retry.retry_after_cap_s))

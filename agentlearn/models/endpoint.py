@@ -318,6 +318,7 @@ async def _all_of(
         models = {url: await stack.enter_async_context(one) for url, one in served.items()}
         if len(models) > 1:
             state.replicas = Replicas([Replica(url, model) for url, model in models.items()])
+            stack.push_async_callback(state.replicas.close)
         yield next(iter(models.items()))
 
 

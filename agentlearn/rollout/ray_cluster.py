@@ -5,7 +5,9 @@ Ray starts a worker and says why it ended. It repeats nothing: the journal does.
 
 import asyncio
 import logging
+import os
 import pickle
+import signal
 import sys
 import threading
 from collections import deque
@@ -22,16 +24,22 @@ from agentlearn.plugins.installed import version
 from agentlearn.rollout.link import LinkMessage
 from agentlearn.rollout.workers import Cluster, NoRoom, Started, WorkerLost, WorkerNeeds
 
+_TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+if any(map(os.environ.get, _TOKENS)) or Path("~/.ray/auth_token").expanduser().is_file():
+    # Only `ray start --head` uses a token without it. Ray reads it once, when it is imported.
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
 try:
     ray: Any = import_module("ray")  # not installed where types are checked
+    placement: Any = import_module("ray.util.placement_group")
+    scheduling: Any = import_module("ray.util.scheduling_strategies")
     RayError: Any = ray.exceptions.RayError
 except (ImportError, AttributeError) as error:  # a folder of that name on the path has none of its names
     raise MissingExtra("--ray needs Ray; install it with `pip install 'agentlearn-lib[ray]'`") from error
 
 _CONNECT_S = 30.0
 """Seconds that a cluster has to answer."""
-_START_S = 60.0
-"""Seconds that a cluster has to place a worker."""
+_PLACE_S = 60.0
+"""Seconds that a cluster has to find a place for a worker."""
 _MIB = 1024 * 1024
 _CONCURRENCY = 10_000
 """Messages that an actor may be taking at once."""
@@ -142,16 +150,28 @@ class _RayCluster:
 
     @asynccontextmanager
     async def start(self, needs: WorkerNeeds) -> AsyncGenerator[Started]:
-        """Start a worker, and end it with the block. Raises WorkerLost, also when no machine is free for it."""
-        options = {"num_cpus": needs.cpus, "memory": needs.memory_mib * _MIB, "max_concurrency": _CONCURRENCY}
-        actor = ray.remote(max_restarts=0, max_task_retries=0)(_Actor).options(**options).remote()
+        """Start a worker, and end it with the block. Raises WorkerLost, and NoRoom when there is none."""
+        place = placement.placement_group([{"CPU": needs.cpus, "memory": needs.memory_mib * _MIB}])
+        actor = None
         try:
+            if not await asyncio.to_thread(place.wait, _PLACE_S):
+                free = ray.available_resources().get("CPU", 0)
+                raise NoRoom(
+                    f"the Ray cluster has had no room for a worker for {_PLACE_S:g} s: its machines are in use"
+                    f" ({free:g} CPUs are free); give fewer --workers, or wait"
+                )
+            there = scheduling.PlacementGroupSchedulingStrategy(place)
+            options = {"num_cpus": needs.cpus, "memory": needs.memory_mib * _MIB, "max_concurrency": _CONCURRENCY}
+            options |= {"scheduling_strategy": there, "max_restarts": 0, "max_task_retries": 0}
+            actor = ray.remote(_Actor).options(**options).remote()
             try:
-                found = await asyncio.wait_for(actor.version.remote(), _START_S)
+                found = await asyncio.wait_for(actor.version.remote(), needs.start_s)
             except TimeoutError:
                 raise NoRoom(
-                    f"the Ray cluster has not started a worker within {_START_S:g} s; its machines are busy"
-                    f" ({ray.available_resources().get('CPU', 0):g} CPUs are free)"
+                    f"a worker has its place in the Ray cluster, but has not answered within {needs.start_s:g} s: its"
+                    " machine starts Python and imports agentlearn slowly, as with busy cores or a cold disk; give a"
+                    " larger --worker-start-s",
+                    code="worker_slow",
                 ) from None
             except RayError as error:
                 raise WorkerLost(_why(error)) from error
@@ -164,7 +184,9 @@ class _RayCluster:
             yield Started(link, link.cause)
         finally:
             with suppress(RayError):
-                ray.kill(actor)
+                if actor is not None:
+                    ray.kill(actor)
+                placement.remove_placement_group(place)
 
 
 def _why(error: Exception) -> str:
@@ -199,7 +221,7 @@ async def open_ray_cluster(address: str) -> AsyncGenerator[Cluster]:
     if own and (why := await _connected(address)):
         raise ConfigError(
             f"no Ray cluster answers at {address!r} ({why}); start one with `ray start --head`, give its address, and"
-            " RAY_AUTH_TOKEN where it asks for one"
+            " set RAY_AUTH_TOKEN to its token if it has one"
         )
     try:
         yield _RayCluster(address)
@@ -229,3 +251,6 @@ async def _connected(address: str) -> str:
         return await asyncio.wait_for(asyncio.shield(answer), _CONNECT_S)
     except TimeoutError:
         return f"it was silent for {_CONNECT_S:g} s"
+    finally:
+        if threading.current_thread() is threading.main_thread():  # Ray dumps its stack at SIGTERM before it calls ours
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))

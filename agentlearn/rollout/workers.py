@@ -56,7 +56,7 @@ class WorkerLost(ToolLost):
 
 
 class NoRoom(WorkerLost):
-    """No machine is free for another worker."""
+    """There is no further worker: no machine is free for one, or its machine is too slow."""
 
     code = "no_room"
 
@@ -67,6 +67,8 @@ class WorkerNeeds:
 
     cpus: float
     memory_mib: int
+    start_s: float = 300.0
+    """Seconds that it has to answer once it has its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Cluster(Protocol):
     def start(self, needs: WorkerNeeds) -> AbstractAsyncContextManager[Started]:
         """Start a worker, and end it with the block.
 
-        Raises WorkerLost when it ends at once, and NoRoom when no machine is free.
+        Raises WorkerLost when it ends at once, and NoRoom, with what to do, when there is none.
         """
         ...
 
@@ -362,7 +364,7 @@ class Workers:
         try:
             self.alive[:] = await asyncio.gather(*(self._started() for _ in range(count)))
         except NoRoom as error:
-            raise ConfigError(f"{error.message}; give fewer --workers, or wait", code=error.code) from error
+            raise ConfigError(error.message, code=error.code) from error
 
     async def close(self) -> None:
         """End all workers."""
@@ -479,7 +481,8 @@ async def open_workers(
     otel: bool,
 ) -> AsyncGenerator[Workers]:
     """Start workers that can make the rollouts of these domains, and end them with the block. Raises ConfigError."""
-    needs = WorkerNeeds(max(one.worker_cpus for one in domains), max(one.worker_memory_mib for one in domains))
+    cpus, memory_mib = max(one.worker_cpus for one in domains), max(one.worker_memory_mib for one in domains)
+    needs = WorkerNeeds(cpus, memory_mib, options.worker_start_s)
     limits = RolloutOptions(**{name: getattr(options, name) for name in RolloutOptions.model_fields})
     async with cluster as opened:
         workers = Workers(opened, needs, WorkerPlan(call_context.run, limits, otel), call_context)

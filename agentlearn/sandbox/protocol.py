@@ -22,6 +22,8 @@ class CodeResult(Value):
     """Last lines of the traceback, or one sentence."""
     seconds: float = 0.0
     """Wall time of the call."""
+    reused: bool = False
+    """Whether the program was not run, because the result is known of another session that ran the same."""
 
 
 class SandboxReport(Value):

@@ -52,7 +52,8 @@ async def run_python(ctx: RunContext[CodeDeps], code: str) -> ToolReturn:
         code: A complete program that prints its result. Variables of earlier calls are still defined.
     """
     result = await ctx.deps.session.run(code)
-    return ToolReturn(render_result(result), metadata={STATUS: result.status})
+    reused = {"reused": True} if result.reused else {}
+    return ToolReturn(render_result(result), metadata={STATUS: result.status, **reused})
 
 
 def code_tool() -> Tool[CodeDeps]:

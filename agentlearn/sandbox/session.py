@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 
 from agentlearn.errors import ToolError, ToolLost
 from agentlearn.sandbox.inside.config import HEADER_BYTES, MAX_FRAME_BYTES, READ_BYTES, SandboxLimits, pack, reply_bytes
+from agentlearn.sandbox.known_programs import KnownResults, Past, program_key
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport
 from agentlearn.sandbox.zygote import BACK_OFF_S, Exit, SupervisedZygote, Zygote
 from agentlearn.text.log import get_log
@@ -193,8 +194,14 @@ class _InterpreterSession:
         seed: int,
         limits: SandboxLimits,
         slots: asyncio.Semaphore,
+        known: KnownResults,
     ) -> None:
         self._start_interpreter = start_interpreter
+        self._known = known
+        self._past: Past | None = ()
+        """The programs before, while the variables depend on nothing else."""
+        self._reused = list[str]()
+        """Those of them that were not run. They are run when an interpreter is needed."""
         self._seed = seed
         self._limits = limits
         self._turn = asyncio.Lock()
@@ -220,13 +227,28 @@ class _InterpreterSession:
         with, ended for a reason outside the code; ToolError when no interpreter can be started.
         """
         limit_s = self._limits.timeout_s if timeout_s is None else timeout_s
-        async with self._turn, self._slots:
+        key = None if self._past is None else program_key(code)
+        async with self._turn:
+            self._past = None if self._past is None or key is None else (*self._past, key)
+            found = None if self._past is None or self._interpreter or self._closed else self._known.of(self._past)
+            if found is not None:
+                self._reused.append(code)
+                return found
+            result = await self._run_now(code, limit_s)
+            if self._past is not None and result.status == "ok":
+                self._known.add(self._past, result)
+            else:
+                self._past = None
+            return result
+
+    async def _run_now(self, code: str, limit_s: float) -> CodeResult:
+        async with self._slots:
             if self._lost is not None:
                 raise self._lost
             try:
                 return await self._run(code, limit_s)
             except BaseException as error:
-                self._lost = error if isinstance(error, ToolLost) else None
+                self._lost, self._past = (error if isinstance(error, ToolLost) else None), None
                 await self._end_interpreter()  # cancelled: stop the code
                 raise
 
@@ -240,10 +262,14 @@ class _InterpreterSession:
         if self._interpreter is None:
             self._interpreter = await self._start_interpreter(self._seed)
         interpreter = self._interpreter
+        most_chars = self._limits.output_chars + _CUT_NOTE_CHARS
         started_at = time.monotonic()
         try:
-            async with asyncio.timeout(limit_s):
-                reply = await interpreter.call(code, most_chars=self._limits.output_chars + _CUT_NOTE_CHARS)
+            async with asyncio.timeout(limit_s * (1 + len(self._reused))):
+                while self._reused:
+                    await interpreter.call(self._reused.pop(0), most_chars=most_chars)
+                started_at = time.monotonic()
+                reply = await interpreter.call(code, most_chars=most_chars)
         except TimeoutError:
             _raise_if_lost(ended := await self._end_interpreter())
             return self._lost_result(ended, "timeout", f"timed out after {limit_s:g} s", since=started_at)
@@ -277,6 +303,7 @@ class InterpreterSandbox:
     def __init__(self, zygote: SupervisedZygote, limits: SandboxLimits) -> None:
         self._zygote = zygote
         self._limits = limits
+        self._known = KnownResults()
         processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
         self._slots = asyncio.Semaphore(_CALLS_PER_PROCESSOR * processors)
 
@@ -290,7 +317,7 @@ class InterpreterSandbox:
         """Open a new session with seeded random generators; killed on exit. Raises ToolError for a closed sandbox."""
         if self._zygote.closed:
             raise ToolError("the code sandbox was closed", code="sandbox_ended")
-        session = _InterpreterSession(self._start_interpreter, seed, self._limits, self._slots)
+        session = _InterpreterSession(self._start_interpreter, seed, self._limits, self._slots, self._known)
         try:
             yield session
         finally:

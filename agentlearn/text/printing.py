@@ -7,10 +7,10 @@ lines of ours, and `guard_streams` for what Python and other packages write to s
 import os
 import sys
 import warnings
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, redirect_stdout
+from collections.abc import Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout, suppress
 from io import TextIOWrapper
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO, cast
 
 from agentlearn.text import Block, visible, visible_line, wrapped
 
@@ -18,21 +18,57 @@ MAX_LINE = 4_000
 """Largest number of characters of a printed line. Lines of a block have no limit."""
 
 
-def print_line(text: str, *, to_stderr: bool = False) -> None:
+def print_line(text: str, *, to_stderr: bool = False, stream: TextIO | None = None) -> None:
     """Print one line on stdout or stderr at once. Only a `Block` has line breaks of its own.
 
-    Where there are too few columns, the line is broken between words.
+    Where there are too few columns, the line is broken between words. stream: print it there.
     """
     line = text if isinstance(text, Block) else visible_line(text, MAX_LINE)
-    stream = sys.stderr if to_stderr else sys.stdout
-    columns = _stream_columns(stream)
-    stream.write(f"{line if columns is None else wrapped(line, columns)}\n")
-    stream.flush()
+    out = stream or (sys.stderr if to_stderr else sys.stdout)
+    columns = _stream_columns(out)
+    out.write(f"{line if columns is None else wrapped(line, columns)}\n")
+    out.flush()
 
 
 def stdout_for_results() -> AbstractContextManager[object]:
     """Inside the block, what a user's own code prints goes to stderr: stdout is for the result."""
     return redirect_stdout(sys.stderr)
+
+
+class _Results:
+    """Where results go, while everything else that is written to stdout goes to stderr."""
+
+    descriptor = 1
+
+
+def results_descriptor() -> int:
+    """The descriptor of stdout, as this process was given it."""
+    return _Results.descriptor
+
+
+@contextmanager
+def only_results_on_stdout() -> Generator[TextIO]:
+    """Yield the stream for results. What else is written to stdout inside the block goes to stderr.
+
+    That holds for this process, for libraries that write to the descriptor itself, and for child processes.
+    """
+    results, kept = sys.stdout, None
+    with suppress(OSError, ValueError, AttributeError):
+        if unguarded(results).fileno() == 1:
+            results.flush()
+            kept = _Results.descriptor = os.dup(1)
+            os.dup2(2, 1)
+            results = _GuardedStream(os.fdopen(kept, "w", encoding="utf-8", errors="backslashreplace", closefd=False))
+    try:
+        with stdout_for_results():
+            yield cast("TextIO", results)
+    finally:
+        with suppress(OSError, ValueError):
+            results.flush()
+        if kept is not None:
+            os.dup2(kept, 1)
+            _Results.descriptor = 1
+            os.close(kept)
 
 
 def is_seen_on_stderr() -> bool:

@@ -84,7 +84,7 @@ class Tasks:
     async def start(self, needs: WorkerNeeds) -> AsyncGenerator[Started]:
         ends, self.started = list(self.ends_after), self.started + 1
         if self.full and self.started > 2:
-            raise NoRoom("every machine is busy")
+            raise NoRoom("every machine is busy; wait")
         left = ends[self.started - 1 : self.started]
         driver, worker = asyncio.Queue[bytes](), asyncio.Queue[bytes]()
         task = asyncio.create_task(work(QueueLink(driver, worker, left)))
@@ -205,7 +205,7 @@ def test_a_rollout_that_loses_every_worker_is_a_stored_failure_of_a_tool() -> No
 def test_a_run_goes_on_with_the_workers_that_are_left() -> None:
     spread = made(Tasks([9], full=True))
     assert {one.trajectory.outcome for one in spread.finished} == {"ok"}
-    with pytest.raises(ConfigError, match="every machine is busy; give fewer --workers, or wait"):
+    with pytest.raises(ConfigError, match="every machine is busy; wait"):
         made(Tasks(full=True), workers=3)
 
 

@@ -1,7 +1,9 @@
 """The process of one command."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,3 +37,27 @@ def test_help_and_refused_names_load_neither_the_store_nor_a_model_client(words:
     program = [sys.executable, "-c", LIGHT, *words.split()]
     done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+NOISY = """
+import os, subprocess, sys
+from agentlearn.cli.stop_signals import run_command
+
+class Noise:
+    def find_spec(self, name, path, target=None):
+        if name in ("agentlearn.cli.setup", "agentlearn.cli.runs"):
+            print("noise of a library")
+            os.write(1, b"noise of a library in C\\n")
+            subprocess.run(["echo", "noise of a child"])
+
+sys.meta_path.insert(0, Noise())
+run_command([*sys.argv[1:], "--json"])
+"""
+
+
+@pytest.mark.parametrize(("words", "status"), [("models list", 0), ("runs list", 2)])
+def test_stdout_is_one_json_object_whatever_else_writes_to_it(words: str, status: int, tmp_path: Path) -> None:
+    program = [sys.executable, "-c", NOISY, *words.split()]
+    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (done.returncode, isinstance(json.loads(done.stdout), dict)) == (status, True), done.stderr
+    assert done.stderr.count("noise of a") == 3

@@ -140,7 +140,47 @@ def test_an_endpoint_that_stops_gets_one_request_from_time_to_time_and_comes_bac
     assert [one.set_asides for one in record.endpoints] == [1, 0]
     (note,) = service_notes([record])
     assert "had 2 endpoints: http://0/v1 answered" in note
-    assert "(connection 9), set aside once; http://1/v1 answered" in note
+    assert "(connection 8), set aside once; http://1/v1 answered" in note
+
+
+def test_an_endpoint_that_never_answers_delays_no_call_but_the_first_ones() -> None:
+    silent, well = Server(), Server()
+    served = Served(silent, well)
+
+    async def main() -> None:
+        silent.held = asyncio.Event()
+        first = asyncio.create_task(served.ask_all(16))
+        while len(served.journal.records) < 8:
+            await asyncio.sleep(0)
+        assert len(silent.asked) == 8
+        served.now += 10.0
+        await first
+        assert len(well.asked) == 16, "what waited was asked elsewhere"
+        for _ in range(5):
+            served.now += 60.0
+            await served.ask_all(40)
+        assert [one for one in silent.asked if one.startswith("unit")] == silent.asked[:8]
+        assert len(silent.asked) == 9, "one small request tries it again"
+        silent.held.set()
+        while not served.all[0].ready:
+            await asyncio.sleep(0)
+        await served.ask_all(40)
+        await served.state.replicas.close()  # type: ignore[union-attr]
+
+    asyncio.run(main())
+    assert served.all[0].failures == {"silent": 8}
+    assert served.all[0].answers > 10
+
+
+def test_a_busy_endpoint_that_answers_others_is_not_taken_for_silent() -> None:
+    one = Replica("http://0/v1", FunctionModel(Server().answer), lambda: now)
+    now = 0.0
+    with one.request():
+        now = 50.0
+        with one.request():
+            pass
+        now = 52.0
+        assert one.silent_s(0.0) == 2.0
 
 
 def test_a_call_in_flight_at_an_endpoint_that_is_set_aside_may_end() -> None:
