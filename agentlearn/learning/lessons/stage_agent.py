@@ -80,7 +80,7 @@ _EDITS = {
 
 _SUBMIT, _TAKEN = "submit", "Final result processed."
 """Name of the tool through which a model replies, and its result, in pydantic-ai's words."""
-_SCHEMAS: dict[ListKey, dict[str, Any]] = {
+_SCHEMAS: dict[str, dict[str, Any]] = {
     key: {"type": "object", "properties": {key: items}, "additionalProperties": True}
     for key, items in (("steps", _STEPS), ("proposals", _PROPOSALS), ("edits", _EDITS), ("lessons", _LABELS))
 }

@@ -61,7 +61,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--writing", nargs="*", type=int, default=[0], help="seeds on which lessons are written")
     parser.add_argument("--phases", nargs="*", choices=READING, default=READING, help="phases of reading")
     parser.add_argument("--learn-tasks", type=int, default=6, help="tasks that lessons are learned from")
-    parser.add_argument("--drafts", type=int, default=4, help="times that the reflector writes lessons for them")
+    parser.add_argument("--drafts", type=int, default=5, help="times that the reflector writes lessons for them")
     parser.add_argument("--compiled", action="store_true", help="fetch the model server compiled, and do not build it")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each model server")
     parser.add_argument("--store", type=Path, default=cache_folder() / "results", help="where everything is kept")
