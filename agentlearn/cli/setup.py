@@ -251,5 +251,23 @@ def models_convert(
     print_result({"folder": str(folder), "record": record.model_dump(mode="json")}, lines, json=json)
 
 
+def models_export(
+    model: Annotated[str, Parameter(help="Folder with a checkpoint or an adapter, such as `train` writes.")],
+    file: Annotated[Path, Parameter(help="GGUF file to write; it must not exist.")],
+    /,
+    *,
+    llama_cpp: Annotated[Path, Parameter(help="Folder with llama.cpp's sources, which have the converter.")],
+    kind: Annotated[Literal["f32", "f16", "bf16", "q8_0", "auto"], Parameter(help="Type of the weights.")] = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Write trained weights as a GGUF file, with the converter of llama.cpp."""
+    from agentlearn.train.fetching.to_gguf import write_gguf
+    from agentlearn.train.memory import size_words
+
+    write_gguf(model, file, llama_cpp, kind=kind)
+    size = file.stat().st_size
+    print_result({"file": str(file), "bytes": size}, [f"wrote {file} ({size_words(size)})"], json=json)
+
+
 def _fields(known: KnownModel, state: FetchedState) -> dict[str, Any]:
     return {**known.model_dump(mode="json"), "state": state.name.lower(), "folder": str(known.folder)}

@@ -563,6 +563,12 @@ class LessonOptions(TrustOptions):
     """Largest number of proposals taken from one group."""
     lesson_words: int = Field(default=ASKED_LESSON_WORDS, ge=8, le=MAX_LESSON_WORDS)
     """Largest number of words of a lesson that the reflector proposes. Lessons of people may have up to 80."""
+    reflect: Literal["stages", "once"] = "stages"
+    """How a batch becomes lessons. stages: in three stages, as published; once: one request shows its tasks and what
+    was expected (else the answers), and asks for new lessons only. For short answers and small reflectors."""
+    drafts: int = Field(default=1, ge=1, le=20)
+    """With `reflect: once`, how often each request is asked. Each reply makes a version to choose from (see
+    `finalists`)."""
     edits: int = Field(default=4, ge=1, le=50)
     """Largest number of changes that the first update makes to a document (with --on); it falls to 1 over the run."""
     max_deletes: int = Field(default=3, ge=0, le=100)

@@ -14,7 +14,7 @@ from agentlearn.text import meant_or_known, short_repr
 from agentlearn.text.files import readable
 from agentlearn.types.value import Value
 
-StageName = Literal["summarise", "compare", "compare_wrong", "consolidate", "repair"]
+StageName = Literal["summarise", "compare", "compare_wrong", "consolidate", "repair", "once"]
 """A stage whose prompt a user may replace."""
 
 
@@ -90,8 +90,8 @@ class OwnPartOptions(OptionGroup):
     prompt: Annotated[dict[StageName, OwnPrompt], BeforeValidator(_own_prompts)] = Field(
         default_factory=dict[StageName, OwnPrompt], exclude_if=lambda given: not given
     )
-    """Your own prompt of a stage, as STAGE=FILE with the stage summarise, compare, compare_wrong, consolidate or
-    repair; may be repeated. The text is stored with the run."""
+    """Your own prompt of a stage, as STAGE=FILE with the stage summarise, compare, compare_wrong, consolidate,
+    repair or once; may be repeated. The text is stored with the run."""
     rule: Annotated[tuple[FunctionName, ...], BeforeValidator(as_tuple)] = Field(
         default=(), exclude_if=lambda given: not given
     )

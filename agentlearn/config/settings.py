@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -159,6 +159,14 @@ class LearnSettings(
         if not isinstance(fields, Mapping) or not fields.get("on"):
             return fields
         return {"group_size": 2, "epochs": 3, **fields}
+
+    @model_validator(mode="after")
+    def _once_for_lessons(self) -> Self:
+        if self.reflect == "once" and self.on is not None:
+            raise ConfigError("--reflect once writes new lessons, and --on changes a document; leave one of them out")
+        if self.reflect == "stages" and self.drafts > 1:
+            raise ConfigError(f"--drafts {self.drafts} is for --reflect once; add it")
+        return self
 
     @property
     def endpoints(self) -> tuple[str, ...]:

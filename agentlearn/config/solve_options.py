@@ -89,6 +89,8 @@ class LearnOptions(RolloutKeywords, total=False):
     change_written: bool
     on: str | None
     edits: int
+    reflect: Literal["stages", "once"]
+    drafts: int
     prompt: Mapping[StageName, Path | str]
     rule: str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
     own_task_lessons: Literal["show", "hide"]

@@ -420,7 +420,11 @@ def _message(one: _Json, role: str) -> _Json:
     content = next((one[key] for key in _CONTENT if one.get(key) is not None), None)
     message = {"role": said if said in _READ_ROLES else "tool", "name": one.get("name") or named}
     message["content"] = [_part(part) for part in content] if isinstance(content, list) else content
-    if calls := _listed(_at(one, "tool_calls|additional_kwargs.tool_calls")):
+    calls = _listed(_at(one, "tool_calls|additional_kwargs.tool_calls"))
+    held = _listed(_parsed(content)) if message["role"] in {"assistant", "tool"} else []
+    if held and all(call.get("type") == "function" and "function" in call for call in held):  # Koog: calls as the text
+        calls, message = held, message | {"role": "assistant", "content": None}
+    if calls:
         message["tool_calls"] = [call.get("tool_call", call) for call in calls]
     if message["role"] == "tool":
         message["tool_call_id"] = _at(one, "tool_call_id|id")
@@ -430,6 +434,8 @@ def _message(one: _Json, role: str) -> _Json:
 def _part(part: object) -> object:
     """Return a part of a message as the reader of replies knows it."""
     fields = fields_of(part) or {}
+    if fields.get("type") == "blob":
+        return {"type": str(fields.get("modality") or "file")}
     if call := fields_of(_at(fields, "function_call|functionCall")):
         return {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "arguments": call.get("args")}
     result = fields_of(_at(fields, "function_response|functionResponse")) or fields

@@ -311,7 +311,8 @@ class Course:
             return 0
         history = LibraryStore(settings.store / "libraries").history(settings.library_name)
         has_lessons = settings.library != NO_LIBRARY if settings.library is not None else history.exists
-        versions = min(settings.finalists, self.batches if batches is None else batches) + 1 + has_lessons
+        made = (self.batches if batches is None else batches) * settings.drafts
+        versions = min(settings.finalists, made) + 1 + has_lessons
         own = settings.data is None and settings.reward is None and not settings.given and not settings.from_store
         count = 0
         if own and is_domain(settings.domain):
@@ -361,11 +362,15 @@ def _of_size(settings: LearnSettings, train: int, test: int, size: Sizes) -> Cos
     measuring = test * settings.eval_rollouts * (2 if teaches else 1)
 
     model, reflector = settings.model, settings.reflector_name
+    batches = course.batches if teaches else 0
+    read, compared = mixed * allocation.first_wave + wrong * settings.group_size, mixed + wrong
+    if settings.reflect == "once":
+        read, compared, batches = 0, batches * settings.drafts, 0
     stages = [
         size.rollout.times(learning, model, "rollout", library=lessons),
-        size.summarise.times(mixed * allocation.first_wave + wrong * settings.group_size, reflector, "summarise"),
-        size.compare.times(mixed + wrong, reflector, "compare"),
-        size.consolidate.times(course.batches if teaches else 0, reflector, "consolidate"),
+        size.summarise.times(read, reflector, "summarise"),
+        size.compare.times(compared, reflector, "compare"),
+        size.consolidate.times(batches, reflector, "consolidate"),
         *([size.rollout.times(validating, model, VALIDATION, library=lessons)] if validating else []),
         # half of these rollouts are measured before there are lessons
         size.rollout.times(measuring, model, HELD_OUT, library=size.library / 2),

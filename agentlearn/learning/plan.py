@@ -116,7 +116,7 @@ def _wall_seconds(settings: LearnSettings, train: int, test: int, size: Sizes) -
     stage_s = {one: call_seconds(size.call_s, one, getattr(size, one).tokens_out) for one in stages}
     teaching = size.mixed + (size.wrong if settings.all_wrong == "teach" else 0.0)
     further = allocation.expected_size(1 - size.mixed - size.right) - allocation.first_wave
-    phases = list[Phase]()
+    phases, once = list[Phase](), settings.reflect == "once"
     for groups in course.epochs:
         batches = max(1, math.ceil(groups / settings.batch_size))
         tasks = groups / batches
@@ -124,13 +124,13 @@ def _wall_seconds(settings: LearnSettings, train: int, test: int, size: Sizes) -
         waves = [
             Wave(tasks * allocation.first_wave, calls, call_s, size.own_s),
             Wave(tasks * further, calls, call_s, size.own_s),
-            Wave(teach * allocation.first_wave, 1, stage_s["summarise"]),
-            Wave(teach, 1, stage_s["compare"]),
+            *([] if once else [Wave(teach * allocation.first_wave, 1, stage_s["summarise"])]),
+            *([] if once else [Wave(teach, 1, stage_s["compare"])]),
         ]
-        consolidated = [Wave(1, 1, stage_s["consolidate"])] if teach else []
+        consolidated = [Wave(1, 1, stage_s["compare" if once else "consolidate"])] * settings.drafts if teach else []
         phases += [Phase(part, times=batches) for part in (waves, consolidated) if part]
     if validating := course.most_validation():
-        versions = min(settings.finalists, course.batches) + 1
+        versions = min(settings.finalists, course.batches * settings.drafts) + 1
         rounds = math.ceil(validating / versions / VALIDATION_ROUND)
         phases.append(Phase([Wave(validating / rounds, calls, call_s, size.own_s)], times=rounds * size.validated))
     phases.append(Phase([Wave(2 * test * settings.eval_rollouts, calls, call_s, size.own_s)]))

@@ -127,6 +127,7 @@ _MODELS = {
     "path": "Print the folder of a fetched model.",
     "remove": "Delete a fetched model.",
     "convert": "Convert a GGUF file to a checkpoint.",
+    "export": "Write trained weights as a GGUF file.",
 }
 _STORE = {
     "check": "Check the whole store without changing it.",

@@ -158,17 +158,25 @@ class LessonLearner:
         accepted = [proposal for result in results for proposal in result.accepted]
         context = self._check_context([result.group for result in results], self._limits)
         context = replace(context, edits=self._edits())
-        consolidated = await stages.consolidate(accepted, context, [result.seen for result in results])
-        before = self.library
-        made, checked = next_version(consolidated.accepted, before, context)
-        self._continue_from(made, [result.group for result in results])
-        ended = (*(one for result in results for one in result.ended), *consolidated.ended, *checked)
+        before, once = self.library, self.settings.reflect == "once"
+        seen = [result.seen for result in results if not once or result.use in TEACHING]
+        if once and seen:
+            consolidated = [await stages.draft(seen, context, number) for number in range(self.settings.drafts)]
+        else:
+            consolidated = [await stages.consolidate(accepted, context, seen)]
+        versions = [next_version(one.accepted, before, context) for one in consolidated]
+        made = before
+        for made in sorted((version for version, _ in versions), key=lambda one: one.version != before.version):
+            self._continue_from(made, [result.group for result in results])
+        checked = (one for _, ended in versions for one in ended)
+        drafted = (one for proposed in consolidated for one in proposed.ended)
+        ended = (*(one for result in results for one in result.ended), *drafted, *checked)
         self._remember(made, ended, stages.shown)
         self._log_refusals(ended, step)
         faults = {
             "summarise": sum((result.summarise_faults for result in results), Counter[str]()),
             "compare": sum((result.compare_faults for result in results), Counter[str]()),
-            "consolidate": Counter(consolidated.faults),
+            "consolidate": Counter(code for one in consolidated for code in one.faults),
         }
         failed = f"consolidation failed twice in {step}: the groups' proposals were checked without it"
         return Update(
@@ -179,7 +187,7 @@ class LessonLearner:
                 groups=dict(kinds),
                 taught=dict(Counter(result.use for result in results)),
                 faults={stage: dict(sorted(counts.items())) for stage, counts in faults.items()},
-                notes=() if consolidated.usable else (failed,),
+                notes=() if once or consolidated[0].usable else (failed,),
             ),
         )
 
@@ -313,6 +321,8 @@ class LessonLearner:
         """
         seen = self._teaching.seen(group)
         if (use := self._use(seen)) not in TEACHING:
+            return _GroupResult(group, seen, use)
+        if self.settings.reflect == "once":
             return _GroupResult(group, seen, use)
         async with TaskGroup() as running:
             tasks = [

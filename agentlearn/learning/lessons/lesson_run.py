@@ -313,12 +313,13 @@ class LessonRun(RunLoop[LearnSettings]):
         return selection, published
 
     async def keep_update(self, batch: Batch, update: Update) -> None:
-        run, made = self.call_context.run, self._learner.last
+        run, candidates = self.call_context.run, self._learner.candidates
         self._updates += 1
         await self.store.save_proposals(run, batch.phase, batch.number, update.evidence.ended)
-        await self.store.save_version(made, run=run)
-        if made.version not in {self._learner.candidates.bare.version, self._learner.candidates.start.version}:
-            self._made_at.setdefault(made.version, self._updates)
+        for made in candidates.libraries.values():
+            if made.version not in {*self._made_at, candidates.bare.version, candidates.start.version}:
+                await self.store.save_version(made, run=run)
+                self._made_at[made.version] = self._updates
 
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
         self.callbacks.epoch_done(self.stats.epoch_line(batch.epoch, len(update.library), seconds))

@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
@@ -35,7 +35,7 @@ from agentlearn.prompts import Prompt, load_prompt, own_prompt
 from agentlearn.text import storable
 from agentlearn.types.trajectory import Trajectory
 
-ListKey = Literal["steps", "proposals", "edits"]
+ListKey = Literal["steps", "proposals", "edits", "lessons"]
 Fault = Literal["prose", "object_not_array", "cut_json", "wrong_key", "no_reply"]
 """What is wrong with the shape of a reply. prose: it has no JSON; object_not_array: one object instead of a list;
 cut_json: the JSON ends too early; wrong_key: a list, but not under the requested key; no_reply: nothing usable."""
@@ -80,9 +80,9 @@ _EDITS = {
 
 _SUBMIT, _TAKEN = "submit", "Final result processed."
 """Name of the tool through which a model replies, and its result, in pydantic-ai's words."""
-_SCHEMAS = {
+_SCHEMAS: dict[str, dict[str, Any]] = {
     key: {"type": "object", "properties": {key: items}, "additionalProperties": True}
-    for key, items in (("steps", _STEPS), ("proposals", _PROPOSALS), ("edits", _EDITS))
+    for key, items in (("steps", _STEPS), ("proposals", _PROPOSALS), ("edits", _EDITS), ("lessons", _LABELS))
 }
 _TOOLS = {
     key: ToolDefinition(name=_SUBMIT, description="Hand in your result.", parameters_json_schema=schema, kind="output")
@@ -90,14 +90,6 @@ _TOOLS = {
 }
 _PARAMETERS = {key: ModelRequestParameters(output_mode="tool", output_tools=[tool]) for key, tool in _TOOLS.items()}
 """What a request offers, by the key of the reply. The schema tells what to write, and nothing is refused by it."""
-_HELD = {
-    key: ModelRequestParameters(
-        output_mode="native",
-        output_object=OutputObjectDefinition(json_schema={**schema, "required": [key]}, name=key),
-    )
-    for key, schema in _SCHEMAS.items()
-}
-"""What a request asks for that holds the reply to the schema."""
 _REFUSES = frozenset({"endpoint_400", "endpoint_422"})
 """How a service answers that does not hold replies to a schema."""
 
@@ -203,6 +195,8 @@ class StageAgent:
     instructions: str
     key: ListKey
     """Key of the reply object that holds the items."""
+    most: int | None = None
+    """Largest number of items that a reply held to the schema has."""
 
     async def ask(
         self,
@@ -229,7 +223,7 @@ class StageAgent:
             messages: list[ModelMessage] = [*history, asked]
 
             async def reply(held: bool) -> ModelResponse:
-                offered = (_HELD if held else _PARAMETERS)[self.key]
+                offered = self._held if held else _PARAMETERS[self.key]
                 reads = file is not None and file.calls < MOST_CALLS
                 return await model_request(
                     client,
@@ -259,6 +253,14 @@ class StageAgent:
             raw=storable(text)[:MAX_RAW_CHARACTERS],
             messages=(*messages, response) if text else (),  # an empty reply has nothing to repair
         )
+
+    @property
+    def _held(self) -> ModelRequestParameters:
+        """What a request asks for that holds the reply to the schema."""
+        items = _SCHEMAS[self.key]["properties"][self.key] | ({} if self.most is None else {"maxItems": self.most})
+        schema = {"type": "object", "properties": {self.key: items}, "required": [self.key]}
+        output = OutputObjectDefinition(json_schema={**schema, "additionalProperties": True}, name=self.key)
+        return ModelRequestParameters(output_mode="native", output_object=output)
 
 
 MAX_REASON_CHARACTERS = 1_000
@@ -352,6 +354,8 @@ class StagePrompts:
     consolidate: StagePrompt = StagePrompt("consolidate", 1)
     repair: StagePrompt = StagePrompt("repair", 1)
     """Sent once when items of a reply were refused, by the compare and the consolidate stage."""
+    once: StagePrompt = StagePrompt("once", 1)
+    """In place of the three stages, for a whole batch."""
     look_up: StagePrompt = StagePrompt("look_up", 1)
     """After `summarise` where a trajectory is too long for a request."""
 
@@ -370,7 +374,7 @@ class StagePrompts:
     def load_all(self) -> tuple[Prompt, ...]:
         """Return every prompt, as the run stores them."""
         stages = (self.summarise, self.compare, self.compare_wrong, self.consolidate, self.repair, self.look_up)
-        return tuple(stage.load() for stage in stages)
+        return tuple(stage.load() for stage in (*stages, self.once))
 
 
 DOCUMENT_PROMPTS = StagePrompts(

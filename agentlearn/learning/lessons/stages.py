@@ -274,6 +274,43 @@ class Stages:
         listed = "\n".join(attempts)
         return f"{problem}<attempts>\n{listed}\n</attempts>{library}{self._refused()}"
 
+    async def draft(self, groups: Sequence[Group], context: CheckContext, number: int) -> _Proposed:
+        """Return new lessons from one request that shows a whole batch; none where the request fails.
+
+        number: of the draft; each draft is another sample of the model.
+        """
+        prompt, limit = self.prompts.once.load(), self.options.max_proposals
+        values = {"max_proposals": str(limit), "max_words": self._most_words}
+        library = f"<known>\n{self.shown.text}\n</known>\n\n" if self.shown.text else ""
+        question = _Question(
+            stage="compare",
+            key=f"draft-{number}",
+            text=library + "\n\n".join(self._told(group) for group in groups) + self._refused(),
+            agent=StageAgent(prompt.fill(values), "lessons", limit),
+            prompt=prompt.ref,
+            evidence=tuple(one.id for group in groups for one in group.decided),
+        )
+        try:
+            return await self._propose(question, context, limit=limit)
+        except EndpointError as error:
+            return _Proposed((), (), (error.code,), usable=False)
+
+    def _told(self, group: Group) -> str:
+        """A task in short: its problem, what was expected, and the reasons; where that is unknown, the answers.
+
+        Small models take wrong answers that stand beside the expected ones for a part of the rule.
+        """
+        lines, known = [f"Problem: {group.task.problem}"], self.show_gold and group.task.answer is not None
+        for one in group.decided:
+            if not known:
+                verdict = "right" if self._is_right(one) else "wrong"
+                lines.append(f"Answered: {_one_line(one.answer or 'nothing')} ({verdict})")
+            if self.show_reasons and (reason := shown_reason(one)):
+                lines.append(f"Reason: {quoted_reason(reason)}")
+        if known:
+            lines.append(f"Expected: {group.task.answer}")
+        return "\n".join(dict.fromkeys(lines))
+
     async def consolidate(
         self, proposals: Sequence[Proposal], context: CheckContext, groups: Sequence[Group] = ()
     ) -> Proposed:
@@ -382,7 +419,8 @@ class Stages:
             accepted.extend(one.proposal for one in found if isinstance(one.end, Applied))
             ended.extend(one for one in found if not isinstance(one.end, Applied))
 
-        reply = await question.agent.ask(question.text, self.endpoint, unit)
+        once = question.agent.key == "lessons"
+        reply = await question.agent.ask(question.text, self.endpoint, unit, held=once)
         first = self._parsed(reply, question)
         check(first)
         faults, usable = reply.salvaged.faults, reply.salvaged.usable
@@ -392,7 +430,7 @@ class Stages:
             for one in ended
             if isinstance(one.end, Rejected)
         ]
-        if refusals and reply.messages:
+        if refusals and reply.messages and not once:
             repair = self.prompts.repair.load()
             message = repair.fill({"refusals": "\n".join(refusals)})
             held = not reply.salvaged.usable
@@ -428,7 +466,8 @@ class Stages:
                 )
             )
 
-        for item in reply.salvaged.items:
+        for given in reply.salvaged.items:
+            item = {"op": "add", "lesson": given} if question.agent.key == "lessons" else given
             raw = (storable(item) if isinstance(item, str) else json.dumps(item, default=str))[:MAX_RAW_CHARACTERS]
             document = bool(self.library.document)
             parsed = parse_item(item, stage=question.stage, labels=self.shown.labels, document=document)

@@ -59,7 +59,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--reader", choices=MODELS, default="0.5b", help="model that solves the tasks")
     parser.add_argument("--reflector", choices=MODELS, default="1.5b", help="model that writes lessons")
     parser.add_argument("--writing", nargs="*", type=int, default=[0], help="seeds on which lessons are written")
-    parser.add_argument("--learn-tasks", type=int, default=4, help="tasks that lessons are learned from")
+    parser.add_argument("--phases", nargs="*", choices=READING, default=READING, help="phases of reading")
+    parser.add_argument("--learn-tasks", type=int, default=6, help="tasks that lessons are learned from")
+    parser.add_argument("--drafts", type=int, default=5, help="times that the reflector writes lessons for them")
+    parser.add_argument("--compiled", action="store_true", help="fetch the model server compiled, and do not build it")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each model server")
     parser.add_argument("--store", type=Path, default=cache_folder() / "results", help="where everything is kept")
     return parser.parse_args()
@@ -73,14 +76,16 @@ def _measured(chosen: argparse.Namespace) -> Result:
 
         def served(name: str) -> Server:
             log = chosen.store / f"server-{name}.log"
-            return stack.enter_context(Server(name, threads=chosen.threads, say=_say, log=log))
+            return stack.enter_context(
+                Server(name, threads=chosen.threads, say=_say, log=log, compiled=chosen.compiled)
+            )
 
         reader = served(chosen.reader)
         bench = Bench(chosen.store, reader)
         cells = list[Cell]()
         for seed in chosen.seeds:
             for kind in kinds:
-                for phase in READING:
+                for phase in chosen.phases:
                     cells.append(cell := bench.cell(drawn(kind, seed), phase))
                     _say(f"{kind.name}, seed {seed}, {phase}: {cell.score:.2f} ({cell.wall_s:.0f} s)")
         written, writer = list[Learned](), ""
@@ -89,7 +94,8 @@ def _measured(chosen: argparse.Namespace) -> Result:
             writer = reflector.label
             for seed in chosen.writing:
                 for kind in kinds[:3] if chosen.small else kinds:
-                    written.append(one := learned(bench, drawn(kind, seed), reflector, tasks=chosen.learn_tasks))
+                    mine, how = drawn(kind, seed), (chosen.learn_tasks, chosen.drafts)
+                    written.append(one := learned(bench, mine, reflector, tasks=how[0], drafts=how[1]))
                     _say(f"{kind.name}, seed {seed}, wrote {len(one.lessons)} lessons ({one.wall_s:.0f} s)")
                     cells.append(cell := bench.cell(drawn(kind, seed), "own"))
                     _say(f"{kind.name}, seed {seed}, its own lessons: {cell.score:.2f}")

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Literal
 
-LEARNED, HELD_OUT = 8, 12
+LEARNED, HELD_OUT = 12, 12
 """Tasks to learn from, and held-out ones."""
+_BEFORE = 8
+"""Tasks to learn from that are drawn before the held-out ones; the others are drawn after them."""
 _STARTS = ("Mar", "Tol", "Quin", "Har", "Sel", "Nor", "Bex", "Dun", "Fal", "Gor", "Hux", "Kel")
 _ENDS = ("low", "by", "wick", "den", "ton", "ford", "mere", "stow")
 _NOUNS = ("tarn", "mol", "brug", "sell", "pim", "dorv", "lask", "nef", "gund", "hosk", "rill", "vam", "jund", "kesp")
@@ -85,7 +87,8 @@ def drawn(kind: Kind, seed: int) -> Drawn:
         if one.answer != one.wrong:
             found.setdefault(one.problem, one)
     tasks = tuple(found.values())
-    return Drawn(kind, seed, rule.right, rule.wrong, tasks[:LEARNED], tasks[LEARNED:])
+    last = _BEFORE + HELD_OUT
+    return Drawn(kind, seed, rule.right, rule.wrong, (*tasks[:_BEFORE], *tasks[last:]), tasks[_BEFORE:last])
 
 
 def _place(chance: random.Random) -> str:

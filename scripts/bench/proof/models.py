@@ -22,7 +22,7 @@ from typing import Any
 from agentlearn.text.files import sha256_of
 
 TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("models.toml").read_text(encoding="utf-8"))
-MODELS = tuple(name for name in TABLE if name != "server")
+MODELS = tuple(name for name in TABLE if "weights" in TABLE[name])
 # The same kernels on every x86-64 machine with AVX2, so that figures can be repeated elsewhere. They also leave out
 # AMX, which some virtual machines offer and do not allow.
 _KERNELS = (
@@ -107,6 +107,22 @@ def server_program(say: Say) -> Path:
         command = ("cmake", "--build", str(build), "--target", "llama-server", "-j", str(os.cpu_count() or 1))
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         shutil.move(build / "bin" / "llama-server", made)
+    return made
+
+
+def wheel_folder(say: Say) -> Path:
+    """Return the opened package of the compiled server, fetched once. Raises NotTheKnownFile and CalledProcessError."""
+    known = TABLE["server wheel"]
+    made = cache_folder() / f"{known['package']}-{known['version']}"
+    if not made.is_dir():
+        say(f"fetching llama.cpp's server as compiled in {known['package']} {known['version']}")
+        made.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=made.parent) as temporary:
+            only = "--only-binary=:all:"
+            wheel = _downloaded(known["package"], known["version"], known["sha256"], Path(temporary), only)
+            with zipfile.ZipFile(wheel) as opened:
+                opened.extractall(Path(temporary, "opened"))
+            Path(temporary, "opened").rename(made)
     return made
 
 

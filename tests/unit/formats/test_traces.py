@@ -268,3 +268,24 @@ def test_what_is_no_export_is_one_sentence_with_its_line(tmp_path: Path) -> None
         next(read_traces(file, "langfuse"))
     with pytest.raises(DataError, match=r"^other.jsonl holds no trace in the format otlp; choose another --format"):
         next(read_traces(written(tmp_path, [{"id": 1}], "other.jsonl"), "otlp"))
+
+
+def test_calls_that_stand_in_the_text_of_a_message_are_calls(tmp_path: Path) -> None:
+    span = {
+        "traceId": "t", "id": "s", "type": "GENERATION", "model": "m", "startTime": "2026-01-01",
+        "input": [{"role": "user", "content": ASKED}, {"role": "tool", "content": json.dumps([CHAT_CALL])}],
+        "output": [{"role": "assistant", "content": "7 degrees."}],
+    }  # fmt: skip
+    (trace,) = read(written(tmp_path, [span]), "langfuse")
+    assert shown(trace.conversations()[0]) == [EXPECTED[1], EXPECTED[2], EXPECTED[4]]
+
+
+def test_the_bytes_of_a_recording_are_no_words(tmp_path: Path) -> None:
+    heard = {"type": "blob", "modality": "audio", "content": "UklGRiQZ"}
+    attributes = {
+        "gen_ai.request.model": "m",
+        "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": ASKED}, heard]}],
+        "gen_ai.output.messages": [{"role": "assistant", "parts": [{"type": "text", "content": "7 degrees."}]}],
+    }
+    (trace,) = read(written(tmp_path, [{"trace_id": "t", "span_id": "s", "attributes": attributes}]), "logfire")
+    assert shown(trace.conversations()[0]) == [("user", f"{ASKED}\n[audio]", []), EXPECTED[4]]

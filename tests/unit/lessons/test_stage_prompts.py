@@ -76,7 +76,7 @@ def test_a_new_version_of_a_prompt_is_used_stored_and_referred_to(
         assert reader.prompt(later.load().ref.sha256) == later.load().text
         summaries: list[Summary] = reader.summaries(RUN)
         proposals = [one.ended.proposal for one in reader.proposals(RUN)]
-    summarise, compare, _, consolidate, repair, _ = (prompt.ref for prompt in prompts.load_all())
+    summarise, compare, _, consolidate, repair, *_ = (prompt.ref for prompt in prompts.load_all())
     assert {one.prompts for one in summaries} == {(summarise,)}
     assert {one.prompts for one in proposals} == {(compare,), (compare, repair), (consolidate,)}
     if stage != "repair":  # the repair prompt is sent as a message of the user
