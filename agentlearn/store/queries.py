@@ -150,6 +150,7 @@ class Query(StrEnum):
                  t.g, t.attempt
     """
     SELECTED_IDS = f"SELECT t.id, t.run, t.task {_SELECTED}"
+    SELECTED_RUNS = f"SELECT DISTINCT t.run {_SELECTED} ORDER BY t.run"
     EVALUATED = f"""
         SELECT t.id, t.run, t.task, t.g, t.attempt, t.seed, t.outcome, t.failure_code, t.failure_boundary, t.verdict,
                t.reward, t.requests, t.tokens_in, t.tokens_cached, t.tokens_out, t.cost_usd, t.seconds,

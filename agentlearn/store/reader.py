@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import duckdb
+from pydantic import ValidationError
 
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError
@@ -202,6 +203,10 @@ class StoreReader:
         """The selected rollouts: by run, phases in order of start, then by (batch, task, g, attempt)."""
         return [SelectedRow(**one) for one in self._query(Query.SELECTED, *selection.parameters)]
 
+    def selected_runs(self, selection: Selection) -> list[RunId]:
+        """The runs of the selected rollouts."""
+        return [one["run"] for one in self._query(Query.SELECTED_RUNS, *selection.parameters)]
+
     def whole(self, rollouts: Sequence[RolloutId]) -> list[WholeRollout]:
         """The rollouts with these ids and all their text, in the order given. Ids that are unknown are left out."""
         found = {one["id"]: one for one in self._query(Query.WHOLE, list(rollouts))}
@@ -277,13 +282,21 @@ class StoreReader:
 
     def task(self, prefix: str) -> Task:
         """The task whose id starts with `prefix`. Raises ConfigError, code `unknown_task`."""
-        found = self._one(Query.TASK, "task", prefix)
-        return value_from_row(Task, found)
+        return self._task(self._one(Query.TASK, "task", prefix))
 
     def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         """The tasks with these ids; ids that are not in the store are left out."""
-        found = (value_from_row(Task, one) for part in _parts(ids) for one in self._query(Query.TASKS, list(part)))
+        found = (self._task(one) for part in _parts(ids) for one in self._query(Query.TASKS, list(part)))
         return {task.id: task for task in found}
+
+    def _task(self, found: Mapping[str, Any]) -> Task:
+        try:
+            return value_from_row(Task, found)
+        except (ConfigError, ValidationError) as error:
+            raise StoreDamaged(
+                f"the store {str(self.directory)!r} has a task {found['id']!r} that cannot be read: {error}; restore"
+                " the folder from a backup"
+            ) from error
 
     def live(self, name: str, run: RunId | None = None) -> list[LiveRow]:
         """The rollouts of a recorder that have a verdict, and answers of persons to them."""
@@ -499,7 +512,7 @@ class StoreReader:
 
         Raises DataError when the selection is empty; StoreError.
         """
-        runs = {one.run for one in self.selected(selection)}
+        runs = self.selected_runs(selection)
         return move_tables(self._source.directory, self._source.draft_tables(selection), out, runs)
 
     def rows(self, query: Query | PageQuery, *parameters: Parameter) -> list[dict[str, Any]]:
