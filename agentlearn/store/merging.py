@@ -18,11 +18,12 @@ import duckdb
 from agentlearn.errors import AgentlearnError, ConfigError, StoreError, StoreMissing
 from agentlearn.store.archive import archived_store, is_archive
 from agentlearn.store.codec import error_line, sql_string
-from agentlearn.store.database import DATABASE, Database, DatabaseState
+from agentlearn.store.database import DATABASE, DATABASE_LOG, Database, DatabaseState
 from agentlearn.store.erasure import GONE, WITHOUT, copied_store, plan_erased
 from agentlearn.store.erasure_intent import INTENT, ErasureReceipt
 from agentlearn.store.group_commit import GroupCommit
-from agentlearn.store.store_files import WATERMARK
+from agentlearn.store.journal_file import JOURNAL_PARTS
+from agentlearn.store.store_files import WATERMARK, Acknowledged
 from agentlearn.types.ids import content_hash
 from agentlearn.types.trajectory import DEMONSTRATION
 
@@ -64,6 +65,8 @@ class _Read:
     """Last commit of the source."""
     theirs: str
     """What the source held up to that commit."""
+    files: str
+    """Its files, see `_files`."""
     our_seq: int
     """The commit of this store that took it in, and what it held then."""
     ours: str
@@ -109,15 +112,20 @@ def merge_rows(database: Database, source: Path, receipts: Sequence[ErasureRecei
         )
     copying = archived_store(source, database.staging) if is_archive(source) else copied_store(source, database.staging)
     try:
+        files, mark = _files(source), Acknowledged.read(source / WATERMARK)
+        with database.cursor() as cursor:
+            read = None if mark is None else _Read.last(cursor, mark.identity)
+        if read is not None and read.files == files:
+            return {}
         with copying as copy:
             try:
                 with closing(Database(copy, create=False)) as other:
-                    read = _begin(database, other)
+                    begun = _begin(database, other, files)
                     with closing(GroupCommit(other)) as commits:
                         commits.flush()
             except AgentlearnError as error:
                 raise type(error)(str(error).replace(str(copy), str(source)), code=error.code) from error
-            return _merged(database, copy / DATABASE, source, receipts, None if is_archive(source) else read)
+            return _merged(database, copy / DATABASE, source, receipts, None if is_archive(source) else begun)
     except (OSError, duckdb.Error) as error:
         raise StoreError(f"nothing was taken in from {str(source)!r}: {error_line(error)}") from error
 
@@ -132,9 +140,20 @@ class _Source(NamedTuple):
     """The commit up to which this store has everything."""
     journal: int
     entries: int
+    files: str
 
 
-def _begin(database: Database, other: Database) -> _Source:
+def _files(source: Path) -> str:
+    """Sizes and times of the files of a store, and what it acknowledged: without a change nothing was added to it."""
+    found = (
+        (one, (source / one).stat()) for one in (DATABASE, DATABASE_LOG, *JOURNAL_PARTS[:2]) if (source / one).exists()
+    )
+    mark = source / WATERMARK
+    said = mark.read_bytes().hex() if mark.exists() else ""
+    return content_hash("files", said, *((name, one.st_size, one.st_mtime_ns) for name, one in found))
+
+
+def _begin(database: Database, other: Database, files: str) -> _Source:
     """Look how far a source was read, and let it leave out the entries of its journal that were read."""
     mark = other.journal.acknowledged()
     with database.cursor() as ours, other.cursor() as theirs:
@@ -147,7 +166,7 @@ def _begin(database: Database, other: Database) -> _Source:
         if read is not None and read.journal > state.taken:
             theirs.execute("INSERT INTO commit_log VALUES (?, now(), 0, ?)", [state.last + 1, read.journal])
     after = 0 if read is None else read.seq
-    return _Source(mark.identity, state.last, after, journal, other.journal.checksums(journal))
+    return _Source(mark.identity, state.last, after, journal, other.journal.checksums(journal), files)
 
 
 def _merged(
@@ -168,9 +187,9 @@ def _merged(
                 f" ANTI JOIN store.{table} USING ({key})"
             ).fetchone()
             added[table] = int(done[0]) if done else 0
-        if read is not None and (sum(added.values()) or not after):
+        if read is not None:
             held = _held(connection, "source", read.seq), _held(connection, "store", seq)
-            body = json.dumps(asdict(_Read(read.journal, read.entries, read.seq, held[0], seq, held[1])))
+            body = json.dumps(asdict(_Read(read.journal, read.entries, read.seq, held[0], read.files, seq, held[1])))
             row = [content_hash(_READ, read.identity, seq), _READ, read.identity, body, seq]
             connection.execute("INSERT INTO store.blob VALUES (?, ?, ?, ?, ?)", row)
             return sum(added.values()) + 1
