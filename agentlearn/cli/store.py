@@ -238,7 +238,7 @@ def store_export(
             outputs = Outputs(store)
             outputs.refuse_others(out)
             count = export_lines(reader, chosen, out, form)
-            outputs.remember(out, runs=(one.run for one in reader.selected(chosen)))
+            outputs.remember(out, runs=reader.selected_runs(chosen))
     what = {"trl-grpo": "prompts", "trl-dpo": "pairs"}.get(form, "rollouts")
     document = {"path": str(out), "format": form, "rollouts": count}
     print_result(document, [f"wrote {out}  {count:,} {what}"], json=json)

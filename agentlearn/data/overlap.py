@@ -5,7 +5,6 @@ their wording and differ in what is given, so two texts are near-copies only whe
 are equal too.
 """
 
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -15,83 +14,15 @@ from agentlearn.types.ids import content_hash
 from agentlearn.types.ranking import lower_case_words, single_spaced
 from agentlearn.types.task import Task
 
-ALIKE = 0.5
-"""Share of the weight of two texts' words that must be common."""
-_RAREST = 8
-"""Words of a text that it is looked up by."""
-_LISTED = 64
-"""Largest number of groups that are looked up by one word: the latest."""
-_COMPARED = 12
-"""Largest number of groups that a text is compared with: those that share most of its rare words."""
-
 
 def same_text(text: str) -> str:
     """The text without differences in case, compatible characters (NFKC) and white space."""
     return single_spaced(text).casefold()
 
 
-def nearest_groups(
-    texts: Sequence[str],
-    kinds: Sequence[Hashable],
-    rewards: Sequence[float],
-    *,
-    max_size: int,
-    begun: Sequence[Sequence[int]] = (),
-) -> list[list[int]]:
-    """Return the places of the texts in groups of at most `max_size`, single ones included.
-
-    begun: groups that exist already, such as those of equal texts; they come first in the result.
-    kinds: texts of different kinds are never grouped. rewards: of the groups that a text is near enough to, it joins
-    one in which rewards then differ, if there is any, and of these the nearest. The order of the texts decides ties.
-    """
-    words = [frozenset(lower_case_words(text)) for text in texts]
-    held_by = Counter(word for one in words for word in one)
-    weight = {word: math.log1p(len(texts) / n) for word, n in held_by.items()}
-    total = [sum(weight[word] for word in sorted(one)) for one in words]
-    groups = [list(places) for places in begun]
-    listed: defaultdict[tuple[Hashable, str], list[int]] = defaultdict(list)
-
-    def likeness(one: int, other: int) -> float:
-        if words[one] == words[other]:
-            return 1.0
-        common = sum(weight[word] for word in sorted(words[one] & words[other]))
-        return common / (total[one] + total[other] - common)
-
-    def rarest(place: int) -> list[str]:
-        return sorted(words[place], key=lambda word: (held_by[word], word))[:_RAREST]
-
-    def enlist(place: int, number: int) -> None:
-        for word in rarest(place):
-            if number not in listed[kinds[place], word][-_LISTED:]:
-                listed[kinds[place], word].append(number)
-
-    def best_group(place: int) -> int | None:
-        shared = Counter(number for word in rarest(place) for number in listed[kinds[place], word][-_LISTED:])
-        best: tuple[bool, float, int] | None = None
-        for number, _ in sorted(shared.items(), key=lambda found: (-found[1], found[0]))[:_COMPARED]:
-            group = groups[number]
-            if len(group) < max_size and (near := min(likeness(place, other) for other in group)) >= ALIKE:
-                found = any(rewards[other] != rewards[place] for other in group), near, -number
-                best = found if best is None else max(best, found)
-        return None if best is None else -best[2]
-
-    for number, group in enumerate(groups):
-        enlist(group[0], number)
-    placed = {place for group in groups for place in group}
-    for place in range(len(texts)):
-        if place in placed:
-            continue
-        if (number := best_group(place)) is None:
-            number = len(groups)
-            groups.append([])
-        groups[number].append(place)
-        enlist(place, number)
-    return groups
-
-
-def most_central(texts: Sequence[str]) -> int:
-    """Return the place of the text that shares most words with the others; of equal ones the first."""
-    words = [frozenset(lower_case_words(text)) for text in texts]
+def most_central(texts: Sequence[Sequence[str]]) -> int:
+    """Return the place of the text, given as its words, that shares most with the others; of equal ones the first."""
+    words = [frozenset(text) for text in texts]
 
     def overlap(place: int) -> float:
         return sum(len(words[place] & one) / max(len(words[place] | one), 1) for one in words)

@@ -1,122 +1,21 @@
 """Learning from stored rollouts: groups made of rollouts that the store already holds."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from agentlearn.config import LearnSettings
-from agentlearn.data.overlap import most_central, nearest_groups, overlaps, same_text
+from agentlearn.data.overlap import overlaps
 from agentlearn.domain.base import Domain, installed_domains
 from agentlearn.domain.chosen_settings import read_source
 from agentlearn.domain.custom import custom_tasks
 from agentlearn.errors import ConfigError
+from agentlearn.learning.live_groups import live_groups
 from agentlearn.learning.open_run import TaskSets, domain_of, with_validation
-from agentlearn.store import LiveRow, Selection, StoreReader, read_store
-from agentlearn.types.group import Group, Groups, LiveGroup
+from agentlearn.store import Selection, StoreReader
+from agentlearn.types.group import Group, Groups
 from agentlearn.types.ids import RolloutId, RunId, TaskId
-from agentlearn.types.task import SESSION, Task
+from agentlearn.types.task import Task
 from agentlearn.types.trajectory import DEMONSTRATION, LIVE, measures
-
-_Kind = tuple[str, str, tuple[str, ...]]
-"""Model, library version and withheld lessons."""
-
-
-def read_groups(store: Path, name: str, *, min_size: int = 2, max_size: int = 8) -> Groups:
-    """Read the groups of a recorder. Raises StoreError."""
-    with read_store(store) as reader:
-        return _live_groups(reader, name, min_size=min_size, max_size=max_size)
-
-
-def _live_groups(
-    reader: StoreReader, name: str, *, run: RunId | None = None, min_size: int = 2, max_size: int = 8
-) -> Groups:
-    """Return the groups of the latest 100,000 rollouts that have a reward. One task leads at most one group.
-
-    run: only rollouts of this run.
-    """
-    rows = sorted(reader.live(name, run), key=lambda row: (row.at, row.id))
-    tasks = reader.tasks(sorted({row.task for row in rows}))
-    same: defaultdict[tuple[_Kind, str, str | None], list[LiveRow]] = defaultdict(list)
-    for row in rows:
-        task = tasks[row.task]
-        same[_kind(row), same_text(task.problem), task.answer].append(row)
-    whole = [_latest(members, max_size) for members in same.values() if _teaches(members, min_size)]
-    others = (members for members in same.values() if not _teaches(members, min_size))
-    alone = [max(reversed(members), key=lambda row: _told([row])) for members in others]
-    listed = [row for members in whole for row in members] + alone
-    place = {row.id: number for number, row in enumerate(listed)}
-    near = nearest_groups(
-        [SESSION if tasks[row.task].source == SESSION else tasks[row.task].problem for row in listed],
-        # and of a session of a coding agent, the repository and kind of work: all such tasks are near each other
-        [(*_kind(row), tasks[row.task].family if tasks[row.task].source == SESSION else "") for row in listed],
-        [row.reward for row in listed],
-        max_size=max_size,
-        begun=[[place[row.id] for row in members] for members in whole],
-    )
-    found = [[listed[number] for number in places] for places in near]
-    together = [members for members in found if len(members) >= min_size or _told(members)]
-    single = sum(map(len, found)) - sum(map(len, together))
-    best: dict[TaskId, LiveGroup] = {}
-    for unsorted in together:  # of several groups that one task leads, one that can teach, the larger, the later
-        group = _group(sorted(unsorted, key=lambda row: (row.at, row.id)), tasks)
-        known = best.get(group.task.id)
-        if known is None or (group.mixed, len(group.rollouts)) >= (known.mixed, len(known.rollouts)):
-            best[group.task.id] = group
-    groups = tuple(best[task] for task in sorted(best))
-    grouped = sum(len(group.rollouts) for group in groups)
-    return Groups(
-        name=name,
-        store=reader.directory,
-        groups=groups,
-        single=single,
-        set_aside=len(rows) - grouped - single,
-        without_reward=reader.live_without_reward(name, run),
-    )
-
-
-def _teaches(members: Sequence[LiveRow], min_size: int) -> bool:
-    """Whether rollouts of one task are enough for a group that teaches. If not, one of them looks for neighbours."""
-    return len(members) >= min_size and (len({row.reward for row in members}) > 1 or _told(members))
-
-
-def _told(members: Sequence[LiveRow]) -> bool:
-    """Whether feedback says in words what was wrong with one of the rollouts. Such a rollout teaches also alone."""
-    return any(row.explained and row.reward < 1 for row in members)
-
-
-def _kind(row: LiveRow) -> _Kind:
-    """What the rollouts of a group must have in common. A person's answer goes with the rollout that it corrects."""
-    return row.model, str(row.library), tuple(row.masked)
-
-
-def _latest(members: Sequence[LiveRow], max_size: int) -> list[LiveRow]:
-    """The latest rollouts with each reward in turn, so that a group that is cut down can still teach.
-
-    Those with a reason come before those without.
-    """
-    by_reward: defaultdict[float, list[LiveRow]] = defaultdict(list)
-    for row in sorted(members, key=lambda row: row.explained):
-        by_reward[row.reward].append(row)
-    kept: list[LiveRow] = []
-    while len(kept) < min(max_size, len(members)):
-        for reward in sorted(by_reward):
-            if by_reward[reward] and len(kept) < max_size:
-                kept.append(by_reward[reward].pop())
-    return sorted(kept, key=lambda row: (row.at, row.id))
-
-
-def _group(members: Sequence[LiveRow], tasks: Mapping[TaskId, Task]) -> LiveGroup:
-    central = members[most_central([tasks[row.task].problem for row in members])].task
-    others = dict.fromkeys(row.task for row in members if row.task != central)
-    return LiveGroup(
-        task=tasks[central],
-        others=tuple(tasks[one] for one in others),
-        rollouts=tuple(row.id for row in members),
-        rewards=tuple(row.reward for row in members),
-        explained=_told(members),
-    )
-
 
 _REWARD = "exact"
 """How answers to held-out tasks of a recorder are judged where `--reward` says nothing else."""
@@ -129,16 +28,20 @@ _NOT_MEASURED = (
 )
 
 
-def held_out_tasks(rollouts: Mapping[TaskId, tuple[RolloutId, ...]], reader: StoreReader) -> list[Task]:
+def held_out_tasks(
+    rollouts: Mapping[TaskId, tuple[RolloutId, ...]], reader: StoreReader, most: int | None = None
+) -> list[Task]:
     """Return the tasks to measure on: a quarter of those with a right answer, chosen by their ids. Raises ConfigError.
 
-    rollouts: the groups, by task. The right answer is the task's own, or the one that a person wrote.
+    rollouts: the groups, by task. The right answer is the task's own, or the one that a person wrote. most: the largest
+    number of tasks; the first ones are taken.
     """
-    found = list[Task]()
-    for task_id in rollouts:
-        if int(task_id[:8], 16) % _HELD_OUT:
-            continue
-        task = reader.task(task_id)
+    found, quarter = list[Task](), [one for one in rollouts if not int(one[:8], 16) % _HELD_OUT]
+    tasks = reader.tasks(quarter)
+    for task_id in quarter:
+        if len(found) == most:
+            break
+        task = tasks[task_id]
         if task.answer is None:
             written = (one.trajectory for one in reader.whole(rollouts[task_id]))
             demonstrations = (one for one in written if one.phase == DEMONSTRATION and one.task == task_id)
@@ -190,7 +93,7 @@ class StoredGroups:
                 best[task] = found
         live = Groups(name=settings.domain, store=reader.directory)
         if settings.from_phase in (None, LIVE):
-            live = _live_groups(reader, settings.domain, run=run, min_size=settings.min_rollouts)
+            live = live_groups(reader, settings.domain, run=run, min_size=settings.min_rollouts)
             if settings.all_wrong == "skip":
                 large = tuple(group for group in live.groups if len(group.rollouts) >= settings.min_rollouts)
                 single = live.single + len(live.groups) - len(large)
@@ -305,7 +208,8 @@ def stored_run(
         held_out = held_out_tasks(stored.rollouts, reader) if recorded else domain.tasks("test", seed=settings.seed)
     elif recorded:
         notes = (_NOT_MEASURED,)
-    train = [reader.task(task) for task in stored.rollouts]
+    known = reader.tasks([*stored.rollouts]) if groups is None else {task.id: task for task in groups.tasks}
+    train = [known[task] for task in stored.rollouts]
     members = {task.id: (task, *stored.others.get(task.id, ())) for task in train}
     held = {task.id for task in held_out}
     every = {one.id: one for tasks in members.values() for one in tasks if one.id not in held}

@@ -10,6 +10,7 @@ from agentlearn.config.environment import default_store
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import ConfigError, LibraryError, StoreError, StoreLocked, StoreMissing
 from agentlearn.learning.lessons.trust import brings_more, pending_versions
+from agentlearn.learning.live_groups import KEPT_FILE
 from agentlearn.library import LibraryStore
 from agentlearn.library.history.three_way import HeldLesson
 from agentlearn.library.retrieval import EMBEDDINGS_FILE
@@ -202,7 +203,11 @@ def _files(directory: Path, receipt: ErasureReceipt, *, lessons: bool) -> tuple[
     pages = [page for page, text in reports if not ids.isdisjoint(_ids_in(text))]
     written_by_runs = (file for pattern in _WITH_IDS for file in directory.glob(pattern))
     begun = [file for file in written_by_runs if not ids.isdisjoint(_ids_in(file.read_bytes()))]
-    copies = [one for pattern in ("*.damaged-*", "*.draft", "spill", SNAPSHOTS) for one in directory.glob(pattern)]
+    copies = [
+        one
+        for pattern in ("*.damaged-*", "*.draft", "spill", SNAPSHOTS, f"live/*/{KEPT_FILE}*")
+        for one in directory.glob(pattern)
+    ]
     vectors = [*directory.glob(f"{EMBEDDINGS_FILE}*")] if lessons else []
     written = Outputs(directory).holding(receipt.runs)
     return (

@@ -2,6 +2,7 @@
 
 STORE/live/NAME/passes.jsonl    one line per pass: what it learned from, what came of it, and what it cost
 STORE/live/NAME/under_way.json  the run of a pass that has begun, and its groups; the next pass resumes it
+STORE/live/NAME/groups.sqlite   the groups of all that was read, so that a pass reads only what is new
 STORE/live/NAME/store.lock      held by the process that learns for the library
 """
 
@@ -33,10 +34,11 @@ from agentlearn.errors import (
 from agentlearn.learning.callbacks import Callbacks, calling_both
 from agentlearn.learning.costs import refuse_unpriced
 from agentlearn.learning.lessons.run_learning import run_learning
+from agentlearn.learning.live_groups import KEPT_FILE, KeptGroups
 from agentlearn.learning.open_run import USUAL_TASKS
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.resume import resumed_run
-from agentlearn.learning.stored_groups import held_out_tasks, read_groups
+from agentlearn.learning.stored_groups import held_out_tasks
 from agentlearn.learning.subject import NOTHING_GIVEN, Given, named_model
 from agentlearn.library import LibraryStore
 from agentlearn.library.tenants import tenant_store
@@ -272,21 +274,19 @@ class LiveLearning:
         if (begun := self._begun()) is not None:
             return begun
         name, store = self.settings.domain, self.settings.store
-        try:
-            groups = read_groups(store, name, min_size=self.settings.min_rollouts)
-        except StoreMissing:
-            groups = Groups(name=name, store=store)
         known = {mark for one in self.passes for mark in one.marks}
-        new = tuple(one for one in groups.groups if _can_teach(one) and not known.issuperset(_marks(one)))
-        measured, test = self.settings.evaluate, None
-        if new and measured and not self.settings.test_data:
-            try:
-                with read_store(store) as reader:
-                    every = {group.task.id: group.rollouts for group in groups.groups}
-                    test = tuple(held_out_tasks(every, reader)[:USUAL_TASKS])
-            except ConfigError:  # no recorded task has a right answer: what cannot be measured waits for a person
-                measured = False
-        return _Work(groups.model_copy(update={"groups": new}), test, measured)
+        kept = KeptGroups(self.folder / KEPT_FILE, name, min_size=self.settings.min_rollouts)
+        measured, test, groups = self.settings.evaluate, None, Groups(name=name, store=store)
+        try:
+            with read_store(store) as reader:
+                groups = kept.new(reader, lambda one: _can_teach(one) and not known.issuperset(_marks(one)))
+                if len(groups) and measured and not self.settings.test_data:
+                    test = tuple(held_out_tasks(kept.every(), reader, USUAL_TASKS))
+        except StoreMissing:
+            pass
+        except ConfigError:  # no recorded task has a right answer: what cannot be measured waits for a person
+            measured = False
+        return _Work(groups, test, measured)
 
     def _begun(self) -> _Work | None:
         """The run of a pass that was broken off. One that had finished is noted, and not begun again."""

@@ -411,14 +411,14 @@ class Recorder:
         return given.id
 
     def groups(self, *, min_size: int | None = None, max_size: int | None = None) -> Groups:
-        """Return groups of the recorded rollouts that have a reward, to learn from. Blocks; reads the whole store.
+        """Return groups of the recorded rollouts that have a reward, to learn from. Blocks; reads all of them.
 
         Rollouts with the same task, apart from case and white space, form a group. Those that are left form groups
         with their nearest neighbours, if these are near enough; a wrong one with a comment needs no other. Rollouts of
         one group were made by the same model with the same lessons; right answers written by persons join the rollout
         that they correct. min_size, max_size: rollouts of a group; default: 2 and 8.
         """
-        from agentlearn.learning.stored_groups import read_groups
+        from agentlearn.learning.live_groups import read_groups
 
         return read_groups(self.store, self.name, min_size=min_size or 2, max_size=max_size or 8)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from agentlearn.store.queries import (
         EvaluatedRow,
         ExposedRow,
+        LiveMark,
         LiveRow,
         ProposalRow,
         RunRow,
@@ -36,6 +37,7 @@ _HOMES = {
 __all__ = [
     "EvaluatedRow",
     "ExposedRow",
+    "LiveMark",
     "LiveRow",
     "ProposalRow",
     "RunRow",

@@ -99,6 +99,13 @@ class JournalFile:
             raise self._damaged(f"lacks {last + 1 - first - len(intact)} of its entries {first} to {last}")
         return [intact[number] for number in range(first, last + 1)]
 
+    def checksums(self, last: int) -> int:
+        """The sum of the checksums of the entries up to this number, each of which is of the number as well."""
+        self._refuse_in_fork()
+        with self._errors():
+            found = self._open().execute("SELECT coalesce(sum(checksum), 0) FROM entry WHERE seq <= ?", (last,))
+            return int(found.fetchone()[0])
+
     def remove(self, last: int) -> None:
         """Remove the entries up to this number, which a checkpoint has made durable in the database file."""
         self._refuse_in_fork()

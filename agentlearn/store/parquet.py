@@ -129,9 +129,9 @@ HEADS, TEXTS = "heads", "texts"
 """The tables of texts: ids and numbers of each rollout, and its messages. `rank` is its place, from 1."""
 
 _HEADS = """
-    SELECT c.rank, c.id, c.run, c.phase, t.batch, c.task, c.reward, t.model, t.library_version AS library, t.arm,
+    SELECT c.rank, c.id, t.run, t.phase, t.batch, t.task, c.reward, t.model, t.library_version AS library, t.arm,
            t.weights_step, t.answer, k.answer AS expected
-    FROM trajectory t JOIN chosen c ON c.id = t.id JOIN task k ON k.id = c.task
+    FROM trajectory t JOIN chosen c ON c.id = t.id JOIN task k ON k.id = t.task
 """
 _TEXTS = "SELECT c.rank, b.messages FROM trajectory_body b JOIN chosen c ON c.id = b.rollout"
 
@@ -186,7 +186,7 @@ def draft_tables(database: Database, selection: Selection | None, *, texts: bool
             cursor.begin()
             if selection is not None:
                 # for texts in the order of the rollouts; sorting takes memory
-                ranking = f"SELECT row_number() OVER () AS rank, * FROM ({Query.SELECTED.value})"
+                ranking = f"SELECT row_number() OVER () AS rank, id, reward FROM ({Query.SELECTED.value})"
                 chosen = ranking if texts else Query.SELECTED_IDS.value
                 cursor.execute(f"CREATE TEMP TABLE chosen AS {chosen}", list(selection.parameters))
                 cursor.execute(

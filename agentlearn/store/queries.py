@@ -1,5 +1,6 @@
 """Every query of the store, in SQL. Only constants of this module are concatenated; values are always bound."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -12,9 +13,13 @@ from agentlearn.types.trajectory import AGENT_BOUNDARY, DEMONSTRATION, LIVE, Rol
 # ruff: noqa: S608
 
 
-# What feedback says about each rollout of live traffic. A reward given to the rollout itself counts before one given to
-# its episode, and of several the one that was given last. A comment counts where the reward came without words.
-_JUDGED_LIVE = """
+def _judged_live(live: str = "live") -> str:
+    """What feedback says about each rollout of live traffic.
+
+    A reward given to the rollout itself counts before one given to its episode, and of several the one that was given
+    last. A comment counts where the reward came without words. live: the rows of the table to ask about.
+    """
+    return f"""
     SELECT rollout, last(reward ORDER BY direct, given_at, seq, place) FILTER (reward IS NOT NULL) AS reward,
            coalesce(
              nullif(last(reason ORDER BY direct, given_at, seq, place) FILTER (reward IS NOT NULL), ''),
@@ -22,32 +27,47 @@ _JUDGED_LIVE = """
            ) AS reason, last(given_at ORDER BY direct, given_at, seq, place) FILTER (reward IS NOT NULL) AS said
     FROM (
       SELECT l.rollout, f.reward, f.reason, true AS direct, f.given_at, f.seq, f.rowid AS place
-      FROM live l JOIN feedback f ON f.rollout = l.rollout
+      FROM {live} l JOIN feedback f ON f.rollout = l.rollout
       UNION ALL
       SELECT l.rollout, f.reward, f.reason, false, f.given_at, f.seq, f.rowid
-      FROM live l JOIN feedback f ON f.rollout IS NULL AND f.name = l.name AND f.episode = l.episode
+      FROM {live} l JOIN feedback f ON f.rollout IS NULL AND f.name = l.name AND f.episode = l.episode
       WHERE l.episode <> ''
     ) GROUP BY rollout
 """
-JUDGED = f"""
+
+
+def _judged(trajectory: str = "trajectory", live: str = "live") -> str:
+    """The rows of `trajectory`, with the verdicts of live traffic that feedback gave later."""
+    return f"""
     SELECT t.* REPLACE (
       coalesce(v.reward, t.reward) AS reward,
       CASE WHEN v.reward IS NULL THEN coalesce(v.reason, t.reason) ELSE coalesce(v.reason, '') END AS reason,
       CASE WHEN v.reward IS NULL THEN t.verdict WHEN v.reward = 1 THEN 'correct'
            WHEN v.reward = 0 THEN 'incorrect' ELSE 'partial' END AS verdict,
       CASE WHEN v.reward IS NULL THEN t.outcome ELSE 'ok' END AS outcome
-    ) FROM trajectory t LEFT JOIN ({_JUDGED_LIVE}) v ON v.rollout = t.id
+    ) FROM {trajectory} t LEFT JOIN ({_judged_live(live)}) v ON v.rollout = t.id
 """
-"""The rows of `trajectory`, with the verdicts of live traffic that feedback gave later."""
+
+
 # `RolloutOutcome` and `Trajectory.reward` in SQL. Feedback on a rollout that failed does not change them.
 _OUTCOME = f"""CASE WHEN failure_boundary IS NULL THEN outcome
          WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 'failed' ELSE 'undecided' END"""
-COUNTED = f"""
+
+
+def _counted(judged: str) -> str:
+    return f"""
     SELECT * REPLACE (
       {_OUTCOME} AS outcome,
       CASE WHEN failure_boundary IS NULL THEN reward WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 0.0 END AS reward
-    ) FROM ({JUDGED})
+    ) FROM ({judged})
 """
+
+
+_JUDGED_LIVE = _judged_live()
+JUDGED = _judged()
+"""The rows of `trajectory`, with the verdicts of live traffic that feedback gave later."""
+COUNTED = _counted(JUDGED)
+"""The same, with the outcome and reward of rollouts that failed."""
 # Rows are never updated. Where an id can have several rows, these subqueries pick the valid one.
 LATEST_RUNS = """
     SELECT * EXCLUDE (happened_at, seq),
@@ -69,10 +89,18 @@ _ALL_PROPOSALS = """
     QUALIFY row_number() OVER (PARTITION BY run, phase, batch, id ORDER BY seq DESC) = 1
 """
 _PROPOSALS = f"SELECT * FROM ({_ALL_PROPOSALS}) WHERE run = $1"
-_WHOLE = f"""
+
+
+def _whole(which: str) -> str:
+    """Whole rollouts. Feedback is only looked up for these, and their texts are only read for these."""
+    wanted = f"(SELECT id FROM trajectory WHERE {which})"
+    judged = _judged(f"(FROM trajectory WHERE {which})", f"(FROM live WHERE rollout IN {wanted})")
+    return f"""
     SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps, b.format, b.messages
-    FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
+    FROM ({judged}) t JOIN (FROM trajectory_body WHERE rollout IN {wanted}) b ON b.rollout = t.id
 """
+
+
 # The proposals that made the experiences $1, those they rest on and those merged into them, each with the experience.
 MAKERS = """
     WITH RECURSIVE maker AS (
@@ -112,16 +140,17 @@ class Query(StrEnum):
         FROM ({COUNTED}) WHERE run = $1 AND ($2 IS NULL OR phase = $2)
         ORDER BY min(started_at) OVER (PARTITION BY phase), batch, task, g, attempt
     """
-    TRAJECTORY = f"{_WHOLE} WHERE t.id = $1"
-    FINISHED = f"{_WHOLE} WHERE t.run = $1 AND t.phase = $2 AND t.batch = $3"
-    GROUP = f"{_WHOLE} WHERE t.run = $1 AND t.phase = $2 AND t.task = $3 ORDER BY t.g, t.attempt"
-    WHOLE = f"{_WHOLE} WHERE list_contains($1::VARCHAR[], t.id)"
+    TRAJECTORY = _whole("id = $1")
+    FINISHED = _whole("run = $1 AND phase = $2 AND batch = $3")
+    GROUP = f"{_whole('run = $1 AND phase = $2 AND task = $3')} ORDER BY t.g, t.attempt"
+    WHOLE = _whole("id IN (SELECT unnest($1::VARCHAR[]))")
     SELECTED = f"""
         SELECT t.id, t.run, t.phase, t.task, t.reward {_SELECTED}
         ORDER BY t.run, min(t.started_at) OVER (PARTITION BY t.run, t.phase), t.phase, t.batch, t.task,
                  t.g, t.attempt
     """
     SELECTED_IDS = f"SELECT t.id, t.run, t.task {_SELECTED}"
+    SELECTED_RUNS = f"SELECT DISTINCT t.run {_SELECTED} ORDER BY t.run"
     EVALUATED = f"""
         SELECT t.id, t.run, t.task, t.g, t.attempt, t.seed, t.outcome, t.failure_code, t.failure_boundary, t.verdict,
                t.reward, t.requests, t.tokens_in, t.tokens_cached, t.tokens_out, t.cost_usd, t.seconds,
@@ -263,21 +292,46 @@ class Query(StrEnum):
         ORDER BY min(t.started_at), min(t.id)
     """
 
-    # Recorded rollouts of a recorder with a verdict, and the answers that persons wrote for them; the latest
-    # first. The treatment of such an answer is that of the rollout that it corrects. Of a rollout that was recorded
-    # after each of its calls, the longest recording counts.
+    # Every $2-th row of a recorder in `trajectory`, and the last one: where a part of `LIVE` begins.
+    LIVE_PARTS = f"""
+        SELECT begins FROM (
+          SELECT t.rowid AS begins, row_number() OVER (ORDER BY t.rowid) AS n
+          FROM trajectory t JOIN task k ON k.id = t.task
+          WHERE t.phase IN ('{LIVE}', '{DEMONSTRATION}') AND k.domain = $1
+        ) WHERE n % $2 = 1 ORDER BY begins
+    """
+    # What the store held of live traffic as of the commit $1, or as of the last one: no row of it changes but by being
+    # taken out, as by an erasure.
+    LIVE_MARK = f"""
+        WITH last AS (SELECT coalesce($1, max(seq), 0) AS seq FROM commit_log)
+        SELECT last.seq, concat_ws('/', count(*), bit_xor(hash(id))) AS held FROM last LEFT JOIN (
+          SELECT id, seq FROM trajectory WHERE phase IN ('{LIVE}', '{DEMONSTRATION}')
+          UNION ALL SELECT id, seq FROM feedback
+        ) r ON r.seq <= last.seq GROUP BY last.seq
+    """
+    # Recorded rollouts of a recorder with a verdict, and the answers that persons wrote for them. The treatment of such
+    # an answer is that of the rollout that it corrects. Of a rollout that was recorded after each of its calls, the
+    # longest recording counts, as `turn` and `attempt` say. Either those among the rows $3 to $4, or those that are new
+    # since the commit $5, were judged since, or belong to the same rollout as one of them.
     LIVE = f"""
+        WITH said AS (
+          SELECT rollout AS id FROM feedback WHERE seq > $5
+          UNION ALL SELECT l.rollout FROM feedback f JOIN live l ON l.name = f.name AND l.episode = f.episode
+            WHERE f.rollout IS NULL AND f.seq > $5 AND l.episode <> ''
+          UNION ALL SELECT id FROM trajectory WHERE seq > $5
+        ), part AS (
+          SELECT t.* FROM trajectory t JOIN task k ON k.id = t.task
+          WHERE t.phase IN ('{LIVE}', '{DEMONSTRATION}') AND k.domain = $1 AND ($2 IS NULL OR t.run = $2)
+            AND CASE WHEN $5 IS NULL THEN t.rowid BETWEEN $3 AND $4 ELSE (t.run, t.phase, t.task, t.g) IN (
+              SELECT (run, phase, task, g) FROM trajectory WHERE id IN (FROM said)) END
+        ), heard AS (FROM live WHERE rollout IN (SELECT id FROM part))
         SELECT t.id, t.phase, t.task, coalesce(c.model, t.model) AS model,
                coalesce(c.library_version, t.library_version) AS library, coalesce(c.masked, t.masked) AS masked,
-               t.reward, t.reason <> '' AS explained, epoch_us(t.started_at) AS at
-        FROM ({COUNTED}) t JOIN task k ON k.id = t.task
+               t.reward, t.reason <> '' AS explained, epoch_us(t.started_at) AS at,
+               hash(t.phase, t.run, t.task, t.g, CASE WHEN t.phase <> '{LIVE}' THEN t.id END) AS turn, t.attempt
+        FROM ({_counted(_judged("part", "heard"))}) t
         LEFT JOIN feedback f ON f.id = t.id LEFT JOIN trajectory c ON c.id = f.rollout
-        WHERE t.phase IN ('{LIVE}', '{DEMONSTRATION}') AND k.domain = $1 AND ($2 IS NULL OR t.run = $2)
-          AND t.reward IS NOT NULL
-        QUALIFY t.phase <> '{LIVE}' OR row_number() OVER (
-          PARTITION BY t.phase, t.run, t.task, t.g ORDER BY t.attempt DESC
-        ) = 1
-        ORDER BY t.started_at DESC, t.id LIMIT $3
+        WHERE t.reward IS NOT NULL
     """
     COUNT_WITHOUT_REWARD = f"""
         SELECT count(*) AS n FROM ({JUDGED}) t JOIN live l ON l.rollout = t.id
@@ -285,7 +339,7 @@ class Query(StrEnum):
           SELECT 1 FROM trajectory n
           WHERE n.run = t.run AND n.phase = t.phase AND n.task = t.task AND n.g = t.g AND n.attempt > t.attempt)
     """
-    TASKS = "FROM task WHERE list_contains($1::VARCHAR[], id)"
+    TASKS = "FROM task WHERE id IN (SELECT unnest($1::VARCHAR[]))"
     FEEDBACK = """
         SELECT f.* REPLACE (epoch_us(f.given_at) AS given_at) FROM feedback f
         WHERE f.rollout = $1 OR (f.rollout IS NULL AND (f.name, f.episode) IN
@@ -404,12 +458,34 @@ class LiveRow:
     model: str
     """Model, library and withheld lessons; for a person's answer, those of the rollout that it corrects."""
     library: LibraryVersion
-    masked: list[str]
+    masked: tuple[str, ...]
     reward: float
     explained: bool
     """Whether feedback gave a reason in words."""
     at: int
     """When it was recorded: microseconds since 1970."""
+    turn: int
+    """Hash of what was recorded, perhaps several times: the recording with the largest `attempt` counts."""
+    attempt: int
+
+
+def longest(rows: Iterable[LiveRow], known: Mapping[int, LiveRow] = {}) -> dict[int, LiveRow]:
+    """The recordings that count, by turn: of one that was recorded after each of its calls, the longest one."""
+    found = dict(known)
+    for row in rows:
+        if (other := found.get(row.turn)) is None or other.attempt < row.attempt:
+            found[row.turn] = row
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMark:
+    """How far live traffic was read."""
+
+    seq: int
+    """The last commit that was read."""
+    held: str
+    """What the store held then: a number of rows, and a hash of their ids."""
 
 
 @dataclass(frozen=True, slots=True)

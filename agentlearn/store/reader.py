@@ -3,6 +3,7 @@
 An id may be given by any unambiguous prefix.
 """
 
+import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import lru_cache
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import duckdb
+from pydantic import ValidationError
 
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError
@@ -42,6 +44,7 @@ from agentlearn.store.queries import (
     ExposedRow,
     Exposure,
     LessonUnit,
+    LiveMark,
     LiveRow,
     ProposalRow,
     Query,
@@ -56,6 +59,7 @@ from agentlearn.store.queries import (
     VersionMade,
     VersionRow,
     WholeRollout,
+    longest,
 )
 from agentlearn.types.experience import Experience, KeptFile, Library, Withheld
 from agentlearn.types.group import Summary
@@ -149,6 +153,8 @@ _REMEMBERED = 128
 """Answers that a `_RememberingSource` keeps."""
 LessonsOfVersions = Mapping[LibraryVersion, Sequence[ExperienceId]]
 """The lessons that library versions show."""
+_LIVE_AT_ONCE = 10_000
+"""Recorded rollouts in one query."""
 _ASKED_AT_ONCE = 1_000
 """Ids in one query: a question to another process has room for about 1,800."""
 
@@ -196,6 +202,10 @@ class StoreReader:
     def selected(self, selection: Selection) -> list[SelectedRow]:
         """The selected rollouts: by run, phases in order of start, then by (batch, task, g, attempt)."""
         return [SelectedRow(**one) for one in self._query(Query.SELECTED, *selection.parameters)]
+
+    def selected_runs(self, selection: Selection) -> list[RunId]:
+        """The runs of the selected rollouts."""
+        return [one["run"] for one in self._query(Query.SELECTED_RUNS, *selection.parameters)]
 
     def whole(self, rollouts: Sequence[RolloutId]) -> list[WholeRollout]:
         """The rollouts with these ids and all their text, in the order given. Ids that are unknown are left out."""
@@ -272,17 +282,47 @@ class StoreReader:
 
     def task(self, prefix: str) -> Task:
         """The task whose id starts with `prefix`. Raises ConfigError, code `unknown_task`."""
-        found = self._one(Query.TASK, "task", prefix)
-        return value_from_row(Task, found)
+        return self._task(self._one(Query.TASK, "task", prefix))
 
     def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         """The tasks with these ids; ids that are not in the store are left out."""
-        found = (value_from_row(Task, one) for part in _parts(ids) for one in self._query(Query.TASKS, list(part)))
+        found = (self._task(one) for part in _parts(ids) for one in self._query(Query.TASKS, list(part)))
         return {task.id: task for task in found}
 
-    def live(self, name: str, run: RunId | None = None, *, limit: int = 100_000) -> list[LiveRow]:
-        """The rollouts of a recorder that have a verdict, and answers of persons to them: the latest `limit`."""
-        return [LiveRow(**one) for one in self._query(Query.LIVE, name, run, limit)]
+    def _task(self, found: Mapping[str, Any]) -> Task:
+        try:
+            return value_from_row(Task, found)
+        except (ConfigError, ValidationError) as error:
+            raise StoreDamaged(
+                f"the store {str(self.directory)!r} has a task {found['id']!r} that cannot be read: {error}; restore"
+                " the folder from a backup"
+            ) from error
+
+    def live(self, name: str, run: RunId | None = None) -> list[LiveRow]:
+        """The rollouts of a recorder that have a verdict, and answers of persons to them."""
+        return [*longest(row for part in self.live_parts(name, run) for row in part).values()]
+
+    def live_parts(self, name: str, run: RunId | None = None, *, since: int | None = None) -> Iterator[list[LiveRow]]:
+        """The same in parts, with all recordings of a turn, see `longest`.
+
+        since: only those that are new since that commit, or were judged since, and all other recordings of their turns.
+        Between two parts another process may write.
+        """
+        if since is not None:
+            bounds: list[tuple[int | None, int | None]] = [(None, None)]
+        else:
+            begins = [int(one["begins"]) for one in self._query(Query.LIVE_PARTS, name, _LIVE_AT_ONCE)]
+            bounds = [(first, after - 1) for first, after in zip(begins, [*begins[1:], 2**62], strict=False)]
+        for first, last in bounds:
+            found = self._query(Query.LIVE, name, run, first, last, since)
+            for one in found:
+                one |= {field: sys.intern(one[field]) for field in ("model", "library", "phase")}
+                one["masked"] = tuple(one["masked"])
+            yield [LiveRow(**one) for one in found]
+
+    def live_mark(self, seq: int | None = None) -> LiveMark:
+        """What the store holds of live traffic up to a commit; None: up to the last one."""
+        return LiveMark(**self._query(Query.LIVE_MARK, seq)[0])
 
     def live_without_reward(self, name: str, run: RunId | None = None) -> int:
         """How many rollouts of a recorder nobody has given a reward."""
@@ -476,7 +516,7 @@ class StoreReader:
 
         Raises DataError when the selection is empty; StoreError.
         """
-        runs = {one.run for one in self.selected(selection)}
+        runs = self.selected_runs(selection)
         return move_tables(self._source.directory, self._source.draft_tables(selection), out, runs)
 
     def rows(self, query: Query | PageQuery, *parameters: Parameter) -> list[dict[str, Any]]:

@@ -24,7 +24,8 @@ from typing import NamedTuple
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, UnknownSchema
 from agentlearn.text.files import own, write_whole
 
-LOCK = "store.lock"
+LOCK, QUEUE = "store.lock", "store.queue"
+"""The second file is locked, shared, by those that wait for a process that reads."""
 READ_PATIENCE_S = 30.0
 """Longest wait for a process that reads the store."""
 _READS = ", reading"
@@ -36,8 +37,9 @@ _held_locks: "weakref.WeakSet[StoreLock]" = weakref.WeakSet()
 class StoreLock:
     """The store's lock, held from construction to `release`. One process has it at a time, also to read.
 
-    A reader has it for a moment: others wait for that, and those that want to write come first. A process that writes
-    may have it for hours, so nobody waits for it. Raises StoreLocked, naming the process that has it.
+    A reader gives it back between two questions when it is `wanted`: others wait for that, and those that want to write
+    come first. A process that writes may have it for hours, so nobody waits for it. Raises StoreLocked, naming the
+    process that has it.
 
     named: write this process into the file, for others to name it.
     """
@@ -58,6 +60,7 @@ class StoreLock:
         # Readers share the lock of the folder while they try to take the store's lock. A writer has it alone until it
         # has the store's lock, so that no later reader gets ahead of it. Whoever has it, the name below is current.
         gate = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        queue: int | None = None
         try:
             while True:
                 entered = _flocked(gate, fcntl.LOCK_SH if reads else fcntl.LOCK_EX)
@@ -76,10 +79,22 @@ class StoreLock:
                     )
                 if reads:
                     fcntl.flock(gate, fcntl.LOCK_UN)
+                queue = _queue(directory) if queue is None else queue
+                _flocked(queue, fcntl.LOCK_SH)
                 time.sleep(random.uniform(0.001, 0.01))
         finally:
-            fcntl.flock(gate, fcntl.LOCK_UN)  # a child that was forked meanwhile has the same open file
-            os.close(gate)
+            for file in filter(None, (gate, queue)):
+                fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile has the same open file
+                os.close(file)
+
+    @staticmethod
+    def wanted(directory: Path) -> bool:
+        """Whether another process, or another part of this one, waits for the lock of this store."""
+        queue = _queue(directory)
+        try:
+            return not _flocked(queue, fcntl.LOCK_EX)
+        finally:
+            os.close(queue)
 
     @property
     def file_id(self) -> tuple[int, int]:
@@ -93,6 +108,10 @@ class StoreLock:
             os.close(self._fd)
             self._fd = None
             _held_locks.discard(self)
+
+
+def _queue(directory: Path) -> int:
+    return os.open(own(directory / QUEUE, directory), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _flocked(fd: int, kind: int) -> bool:

@@ -6,12 +6,13 @@ in the queue.
 
 import asyncio
 import math
+import threading
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from agentlearn.errors import StoreError, StoreLocked
 from agentlearn.models.call_context import CallRecord
@@ -37,6 +38,7 @@ from agentlearn.store.page_queries import PageQuery
 from agentlearn.store.parquet import TableDrafts
 from agentlearn.store.queries import Query, Selection
 from agentlearn.store.reader import LocalSource, Parameter, QuerySource, StoreReader
+from agentlearn.store.store_files import StoreLock
 from agentlearn.text import clock
 from agentlearn.text.log import get_log
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
@@ -47,10 +49,14 @@ from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Trajectory
 
+T = TypeVar("T")
+
 MAX_GROUP = 256
 """Largest number of writes in one commit."""
 MAX_QUEUED = 1_024
 """Largest number of queued writes; further writers wait until there is room."""
+_LOOK_S = 0.02
+"""How often a reader looks whether another process waits for the store."""
 HANDOVER_S = 5.0
 """Longest wait for a process that has the store and does not answer questions yet, or no longer."""
 
@@ -312,18 +318,78 @@ async def open_store(directory: Path | str, *, create: bool = True) -> AsyncGene
 def read_store(directory: Path | str) -> Generator[StoreReader]:
     """Open the store in `directory` for reading. If another process of this user has it open, that process answers.
 
-    A folder of archives (`agentlearn store archive`) is read as one store.
-
-    A process that wants to write waits while the block runs, so keep it short. Raises the errors of `open_store` with
-    `create=False`; StoreLocked when the other process does not answer.
+    A folder of archives (`agentlearn store archive`) is read as one store. The block may be long: between two questions
+    the store is given to whoever waits for it, so another process may write there. Raises the errors of `open_store`
+    with `create=False`; StoreLocked when the other process does not answer.
     """
-    with ExitStack() as stack:
-        yield StoreReader(_source(Path(directory), stack))
+    if archives_in(Path(directory)):
+        with closing(ArchiveSource(Path(directory))) as archives:
+            yield StoreReader(archives)
+        return
+    with closing(_LentSource(Path(directory))) as source:
+        yield StoreReader(source)
+
+
+class _LentSource:
+    """The database, opened in this process, and given to others between two questions when they wait for it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        """Directory of the store."""
+        self.live: frozenset[RunId] = frozenset()
+        """Runs in progress in the process that had the store open, as of the last answer."""
+        self._asking, self._over = threading.Lock(), threading.Event()
+        self._stack, self._source = ExitStack(), None
+        self._lending: threading.Thread | None = None
+        self._opened()
+
+    def rows(self, query: Query | PageQuery, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+        """The rows of a query, see `QuerySource`."""
+        return self._answer(lambda source: source.rows(query, parameters))
+
+    def draft_tables(self, selection: Selection | None, *, texts: bool = False) -> TableDrafts:
+        """Write draft files, see `QuerySource`."""
+        return self._answer(lambda source: source.draft_tables(selection, texts=texts))
+
+    def _answer(self, ask: Callable[[QuerySource], T]) -> T:
+        with self._asking:
+            source = self._opened()
+            try:
+                found = ask(source)
+            except StoreError as error:
+                if error.code != "store_unanswered":
+                    raise
+                self._source = None  # the process that had the store open has ended
+                found = ask(source := self._opened())
+            self.live = source.live
+        return found
+
+    def close(self) -> None:
+        """Close the database."""
+        self._over.set()
+        with self._asking:
+            self._source = None
+            self._stack.close()
+        if self._lending is not None:
+            self._lending.join()
+
+    def _opened(self) -> QuerySource:
+        if self._source is None:
+            self._source = _source(self.directory, self._stack)
+            if self._lending is None and isinstance(self._source, LocalSource):
+                self._lending = threading.Thread(target=self._lend, name="agentlearn-lending", daemon=True)
+                self._lending.start()
+        return self._source
+
+    def _lend(self) -> None:
+        while not self._over.wait(_LOOK_S):
+            if isinstance(self._source, LocalSource) and StoreLock.wanted(self.directory):
+                with self._asking, suppress(StoreError):
+                    self._source = None
+                    self._stack.close()
 
 
 def _source(directory: Path, stack: ExitStack) -> QuerySource:
-    if archives_in(directory):
-        return stack.enter_context(closing(ArchiveSource(directory)))
     give_up = time.monotonic() + HANDOVER_S
     while True:
         try:

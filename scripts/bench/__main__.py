@@ -35,6 +35,7 @@ _SIZES = {
     "learn": "--rounds 1",
     "learning": "--seeds 5",
     "library": "--versions 100 200",
+    "live": "--records 3000 --new 30 --wrong 300",
     "million": "--trajectories 100000 --rounds 5",
     "resume": "--kills 4 --limit 4",
     "retrieval": "--sizes 100 1000 --queries 100 --worlds 2 --problems 30",

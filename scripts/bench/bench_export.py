@@ -53,7 +53,7 @@ FILL = (
     f"""
     INSERT INTO task BY NAME
     SELECT md5('task' || i) AS id, 'math' AS domain, 'Problem ' || i AS problem, (i % 997)::VARCHAR AS answer,
-           '' AS family, 'train' AS split, '' AS source, 1 AS seq
+           '' AS family, 'train' AS split, '' AS source, '' AS start, []::VARCHAR[] AS path, '' AS extra, 1 AS seq
     FROM range(({{count}} + {GROUP_SIZE - 1}) // {GROUP_SIZE}) AS rows(i)
     """,
     f"""

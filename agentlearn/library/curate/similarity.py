@@ -1,13 +1,14 @@
 """Comparing texts by their words, ignoring case, character width and punctuation.
 
-Two sets of words of which most are shared also share one of their first words, in any fixed order of all words. So it
-is enough to compare lessons that share one of these few words.
+Two sets of words of which most are shared also share two of their first words, in any fixed order of all words. So it
+is enough to compare lessons that share such a pair (the prefix filter of set similarity joins).
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from math import ceil
 
 from agentlearn.types.ranking import lower_case_words, single_spaced
@@ -83,7 +84,7 @@ class LessonWords:
 
 NEAR = 0.85
 """Jaccard similarity of two lessons' words from which they say nearly the same, as in `CheckContext`."""
-_ROUNDING = 1e-9
+_ROUNDING, _HALF = 1e-9, 0.5
 
 
 class NearIndex:
@@ -94,7 +95,7 @@ class NearIndex:
         self.similarity = similarity
         self._lessons_with = Counter(word for text in texts for word in LessonWords.of(text).vocabulary)
         self._lessons: list[LessonWords] = []
-        self._by_word: defaultdict[str, list[int]] = defaultdict(list)
+        self._by_words: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
         self._by_text: dict[str, int] = {}
 
     def add(self, lesson: str) -> None:
@@ -102,17 +103,16 @@ class NearIndex:
         words, number = LessonWords.of(lesson), len(self._lessons)
         self._lessons.append(words)
         self._by_text.setdefault(words.normal, number)
-        for word in self._deciding(words):
-            self._by_word[word].append(number)
+        for key in self._deciding(words):
+            self._by_words[key].append(number)
 
     def near(self, lesson: str) -> int | None:
         """The number of the first added lesson that is near this one; None when there is none."""
         words = LessonWords.of(lesson)
         if (same := self._by_text.get(words.normal)) is not None:
             return same
-        return min(
-            (at for at in self._candidates(words) if words.is_near(self._lessons[at], self.similarity)), default=None
-        )
+        near = (at for at in sorted(self._candidates(words)) if words.is_near(self._lessons[at], self.similarity))
+        return next(near, None)
 
     def all_near(self, lesson: str) -> list[int]:
         """The numbers of all added lessons that are near this one, sorted."""
@@ -122,10 +122,14 @@ class NearIndex:
         return sorted(found if same is None else found | {same})
 
     def _candidates(self, words: LessonWords) -> set[int]:
-        return {at for word in self._deciding(words) for at in self._by_word.get(word, ())}
+        return {at for key in self._deciding(words) for at in self._by_words.get(key, ())}
 
-    def _deciding(self, words: LessonWords) -> Iterator[str]:
-        """The first words in order: those of few lessons first, then long words."""
+    def _deciding(self, words: LessonWords) -> Iterator[tuple[str, ...]]:
+        """Pairs of the first words in order: those of few lessons first, then long words.
+
+        Lessons that share one word alone can only be near when that is all that one of them has, or half is enough.
+        """
         ordered = sorted(words.vocabulary, key=lambda word: (self._lessons_with[word], -len(word), word))
         kept = ceil(self.similarity * len(ordered) - _ROUNDING)
-        return iter(ordered[: len(ordered) - kept + 1])
+        size = 1 if len(ordered) == 1 or self.similarity <= _HALF else 2
+        return combinations(ordered[: len(ordered) - kept + size], size)

@@ -1,6 +1,7 @@
 """Groups of live traffic: the same task, else near neighbours, and never what was treated differently."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn import Groups, LearnSettings, Recorder, library_of, read_store, run_learning
-from agentlearn.data.overlap import nearest_groups, same_text
+from agentlearn.data.overlap import same_text
 from agentlearn.errors import ConfigError
+from agentlearn.learning.live_groups import Grouping, KeptGroups, read_groups
 from agentlearn.learning.stored_groups import StoredGroups
+from agentlearn.live.forgetting import forget
+from agentlearn.store import LiveRow
+from agentlearn.types.group import LiveGroup
+from agentlearn.types.ids import RolloutId, TaskId
+from agentlearn.types.task import Task
 from tests.support.cases import cases
+from tests.support.grouped_at_once import grouped_at_once
 from tests.support.openai_script import Solver, stage_of, user_text
 from tests.support.openai_stub import OpenAIStub
 
@@ -115,29 +123,128 @@ WORDS = st.lists(
     st.sampled_from(["reset", "password", "order", "refund", "address", "card", "late", "broken", "my", "the", "a"]),
     max_size=6,
 )
+SAID = st.tuples(WORDS, st.integers(0, 1), st.sampled_from([0.0, 0.5, 1.0]), st.booleans())
+Said = list[tuple[list[str], int, float, bool]]
 
 
-@given(st.lists(st.tuples(WORDS, st.integers(0, 1), st.sampled_from([0.0, 1.0])), max_size=30), st.integers(2, 5))
-def test_grouping_is_a_partition_that_keeps_kinds_apart_and_sizes_small(
-    rows: list[tuple[list[str], int, float]], max_size: int
-) -> None:
-    texts, kinds = [" ".join(words) for words, _, _ in rows], [kind for _, kind, _ in rows]
-    rewards = [reward for _, _, reward in rows]
-    groups = nearest_groups(texts, kinds, rewards, max_size=max_size)
-    assert sorted(place for group in groups for place in group) == list(range(len(rows)))
-    assert groups == nearest_groups(texts, kinds, rewards, max_size=max_size)
+def rows_of(said: Said, first: int = 0) -> tuple[list[LiveRow], dict[TaskId, Task]]:
+    """Recorded rollouts with these words, of one of two models, with a reward and perhaps a comment."""
+    tasks = [Task.of("support", " ".join(words) or "?", None) for words, *_ in said]
+    rows = [
+        LiveRow(RolloutId(f"{at:032x}"), "live", task.id, f"m{kind}", LESSONS.version, (), reward, told, at, at, 0)
+        for at, ((_, kind, reward, told), task) in enumerate(zip(said, tasks, strict=True), start=first)
+    ]
+    return rows, {task.id: task for task in tasks}
+
+
+@given(st.lists(SAID, max_size=30), st.integers(2, 5), st.integers(2, 5))
+def test_rollouts_are_grouped_as_if_all_were_in_memory(said: Said, min_size: int, max_size: int) -> None:
+    rows, tasks = rows_of(said)
+    grouping = Grouping(min_size, max_size)
+    grouping.take(rows, tasks)
+    grouping.regroup()
+    wanted = grouped_at_once(rows, tasks, min_size=min_size, max_size=max_size)
+    assert tuple(grouping.found(grouping.led, lambda _: tasks)) == wanted.groups
+    counted = grouping.numbers
+    assert (counted["single"], counted["rollouts"] - counted["grouped"]) == (
+        wanted.single,
+        wanted.single + wanted.set_aside,
+    )
+
+
+@given(st.lists(SAID, max_size=20), st.lists(SAID, max_size=10), st.lists(st.integers(0, 19), max_size=5))
+def test_what_comes_later_keeps_kinds_apart_and_leaves_nobody_out(said: Said, later: Said, judged: list[int]) -> None:
+    rows, tasks = rows_of(said)
+    more, new = rows_of(later, len(said))
+    again = [replace(rows[at], reward=1 - rows[at].reward) for at in judged if at < len(rows)]
+    tasks |= new
+    grouping = Grouping(2, 4)
+    for part in (rows, [*again, *more]):
+        grouping.take(part, tasks)
+        grouping.regroup()
+    now = {row.id: row for row in [*rows, *again, *more]}
+    assert grouping.numbers["rollouts"] == len(now)
+    leads = {task for task, numbers in grouping.leads.items() if numbers}
+    groups = [*grouping.found(leads, lambda _: tasks)]
+    assert grouping.numbers["grouped"] == sum(len(group.rollouts) for group in groups)
+    assert grouping.numbers["single"] == sum(not one[0] for one in grouping.standing.values() if one)
     for group in groups:
-        assert len(group) <= max_size
-        assert len({kinds[place] for place in group}) == 1
-        for place in group:
-            mine = set(texts[place].split())
-            assert all(mine & set(texts[other].split()) for other in group if other != place)
+        found = [now[one] for one in group.rollouts]
+        assert len({row.model for row in found}) == 1
+        assert [row.reward for row in found] == [*group.rewards]
+        assert len(found) <= 4
+    buckets = {(row.model, same_text(tasks[row.task].problem)) for row in now.values()}
+    placed = {one for group in grouping.groups.values() for one in group}
+    assert {(now[one.id].model, same_text(tasks[one.task].problem)) for one in placed} == buckets, "each once"
+    assert grouping.numbers["members"] == len(placed)
 
 
 @given(st.text())
 def test_same_text_ignores_case_and_spaces_only(text: str) -> None:
     assert same_text(f"  {text} ") == same_text(text)
     assert same_text(same_text(text)) == same_text(text)
+
+
+ASKED = ("How do I pay?", "Where is my parcel?", "How do I change the billing address of my company account?")
+
+
+def test_a_later_look_reads_what_is_new_and_finds_what_a_whole_one_finds(recorder: Recorder, tmp_path: Path) -> None:
+    kept = KeptGroups(tmp_path / "groups.sqlite", "support", min_size=2)
+    known = set[str]()
+
+    def look() -> list[set[str]]:
+        """What is new; all of it is known from then on."""
+        with read_store(recorder.store) as reader:
+            found = kept.new(reader, lambda group: not known.issuperset(group.rollouts))
+            every = {group.task.id: group.rollouts for group in read_groups(recorder.store, "support").groups}
+            assert kept.every() == dict(sorted(every.items()))
+        known.update(one for group in found.groups for one in group.rollouts)
+        counted = read_groups(recorder.store, "support")
+        assert found == counted.model_copy(update={"groups": found.groups})
+        return members(found)
+
+    wrong = [recorded(recorder, text, "…", 0) for text in ASKED]
+    assert look() == []
+    right = recorded(recorder, ASKED[0].upper(), "By card.", 1)
+    assert look() == [{wrong[0], right}]
+    near = recorded(recorder, "How can I change the billing address of a company account?", "In settings.", 1)
+    undecided = recorded(recorder, ASKED[1], "Soon.", None)
+    assert look() == [{wrong[2], near}], "an old rollout that was alone has found a neighbour"
+    assert look() == []
+    recorder.feedback_sync(undecided, reward=0.5)
+    assert look() == [{wrong[1], undecided}], "late feedback on an old record"
+    recorder.feedback_sync(wrong[1], reward=(0, "never say that"))
+    explained = list[bool]()
+
+    def all_of(group: LiveGroup) -> bool:
+        explained.append(group.explained)
+        return True
+
+    with read_store(recorder.store) as reader:
+        assert members(kept.new(reader, all_of)) == [{wrong[1], undecided}], "only what changed is asked about"
+    assert explained == [True]
+    forget(recorder.store, rollout=right, lessons="park")
+    assert look() == []
+    (tmp_path / "groups.sqlite").write_bytes(b"no database at all" * 99)
+    assert look() == []
+
+
+def test_records_that_are_erased_while_a_pass_reads_come_back_in_no_group(recorder: Recorder, tmp_path: Path) -> None:
+    rollouts = [recorded(recorder, ASKED[0], f"{number}", number % 2) for number in range(4)]
+    kept = KeptGroups(tmp_path / "groups.sqlite", "support", min_size=2)
+    with read_store(recorder.store) as reader:
+        part, erased = reader.tasks, list[str]()
+
+        def erasing(ids: Any) -> Any:
+            """The tasks, after somebody erased one of the rollouts in between."""
+            found = part(ids)
+            if not erased:
+                erased.append(rollouts[0])
+                forget(recorder.store, rollout=rollouts[0], lessons="park")
+            return found
+
+        reader.tasks = erasing
+        assert members(kept.new(reader, lambda _: True)) == [set(rollouts[1:])]
 
 
 def learn(stub: OpenAIStub, recorder: Recorder, **changes: Any) -> Any:

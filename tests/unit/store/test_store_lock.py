@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 import warnings
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from agentlearn.errors import StoreError, StoreLocked
 from agentlearn.store import open_store, read_store, store_files
+from agentlearn.store.database import Database
 from tests.support.cases import cases
 from tests.unit.store import nouns
 
@@ -187,13 +189,25 @@ def test_a_writer_starts_between_two_reads_of_others_that_never_pause(tmp_path: 
             one.communicate()
 
 
+async def write(directory: Path) -> None:
+    async with open_store(directory) as store:
+        await store.save_run(nouns.run_event())
+
+
 def test_a_writer_that_waited_for_a_reader_too_long_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_files, "READ_PATIENCE_S", 0.1)
+    asyncio.run(write(tmp_path))
+    reading = closing(Database(tmp_path, create=False, reads=True))
+    with reading, pytest.raises(StoreLocked, match=f"is being read by process {os.getpid()} on "):
+        asyncio.run(write(tmp_path))
 
-    async def write() -> None:
-        async with open_store(tmp_path):
-            pass
 
-    asyncio.run(write())
-    with read_store(tmp_path), pytest.raises(StoreLocked, match=f"is being read by process {os.getpid()} on "):
-        asyncio.run(write())
+def test_a_reader_gives_the_store_to_who_waits_for_it_and_then_sees_what_was_written(tmp_path: Path) -> None:
+    asyncio.run(write(tmp_path))
+    with read_store(tmp_path) as reader:
+        assert len(reader.evaluated("eval")) == 0
+        asyncio.run(write(tmp_path))
+        with read_store(tmp_path) as other:
+            assert other.runs() == reader.runs()
+        assert in_another_process(tmp_path) == "2"
+        assert [row.run for row in reader.runs()] == [nouns.RUN]

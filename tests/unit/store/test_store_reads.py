@@ -3,18 +3,20 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from agentlearn.errors import ConfigError, StoreError
+from agentlearn.errors import ConfigError, StoreDamaged, StoreError
 from agentlearn.store import ProposalRow, StageTotals, Store, open_store, read_store
+from agentlearn.store.database import Database
 from agentlearn.store.page_queries import PageQuery
 from agentlearn.store.queries import Exposure, RunCounts
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
-from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId
+from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId, TaskId
 from agentlearn.types.operation import Dropped, Ended, Folded, Rejected
 from agentlearn.types.trajectory import PromptRef, Treatment, Verdict
 from tests.support.cases import cases
@@ -288,3 +290,12 @@ def test_reading_a_store_that_is_not_there_makes_none(tmp_path: Path) -> None:
         pass
     assert missing.value.code == "no_store"
     assert not (tmp_path / "none").exists()
+
+
+def test_a_task_that_cannot_be_read_is_named_with_its_store(tmp_path: Path) -> None:
+    with closing(Database(tmp_path, create=True)) as database, database.cursor() as cursor:
+        cursor.execute("INSERT INTO task (id, domain, problem) VALUES ('t1', 'math', '1 + 1')")
+    with read_store(tmp_path) as reader:
+        for ask in (lambda: reader.task("t1"), lambda: reader.tasks([TaskId("t1")])):
+            with pytest.raises(StoreDamaged, match=f"{str(tmp_path)!r} has a task 't1' that cannot be read: "):
+                ask()
