@@ -92,9 +92,11 @@ class Tab:
             kept, most = elements, self.watch.settings.snapshot_chars
             if len(elements) > most:  # as many whole lines as fit
                 kept = elements[:most].rpartition("\n")[0]
-            lines = parse_snapshot(kept, self.id, scripted=scripted, editors=text.editors)
+            lines = parse_snapshot(kept, self.id, scripted=scripted, editors=text.editors, gone=text.gone)
             every_ref = (
-                parse_snapshot(kept, self.id, every_ref=True, editors=text.editors) if text.needs_every_ref else ()
+                parse_snapshot(kept, self.id, every_ref=True, editors=text.editors, gone=text.gone)
+                if text.needs_every_ref
+                else ()
             )
             return ShownSnapshot.compose(
                 document,
@@ -124,7 +126,7 @@ class Tab:
         try:
             found, snapshot = await text, await elements
             found = found if len(self.page.frames) < 2 else await self._with_frame_fields(found)
-            return found, (await self._elements(boxes=True) if found.editors else snapshot)
+            return found, snapshot
         finally:
             text.cancel()
             elements.cancel()
@@ -155,15 +157,15 @@ class Tab:
             return replace(text, secrets=None)
         return replace(text, secrets=None if text.secrets is None else frozenset(secrets), editors=frozenset(editors))
 
-    async def _elements(self, *, boxes: bool = False) -> str | None:
-        """Return Playwright's snapshot; None if it would take too long, or there was none in time. Raises PageHung.
+    async def _elements(self) -> str | None:
+        """Return Playwright's snapshot, which says where each element lies. Raises PageHung.
 
-        boxes: whether it says where each element lies.
+        None if it would take too long, or there was none in time.
         """
         if self.watch.elements > self.watch.settings.snapshot_elements:
             return None
         try:
-            return await self.page.aria_snapshot(mode="ai", boxes=boxes, timeout=self.watch.settings.snapshot_s * 1000)
+            return await self.page.aria_snapshot(mode="ai", boxes=True, timeout=self.watch.settings.snapshot_s * 1000)
         except browser_error() as error:
             if self.page.is_closed() or self.watch.crashed:
                 raise

@@ -71,7 +71,7 @@ _MARKS = {"listitem": "number", "row": "row", "columnheader": "sorted"}
 _FIELDS = frozenset({"textbox", "searchbox", "combobox", "spinbutton"})
 _NOT_SHOWN = "value not shown"
 """Mark of a field whose value is a password."""
-_NOTE_ROLES = {"canvas": "canvas", "files": "/files", "title": "/title", "tip": "/title"}
+_NOTE_ROLES = {"canvas": "canvas", "drawn": "/drawn", "files": "/files", "title": "/title", "tip": "/title"}
 _TITLES = frozenset({"title", "tip"})
 _COMPARED = 30
 """Characters by which an element and its line are recognised where a page changed while it was read."""
@@ -105,11 +105,12 @@ class PageLines:
         for number, (one, known) in enumerate(zip(found, every_ref, strict=False)):
             if one.line.role == BORDER and one.line.text:
                 found[number] = replace(one, line=one.line.model_copy(update={"ref": known.ref}))
-        for position in self.text.focusable if every_ref else ():
+        for position, marks in self.text.focusable if every_ref else ():
             around = [at for at, one in enumerate(found) if one.is_sure and one.begin <= position < one.end]
-            if around and not found[around[-1]].line.ref:
+            if around and (marks or not found[around[-1]].line.ref):
                 at, line = around[-1], found[around[-1]].line
-                found[at] = replace(found[at], line=line.model_copy(update={"ref": every_ref[at].ref}))
+                shown = line.model_copy(update={"ref": every_ref[at].ref, "marks": (*line.marks, *marks)})
+                found[at] = replace(found[at], line=shown)
         kept: list[PlacedLine] = []
         for one in found:  # texts that only repeat the name of the element around them are left out
             before = kept[-1].line if kept else None
@@ -243,6 +244,8 @@ class PageLines:
     def _look(self, one: PlacedLine) -> tuple[str, ...]:
         """Return the marks that say what of a line a person sees."""
         page, line, words = self.text, one.line, one.line.words
+        if NOT_VISIBLE in line.marks:  # a control, by its box
+            return ()
         if not words:
             return (NOT_VISIBLE,) if line.text and dense(line.text) in page.unseen_values else ()
         if not one.is_placed:  # a short label or a value

@@ -1,6 +1,7 @@
 """Filling fields, choosing options of a list and files, and pressing keys."""
 
 import asyncio
+import base64
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -251,8 +252,14 @@ class FieldActs(ActScope):
             chooser = await opened.value
         except browser_error() as error:
             if is_timeout(error) and "filechooser" in str(error):
+                files = [
+                    (one["name"], one["mimeType"], base64.b64encode(one["buffer"]).decode()) for one in payloads
+                ]
+                if await element.evaluate(page_script("drop_files"), files):
+                    return ActResult(effects_started=False)
                 note = (
-                    "nothing was uploaded: this element was clicked and asked for no file; take the page's file field"
+                    "nothing was uploaded: this element was clicked and asked for no file, and none can be dropped on "
+                    "it; take the page's file field"
                 )
                 return ActResult("not_uploadable", note)
             raise
