@@ -252,9 +252,7 @@ class FieldActs(ActScope):
             chooser = await opened.value
         except browser_error() as error:
             if is_timeout(error) and "filechooser" in str(error):
-                files = [
-                    (one["name"], one["mimeType"], base64.b64encode(one["buffer"]).decode()) for one in payloads
-                ]
+                files = [(one["name"], one["mimeType"], base64.b64encode(one["buffer"]).decode()) for one in payloads]
                 if await element.evaluate(page_script("drop_files"), files):
                     return ActResult(effects_started=False)
                 note = (
