@@ -145,8 +145,9 @@ def parse_snapshot(
     """
     root = _parse_tree(snapshot)
     _mark_editors(root, editors)
+    main = next((node.ref.rpartition("e")[0] for node in root.descendants() if node.ref), "")
     for node in root.descendants():
-        if node.box and f"{node.role},{node.box}" in gone and not node.ref.startswith("f"):
+        if node.box and f"{node.role},{node.box}" in gone and node.ref.rpartition("e")[0] in {main, ""}:
             options = node.descendants() if node.role in _LISTS else ()
             for one in (node, *options):
                 one.marks += () if _CLOSED in one.marks else (NOT_VISIBLE, _CLOSED)

@@ -371,7 +371,8 @@
   const isDrawn = (node, style, side) => {
     const shows = (one) => one.checkVisibility({ opacityProperty: true, visibilityProperty: true })
       && one.getBoundingClientRect().width >= LEAST_CONTROL_PX;
-    return /^(checkbox|radio|file)$/.test(node.type) && [...node.labels ?? []].some(shows)
+    const labels = node.labels?.length ? [...node.labels] : [...node.parentElement?.querySelectorAll("label:not([for])") ?? []];
+    return /^(checkbox|radio|file)$/.test(node.type) && labels.some(shows)
       || side >= LEAST_CONTROL_PX && style.pointerEvents !== "none" && !(+style.zIndex < 0);
   };
   const boxOf = ({ x, y, width, height }) => [x, y, width, height].map(Math.round).join(",");

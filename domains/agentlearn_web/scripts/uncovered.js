@@ -50,7 +50,8 @@ async (one, waits) => {
   one.scrollIntoView({ block: "center", inline: "nearest", behavior: "instant" });
   const free = point();
   if (free) return measured(free, sure);
-  for (const label of one.labels ?? []) {
+  const beside = one.matches("input") && !one.labels?.length ? one.parentElement?.querySelector("label:not([for])") : null;
+  for (const label of beside ? [beside] : one.labels ?? []) {
     label.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
     const drawn = pointIn(label.getBoundingClientRect(), one.getBoundingClientRect(), label);
     if (drawn) return measured(drawn, !one.disabled);
