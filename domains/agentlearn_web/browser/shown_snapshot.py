@@ -42,6 +42,8 @@ _CLOSED = "closed"
 """Mark of a line that a view leaves out: one of several controls in a row that a person cannot see."""
 _LEAST_CLOSED = 5
 """Fewest controls in a row that are left out."""
+_MORE_CHARS = 15
+"""How much longer the line for many closed ones can be than the line for one."""
 _LISTED = frozenset({"gridcell", "menuitem", "menuitemcheckbox", "menuitemradio", "option", "treeitem"})
 _LISTS = frozenset({"combobox", "listbox"})
 _PRESSED = frozenset({"button", "link"})
@@ -133,7 +135,7 @@ def parse_snapshot(
     scripted: bool = False,
     every_ref: bool = False,
     editors: Collection[str] = (),
-    gone: Container[str] = (),
+    gone: Collection[str] = (),
 ) -> tuple[ElementLine, ...]:
     """Return the lines of a page. snapshot: from `page.aria_snapshot(mode="ai")`. tab: its id, a prefix of all refs.
 
@@ -145,15 +147,24 @@ def parse_snapshot(
     """
     root = _parse_tree(snapshot)
     _mark_editors(root, editors)
-    main = next((node.ref.rpartition("e")[0] for node in root.descendants() if node.ref), "")
-    for node in root.descendants():
-        if node.box and f"{node.role},{node.box}" in gone and node.ref.rpartition("e")[0] in {main, ""}:
-            options = node.descendants() if node.role in _LISTS else ()
-            for one in (node, *options):
-                one.marks += () if _CLOSED in one.marks else (NOT_VISIBLE, _CLOSED)
+    _mark_gone(root, Counter(gone))
     root.children = root.unwrapped()
     root = root.children[0] if len(root.children) == 1 and root.children[0].is_wrapper else root
     return tuple(root.lines(tab, 0, scripted=scripted, every_ref=every_ref))
+
+
+def _mark_gone(root: _Node, gone: Mapping[str, int]) -> None:
+    """Mark the controls with these roles and boxes, of several with the same ones the innermost."""
+    nodes = list(root.descendants()) if gone else []
+    main = next((node.ref.rpartition("e")[0] for node in nodes if node.ref), "")
+    found = dict[str, list[_Node]]()
+    for node in nodes:
+        if node.ref.rpartition("e")[0] in {main, ""}:
+            found.setdefault(f"{node.role},{node.box}", []).append(node)
+    for node in chain.from_iterable(found.get(key, [])[-count:] for key, count in gone.items()):
+        for one in (node, *(node.descendants() if node.role in _LISTS else ())):
+            closes = one.role in _LISTED or one.role in _PRESSED
+            one.marks += () if NOT_VISIBLE in one.marks else (NOT_VISIBLE, *([_CLOSED] if closes else []))
 
 
 def _mark_editors(root: _Node, editors: Collection[str]) -> None:
@@ -368,7 +379,7 @@ def _with_cut(line: ElementLine, name: str, value: str, kept: int) -> ElementLin
 def _size(line: ElementLine, before: Sequence[ElementLine] = ()) -> int:
     """Return the characters of a line with its line break. before: the line before it, if there is one."""
     if _CLOSED in line.marks:
-        return 0 if before and _CLOSED in before[-1].marks else len(format_line(_closed_line([line])))
+        return 0 if before and _CLOSED in before[-1].marks else len(format_line(_closed_line([line]))) + _MORE_CHARS
     return len(format_line(line)) + 1
 
 
@@ -389,12 +400,11 @@ def _without_closed(lines: Iterable[PagedLine]) -> Iterator[PagedLine]:
 
 def _with_closed(placed: Iterable[PlacedLine]) -> Sequence[PlacedLine]:
     """Return the lines, those closed that hold at least `_LEAST_CLOSED` unseen controls in a row, and no others."""
-    kept, runs = list(placed), list[list[int]]()
+    kept, runs = list(placed), [list[int]()]
     for number, one in enumerate(kept):
         if _CLOSED in one.line.marks:
-            runs = runs or [[]]
             runs[-1].append(number)
-        elif runs and runs[-1] and (one.line.ref or (one.line.words and NOT_VISIBLE not in one.line.marks)):
+        elif one.line.ref or one.line.role in _LISTS or (one.line.words and NOT_VISIBLE not in one.line.marks):
             runs.append([])
     for run in runs:
         for number in range(run[0], run[-1] + 1) if run else ():

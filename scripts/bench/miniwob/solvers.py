@@ -312,6 +312,7 @@ def suggestion(page: Page) -> Solver:
     page = yield "noop(800)"
     matches = [one for one in page.texts if one.startswith(begins) and one.endswith(ends[0] if ends else "")]
     yield _fill(field, next(one for one in matches if one != begins))
+    yield f"press({field!r}, 'Escape')"
     yield _submit(page)
 
 
