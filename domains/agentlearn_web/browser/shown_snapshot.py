@@ -313,8 +313,12 @@ def _split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[_SnapshotPa
             pages.append(_SnapshotPage(context, tuple(own)))
             context, own = _context(ancestors, max_chars // _CONTEXT_FRACTION), []
             used = sum(map(_size, context))
-        fitted = line if used + size <= max_chars else _shorten_line(line, max_chars - used - 1)
-        used += _size(fitted, own[-1:])
+        if used + size <= max_chars:
+            fitted = line
+        else:
+            fitted = _shorten_line(line, max_chars - used - 1)
+            size = _size(fitted, own[-1:])
+        used += size
         own.append(fitted)
         ancestors.append(line)
     return (*pages, _SnapshotPage(context, tuple(own)))

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -26,6 +26,8 @@ _CLOSE_S = 2.0
 _FRAMES_S = 2.0
 _FRESH_S = 0.2
 """A page that answered the probe this short a time ago is not asked again whether it is alive."""
+_FEW_ELEMENTS = 3_000
+"""A page with no more elements is read at once, without a turn."""
 _LONG_CHARS = 30_000
 """A longer snapshot is parsed in a thread, so that other walks go on meanwhile."""
 
@@ -65,8 +67,8 @@ class Tab:
     async def snapshot(self) -> ShownSnapshot:
         """Take a fresh snapshot. Raises PageHung, or Playwright's error if the page is gone.
 
-        Waits for a turn among the walks of the browser. If the browser gives no snapshot in time, the text of the page
-        is shown.
+        Waits for a turn among the walks of the browser if the page is long. If the browser gives no snapshot in time, the
+        text of the page is shown.
         """
         document = self.watch.document
         if self.pdf is not None:
@@ -78,8 +80,9 @@ class Tab:
             return ShownSnapshot.of_text(document, text, self.watch.settings.page_chars)
         if time.monotonic() - self.watch.probed_at > _FRESH_S:
             await self.watch.require_alive()
-        waits = self.watch.link.turns.locked()
-        async with self.watch.link.turns:
+        is_small = self.watch.elements <= _FEW_ELEMENTS
+        waits = not is_small and self.watch.link.turns.locked()
+        async with nullcontext() if is_small else self.watch.link.turns:
             if waits:
                 await self.watch.require_alive()
             changes = self.watch.changes
