@@ -8,6 +8,7 @@ browsers, which belongs to one thread, so the environments of a run take turns.
 import asyncio
 import importlib
 import os
+import re
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -31,6 +32,8 @@ SEEDS = 5
 _MINIWOB = "MINIWOB_URL"
 _ENDED = "\nThe task has ended: say so."
 _REWARD = "reward: "
+_NOISE = re.compile(r"\t*(InlineTextBox .*|\[\w+\] generic)")
+"""Lines that repeat the text above them, and wrappers that nobody can click."""
 T = TypeVar("T")
 
 
@@ -57,7 +60,10 @@ class _Episode:
         return self.seen
 
     def _show(self, seen: dict[str, Any], reward: float) -> None:
-        tree = importlib.import_module("browsergym.utils.obs").flatten_axtree_to_str(seen["axtree_object"])
+        views = importlib.import_module("browsergym.utils.obs")
+        shown = {"extra_properties": seen.get("extra_element_properties"), "with_clickable": True}
+        tree = views.flatten_axtree_to_str(seen["axtree_object"], skip_generic=False, **shown)
+        tree = "\n".join(line for line in tree.split("\n") if not _NOISE.fullmatch(line))
         error = f"\nerror: {seen['last_action_error']}" if seen.get("last_action_error") else ""
         end = _ENDED if self.over else ""
         self.seen = f"{_REWARD}{reward:g}\ngoal: {seen['goal']}{error}\nurl: {seen['url']}\n{tree}{end}"

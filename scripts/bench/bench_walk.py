@@ -2,7 +2,8 @@
 
 The bare loop clicks by role and name and takes the same snapshot. It does not check refs, wait for the page to settle,
 record events or restrict access. Both use the same browser with new contexts, alternately, with one and with four walks
-at once. Also measured is the memory in MB over many walks.
+at once. Also measured are the processor time of a step (of the browser, the driver and this process), and the memory in
+MB over many walks.
 
     just bench walk [--steps 20] [--rounds 5] [--walks 200]
 """
@@ -23,6 +24,7 @@ from tests.support.walking import Site, ref, served
 
 AT_ONCE = (1, 4)
 LEAST_RATIO = 0.5
+MOST_CPU = 1.4
 GROWTH_AT = 4
 """Number of times that memory is measured over the walks."""
 
@@ -55,6 +57,8 @@ async def _measure(steps: int, rounds: int, walks: int) -> Found:
                     what = f"{row.name}: steps per second beside the bare loop"
                     ratio = row.figures["ratio"] or 0.0
                     targets.append(Target(what=what, figure=ratio, bound="at_least", limit=LEAST_RATIO))
+                    what, ratio = f"{row.name}: processor time of a step beside it", row.figures["cpu_ratio"] or 0.0
+                    targets.append(Target(what=what, figure=ratio, bound="at_most", limit=MOST_CPU))
     if walks:
         async with open_browsers(BrowserOptions(walkers=4, recycle_after=1_000_000)) as browsers:
             with served(PAGES) as site:
@@ -67,20 +71,37 @@ async def _side_by_side(
     browsers: Browsers, site: Site, start: str, kind: str, at_once: int, steps: int, rounds: int
 ) -> Row:
     took: dict[str, list[float]] = {"walk": [], "bare": []}
+    spent: dict[str, list[float]] = {"walk": [], "bare": []}
     for _, loop in LOOPS:  # warm-up
         await _timed(loop, browsers, site, start, at_once, 2)
     for number in range(rounds):
         for name, loop in LOOPS[:: 1 if number % 2 else -1]:
+            began_s = _processor_s()
             took[name].append(await _timed(loop, browsers, site, start, at_once, steps))
+            spent[name].append(_processor_s() - began_s)
     walk_s, bare_s = median(took["walk"]), median(took["bare"])
+    walk_cpu_s, bare_cpu_s = median(spent["walk"]), median(spent["bare"])
     figures = {
         "walk_steps_per_s": at_once * steps / walk_s,
         "bare_steps_per_s": at_once * steps / bare_s,
         "ratio": bare_s / walk_s,
         "walk_step_ms": 1000 * walk_s / steps,
         "bare_step_ms": 1000 * bare_s / steps,
+        "cpu_ratio": walk_cpu_s / bare_cpu_s,
+        "walk_cpu_ms": 1000 * walk_cpu_s / steps / at_once,
+        "bare_cpu_ms": 1000 * bare_cpu_s / steps / at_once,
     }
     return Row(name=f"{kind}, {at_once} at once", figures=figures)
+
+
+def _processor_s() -> float:
+    """Return the processor time of this process, the driver and the browser so far, also of renderers that ended."""
+    us = psutil.Process()
+    spent = sum(us.cpu_times()[:2])
+    for one in us.children(recursive=True):
+        with suppress(psutil.Error):
+            spent += sum(one.cpu_times()[:4])
+    return spent
 
 
 async def _timed(loop: Loop, browsers: Browsers, site: Site, start: str, at_once: int, steps: int) -> float:

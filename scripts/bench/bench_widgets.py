@@ -1,4 +1,4 @@
-"""40 scripted tasks on pages of six widget sets, solved at once or not, beside playwright-mcp on the same pages.
+"""80 scripted tasks on pages of twelve widget sets, solved at once or not, beside playwright-mcp on the same pages.
 
 A task is a script that takes each element from the reply before it, as a model would. Each page is longer than a view.
 `at once`: the replies to the acts show all that the next act or the answer needs. Characters are those of all replies;
@@ -6,8 +6,10 @@ playwright-mcp links a snapshot in its replies, so `browser_snapshot` is called 
 
     mkdir npm && cd npm && npm i --ignore-scripts @playwright/mcp element-plus vue@3 antd@5 react@18 react-dom@18 \\
       dayjs @ionic/core ckeditor5 trix summernote jquery@3 codemirror@5 bootstrap flatpickr tippy.js @popperjs/core \\
-      dropzone swiper tom-select sweetalert2 awesomplete primevue @primeuix/themes
-    just bench widgets --packages npm/node_modules [--only antd] [--verbose]
+      dropzone swiper tom-select sweetalert2 awesomplete primevue @primeuix/themes fomantic-ui-css uikit quasar@2 \\
+      @fluentui/web-components@2 jodit suneditor ace-builds air-datepicker slim-select filepond tabulator-tables \\
+      notyf @tarekraafat/autocomplete.js sortablejs
+    just bench widgets --packages npm/node_modules [--only antd quasar] [--verbose]
 """
 
 import argparse
@@ -31,6 +33,7 @@ from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import render_observation
 from agentlearn_web.task_files import TaskFile
 from scripts.bench.found import Found, Row, Target
+from scripts.bench.widgets.six_tasks import SIX
 from scripts.bench.widgets.tasks import TASKS, Step
 
 PAGES = Path(__file__).parent / "widgets"
@@ -43,7 +46,7 @@ _LINE = re.compile(r"^(?:p\d+ \| )?( *)- ([\w/-]+)(.*?)(?: \[(?:ref=)?((?:t\d+:)
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
     parser.add_argument("--packages", type=Path, help="the folder `node_modules` with the packages; none skips it")
-    parser.add_argument("--only", help="the page to measure")
+    parser.add_argument("--only", nargs="*", help="the pages to measure")
     parser.add_argument("--verbose", action="store_true", help="print each task, and the last reply of what fails")
 
 
@@ -54,14 +57,14 @@ def measure(chosen: argparse.Namespace) -> Found:
     return asyncio.run(_measure(chosen.packages.resolve(), chosen.only, verbose=chosen.verbose))
 
 
-async def _measure(packages: Path, only: str | None, *, verbose: bool) -> Found:
+async def _measure(packages: Path, only: list[str] | None, *, verbose: bool) -> Found:
     rows, at_once, tasks = list[Row](), 0, 0
     tools = {"walk": _walk, "playwright-mcp": _mcp}
     with _served(packages) as port, tempfile.TemporaryDirectory() as folder:
         letter = Path(folder) / "letter.txt"
         letter.write_text("Dear Eva")
-        for name, page_tasks in TASKS.items():
-            for tool, opened in tools.items() if only in {None, name} else ():
+        for name, page_tasks in (TASKS | SIX).items():
+            for tool, opened in tools.items() if not only or name in only else ():
                 solved = chars = calls = 0
                 for number, (steps, wanted) in enumerate(page_tasks):
                     async with opened(port, packages, letter) as (do, address):

@@ -73,7 +73,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Environment]]:
     module("browsergym")
     module("browsergym.miniwob")
     module("browsergym.utils")
-    module("browsergym.utils.obs", flatten_axtree_to_str=str)
+    module("browsergym.utils.obs", flatten_axtree_to_str=lambda tree, **_: tree)
     yield environments
     assert all(one.closed for one in environments)
 

@@ -99,6 +99,8 @@ _WORLD = "agentlearn"
 _RETRIES = 5
 _RETRY_S = 0.02
 _MIN_WAIT_S = 0.005
+_FRESH_S = 0.2
+"""Longest time for which the text that was read with the state of the page is taken for its text."""
 _PATIENCE_S = 1.0
 """Time after which a page that has not answered is asked whether it is alive."""
 _MAX_DOCUMENTS = 10
@@ -106,13 +108,13 @@ _MAX_DOCUMENTS = 10
 _AWAITED_KINDS = frozenset({"document", "fetch", "script", "stylesheet", "xhr"})
 """Resource types of requests that must finish; images and streams may continue."""
 
-_NEXT_FRAME = """new Promise((done) => requestAnimationFrame(() => {
-  const { port1, port2 } = new MessageChannel();
-  port1.onmessage = () => done({});
-  port2.postMessage(0);
-}))"""
 _LATE_S = 0.1
 """A change this long after an act is not its first effect: a timer or an answer has made it."""
+
+
+def _installed() -> str:
+    """Return what stands in the isolated world of each document. It hides elements of the page that are named alike."""
+    return f"kept = null; probe = {page_script('probe')}; readText = {page_script('page_text')};"
 
 
 class PageHung(Exception):
@@ -173,6 +175,8 @@ class PageWatch:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _world: tuple[int, int] = (-1, -1)
     """Execution context of the isolated world, and the number of its document."""
+    _read: dict[str, Any] | None = None
+    """The text of the document, if the last probe has read it."""
 
     async def wait_until_settled(self, since: float, *, effects_started: bool = True, delayed: bool = False) -> None:
         """Wait until the page has settled, or for as long as the settings allow. Raises PageHung.
@@ -195,7 +199,8 @@ class PageWatch:
             if self.document - first > _MAX_DOCUMENTS:
                 await self.stop()
                 loaded = False
-            state = await self._probe()
+            calm_s = self._calm_s(since, delayed=delayed)
+            state = await self._probe(calm_s if effects_started or self.arrived_at >= since else None)
             if not loaded:
                 return
             stalled = self.loading and self._is_stalled()
@@ -206,8 +211,7 @@ class PageWatch:
             busy = any(not stalled or now - at < settings.stalled_s for at in new)
             if state["still"] and effects_started and not busy:
                 return
-            arrived = self.arrived_at >= since
-            calm_s = settings.loaded_quiet_s if arrived else settings.typed_quiet_s if delayed else settings.quiet_s
+            calm_s = self._calm_s(since, delayed=delayed)
             quiet_s = min(state["unchanged_s"], now - last, now - self.last_request)
             changed = now - state["unchanged_s"] > (acted + _LATE_S if delayed else since)
             if now - acted < 2 * _LATE_S:  # events of a scrolled page come with its next frame
@@ -226,7 +230,15 @@ class PageWatch:
                     self.unfinished = f"{plural(len(new), 'request')} of the page had not ended; `wait` shows it later"
                 return
             left_s = max(calm_s - quiet_s, min(state["moving_s"], calm_s))
+            if (early_s := acted + 1.5 * _LATE_S - now) > 0:  # whether it has started timers by then
+                left_s = min(left_s, early_s)
             await self._wait_for_event(left_s if left_s > _MIN_WAIT_S else calm_s)
+
+    def _calm_s(self, since: float, *, delayed: bool) -> float:
+        """Return how long the page must have been quiet. since and delayed: as for `wait_until_settled`."""
+        if self.arrived_at >= since:
+            return self.settings.loaded_quiet_s
+        return self.settings.typed_quiet_s if delayed else self.settings.quiet_s
 
     async def wait_for_document(self) -> None:
         """Wait until the first document of a new window has arrived, at most for the load time."""
@@ -236,16 +248,13 @@ class PageWatch:
                 return
             await self._wait_for_event(min(left_s, self.settings.quiet_s))
 
-    async def wait_for_pictures(self, since: float) -> None:
-        """Wait until the page has drawn its next frame, and every request that began after `since` has ended.
-
-        Waits at most `settle_s`.
-        """
+    async def wait_for_pictures(self, since: float) -> bool:
+        """Wait until every request that began after `since` has ended, at most `settle_s`. Return whether any began."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.settings.settle_s):
-                await self._evaluate(_NEXT_FRAME)
                 while any(at >= since for at in self.pending.values()):
                     await self._wait_for_event(self.settings.quiet_s)
+        return self.last_request >= since
 
     async def stop(self) -> None:
         """Stop loading. Raises PageHung."""
@@ -267,8 +276,10 @@ class PageWatch:
 
         Reading takes long on a long page, so liveness is asked for only when it did not end within `snapshot_s`.
         """
-        async with asyncio.timeout(self.settings.snapshot_s):
-            found = await self._evaluate(f"({page_script('page_text')})({self.settings.snapshot_chars})")
+        found, self._read = self._read, None
+        if found is None or time.monotonic() - self.probed_at > _FRESH_S:
+            async with asyncio.timeout(self.settings.snapshot_s):
+                found = await self._evaluate(f"readText({self.settings.snapshot_chars})")
         return PageText.parse(found)
 
     async def _wait_until_loaded(self) -> bool:
@@ -304,10 +315,12 @@ class PageWatch:
         except TimeoutError:
             return
 
-    async def _probe(self) -> dict[str, Any]:
+    async def _probe(self, calm_s: float | None = None) -> dict[str, Any]:
+        """Return the state of the page. calm_s: if it has been quiet for so long, its text is read with it."""
+        asked = "" if calm_s is None else f"{calm_s}, () => readText({self.settings.snapshot_chars})"
         for attempt in range(2 * _RETRIES):
             try:
-                state = await self._answer(self._evaluate(f"({page_script('probe')})()"))
+                state = await self._answer(self._evaluate(f"probe({asked})"))
             except browser_error():
                 if self.page.is_closed():
                     raise
@@ -317,6 +330,7 @@ class PageWatch:
                 await asyncio.sleep(_RETRY_S)
             else:
                 self.title, self.status, self.changes = state["title"], state["status"], state["changes"]
+                self._read = state["text"]
                 self.is_static, self.text_only = state["still"], state["bodiless"]
                 self.elements, self.timers, self.probed_at = state["elements"], state["timers"], time.monotonic()
                 return state
@@ -346,6 +360,9 @@ class PageWatch:
             self._world = (world, document)
         request = {"expression": script, "contextId": world, "returnByValue": True, "awaitPromise": True}
         answer = await self.cdp.send("Runtime.evaluate", request)
+        if answer.get("result", {}).get("className") == "ReferenceError":  # a document of the browser's own
+            request["expression"] = f"{_installed()} {script}"
+            answer = await self.cdp.send("Runtime.evaluate", request)
         if "exceptionDetails" in answer:
             raise browser_error()(f"the script failed: {answer['exceptionDetails'].get('text', '')}")
         return answer["result"]["value"]
@@ -366,6 +383,8 @@ class PageWatch:
         await cdp.send("Page.enable")
         tree = await cdp.send("Page.getFrameTree")
         watch = cls(page, cdp, tree["frameTree"]["frame"]["id"], link, settings)
+        install = {"source": _installed(), "worldName": _WORLD, "runImmediately": True}
+        await cdp.send("Page.addScriptToEvaluateOnNewDocument", install)
         cdp.on("Page.frameStartedLoading", partial(watch._on_loading, loading=True))
         cdp.on("Page.frameStoppedLoading", partial(watch._on_loading, loading=False))
         cdp.on("Page.domContentEventFired", watch._on_parsed)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice, takewhile
+from itertools import chain, groupby, islice, takewhile
 from typing import Any, Self
 
 from agentlearn_web.observation import NEW, NOT_VISIBLE, PARTLY_VISIBLE, PRE, ElementLine, format_line
@@ -38,6 +38,15 @@ EDITABLE = "editable"
 """Mark of an element in which a person can write, although its role does not say so."""
 PagedLine = tuple[int, ElementLine]
 """A line with the number of the page on which it stands."""
+_CLOSED = "closed"
+"""Mark of a line that a view leaves out: one of several controls in a row that a person cannot see."""
+_LEAST_CLOSED = 5
+"""Fewest controls in a row that are left out."""
+_MORE_CHARS = 15
+"""How much longer the line for many closed ones can be than the line for one."""
+_LISTED = frozenset({"gridcell", "menuitem", "menuitemcheckbox", "menuitemradio", "option", "treeitem"})
+_LISTS = frozenset({"combobox", "listbox"})
+_PRESSED = frozenset({"button", "link"})
 _OFTEN_CLICKABLE = frozenset({"cell", "columnheader", "heading", "listitem", "rowheader"})
 """Structural roles that scripts often make clickable."""
 
@@ -59,8 +68,12 @@ class _Node:
     @property
     def is_wrapper(self) -> bool:
         """Whether it is generic and has no content of its own."""
-        says = self.name or self.text or self.url or self.marks
-        return self.role == "generic" and not says and not self.has_pointer
+        return self.role == "generic" and not self.says and not self.marks and not self.has_pointer
+
+    @property
+    def says(self) -> bool:
+        """Whether it has a name, a text or an address."""
+        return bool(self.name or self.text or self.url)
 
     def descendants(self) -> Iterator["_Node"]:
         """Yield what is below it, in order."""
@@ -72,6 +85,9 @@ class _Node:
         """Return its children without generic wrappers that have one child or none and no content."""
         kept: list[_Node] = []
         for node in self.children:
+            unseen = node.role in _PRESSED and NOT_VISIBLE in node.marks
+            if unseen and not any(one.says for one in (node, *node.descendants())):
+                continue
             node.children = node.unwrapped()
             *about, last = node.children or [_Node("")]
             if about and last.role == "text" and all(one.role.startswith("/") for one in about) and not node.text:
@@ -119,19 +135,36 @@ def parse_snapshot(
     scripted: bool = False,
     every_ref: bool = False,
     editors: Collection[str] = (),
+    gone: Collection[str] = (),
 ) -> tuple[ElementLine, ...]:
     """Return the lines of a page. snapshot: from `page.aria_snapshot(mode="ai")`. tab: its id, a prefix of all refs.
 
     scripted: whether the page has scripts, which can make any element clickable. every_ref: whether the lines keep also
-    the refs that are of no use for most acts. editors: boxes of what a person can write in.
+    the refs that are of no use for most acts. editors: boxes of what a person can write in. gone: roles and boxes of
+    the controls that nobody sees; those that say nothing are left out.
     Never fails: text outside the grammar becomes a line of text. Left out: wrappers with one child or none, and refs of
     elements that only structure the page.
     """
     root = _parse_tree(snapshot)
     _mark_editors(root, editors)
+    _mark_gone(root, Counter(gone))
     root.children = root.unwrapped()
     root = root.children[0] if len(root.children) == 1 and root.children[0].is_wrapper else root
     return tuple(root.lines(tab, 0, scripted=scripted, every_ref=every_ref))
+
+
+def _mark_gone(root: _Node, gone: Mapping[str, int]) -> None:
+    """Mark the controls with these roles and boxes, of several with the same ones the innermost."""
+    nodes = list(root.descendants()) if gone else []
+    main = next((node.ref.rpartition("e")[0] for node in nodes if node.ref), "")
+    found = dict[str, list[_Node]]()
+    for node in nodes:
+        if node.ref.rpartition("e")[0] in {main, ""}:
+            found.setdefault(f"{node.role},{node.box}", []).append(node)
+    for node in chain.from_iterable(found.get(key, [])[-count:] for key, count in gone.items()):
+        for one in (node, *(node.descendants() if node.role in _LISTS else ())):
+            closes = one.role in _LISTED or one.role in _PRESSED
+            one.marks += () if NOT_VISIBLE in one.marks else (NOT_VISIBLE, *([_CLOSED] if closes else []))
 
 
 def _mark_editors(root: _Node, editors: Collection[str]) -> None:
@@ -258,7 +291,7 @@ class _SnapshotPage:
     @property
     def shown(self) -> tuple[ElementLine, ...]:
         """The context and the lines, as they are shown."""
-        return self.context + self.lines
+        return tuple(line for _, line in _without_closed((0, one) for one in self.context + self.lines))
 
 
 def split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[_SnapshotPage, ...]:
@@ -275,14 +308,18 @@ def split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[_SnapshotPag
     for line in lines:
         while ancestors and ancestors[-1].depth >= line.depth:
             ancestors.pop()
-        size = _size(line)
+        size = _size(line, own[-1:])
         if own and used + size > max_chars:
             pages.append(_SnapshotPage(context, tuple(own)))
             context, own = _context(ancestors, max_chars // _CONTEXT_FRACTION), []
             used = sum(map(_size, context))
-        fitted = line if used + size <= max_chars else _shorten_line(line, max_chars - used - 1)
+        if used + size <= max_chars:
+            fitted = line
+        else:
+            fitted = _shorten_line(line, max_chars - used - 1)
+            size = _size(fitted, own[-1:])
+        used += size
         own.append(fitted)
-        used += _size(fitted)
         ancestors.append(line)
     return (*pages, _SnapshotPage(context, tuple(own)))
 
@@ -343,8 +380,43 @@ def _with_cut(line: ElementLine, name: str, value: str, kept: int) -> ElementLin
     return line.model_copy(update={name: shortened if left_out else value})
 
 
-def _size(line: ElementLine) -> int:
-    return len(format_line(line)) + 1  # its line break
+def _size(line: ElementLine, before: Sequence[ElementLine] = ()) -> int:
+    """Return the characters of a line with its line break. before: the line before it, if there is one."""
+    if _CLOSED in line.marks:
+        return 0 if before and _CLOSED in before[-1].marks else len(format_line(_closed_line([line]))) + _MORE_CHARS
+    return len(format_line(line)) + 1
+
+
+def _closed_line(lines: Sequence[ElementLine]) -> ElementLine:
+    """Return the line that stands for closed ones."""
+    roles = [line.role for line in lines if line.ref or line.role in _LISTED]
+    kind = roles[0] if len({*roles}) == 1 else "element"
+    text = f"{len(roles)} {kind}s, closed" if kind in _LISTED else f"{len(roles)} {kind}s"
+    return ElementLine(depth=lines[0].depth, role="text", marks=(NOT_VISIBLE,), text=text)
+
+
+def _without_closed(lines: Iterable[PagedLine]) -> Iterator[PagedLine]:
+    """Yield the lines, one in place of closed ones in a row."""
+    for is_closed, run in groupby(lines, key=lambda one: _CLOSED in one[1].marks):
+        kept = list(run)
+        yield from [(kept[0][0], _closed_line([line for _, line in kept]))] if is_closed else kept
+
+
+def _with_closed(placed: Iterable[PlacedLine]) -> Sequence[PlacedLine]:
+    """Return the lines, those closed that hold at least `_LEAST_CLOSED` unseen controls in a row, and no others."""
+    kept, runs = list(placed), [list[int]()]
+    for number, one in enumerate(kept):
+        if _CLOSED in one.line.marks:
+            runs[-1].append(number)
+        elif one.line.ref or one.line.role in _LISTS or (one.line.words and NOT_VISIBLE not in one.line.marks):
+            runs.append([])
+    for run in runs:
+        for number in range(run[0], run[-1] + 1) if run else ():
+            others = [mark for mark in kept[number].line.marks if mark not in {_CLOSED, NOT_VISIBLE}]
+            hides = [NOT_VISIBLE] if NOT_VISIBLE in kept[number].line.marks else []
+            marks = (*others, *hides, *([_CLOSED] if len(run) >= _LEAST_CLOSED else []))
+            kept[number] = replace(kept[number], line=kept[number].line.model_copy(update={"marks": marks}))
+    return kept
 
 
 def _context(ancestors: Iterable[ElementLine], max_chars: int) -> tuple[ElementLine, ...]:
@@ -477,7 +549,7 @@ class ShownSnapshot:
                 out = line.depth - len(context)
             made.append((self.page_numbers[number], line.model_copy(update={"depth": max(line.depth - out, 0)})))
             last = number
-        return tuple(made)
+        return tuple(_without_closed(made))
 
     @cached_property
     def refs(self) -> Mapping[str, ElementLine]:
@@ -509,7 +581,7 @@ class ShownSnapshot:
     ) -> Self:
         """Return the snapshot of a page from its elements and its text. every_ref: see `PageLines.read`."""
         fields = {"document": document, "text": text, "truncated": truncated, "changes": changes}
-        return cls._paged(PageLines(text, tab).read(lines, every_ref), page_chars, **fields)
+        return cls._paged(_with_closed(PageLines(text, tab).read(lines, every_ref)), page_chars, **fields)
 
     @classmethod
     def of_text(cls, document: int, text: PageText, page_chars: int, *, changes: int = 0) -> Self:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -26,6 +26,8 @@ _CLOSE_S = 2.0
 _FRAMES_S = 2.0
 _FRESH_S = 0.2
 """A page that answered the probe this short a time ago is not asked again whether it is alive."""
+_FEW_ELEMENTS = 3_000
+"""A page with no more elements is read at once, without a turn."""
 _LONG_CHARS = 30_000
 """A longer snapshot is parsed in a thread, so that other walks go on meanwhile."""
 
@@ -65,8 +67,8 @@ class Tab:
     async def snapshot(self) -> ShownSnapshot:
         """Take a fresh snapshot. Raises PageHung, or Playwright's error if the page is gone.
 
-        Waits for a turn among the walks of the browser. If the browser gives no snapshot in time, the text of the page
-        is shown.
+        Waits for a turn among the walks of the browser if the page is long. If the browser gives no snapshot in time, the
+        text of the page is shown.
         """
         document = self.watch.document
         if self.pdf is not None:
@@ -78,8 +80,9 @@ class Tab:
             return ShownSnapshot.of_text(document, text, self.watch.settings.page_chars)
         if time.monotonic() - self.watch.probed_at > _FRESH_S:
             await self.watch.require_alive()
-        waits = self.watch.link.turns.locked()
-        async with self.watch.link.turns:
+        is_small = self.watch.elements <= _FEW_ELEMENTS
+        waits = not is_small and self.watch.link.turns.locked()
+        async with nullcontext() if is_small else self.watch.link.turns:
             if waits:
                 await self.watch.require_alive()
             changes = self.watch.changes
@@ -92,9 +95,11 @@ class Tab:
             kept, most = elements, self.watch.settings.snapshot_chars
             if len(elements) > most:  # as many whole lines as fit
                 kept = elements[:most].rpartition("\n")[0]
-            lines = parse_snapshot(kept, self.id, scripted=scripted, editors=text.editors)
+            lines = parse_snapshot(kept, self.id, scripted=scripted, editors=text.editors, gone=text.gone)
             every_ref = (
-                parse_snapshot(kept, self.id, every_ref=True, editors=text.editors) if text.needs_every_ref else ()
+                parse_snapshot(kept, self.id, every_ref=True, editors=text.editors, gone=text.gone)
+                if text.needs_every_ref
+                else ()
             )
             return ShownSnapshot.compose(
                 document,
@@ -124,7 +129,7 @@ class Tab:
         try:
             found, snapshot = await text, await elements
             found = found if len(self.page.frames) < 2 else await self._with_frame_fields(found)
-            return found, (await self._elements(boxes=True) if found.editors else snapshot)
+            return found, snapshot
         finally:
             text.cancel()
             elements.cancel()
@@ -155,15 +160,15 @@ class Tab:
             return replace(text, secrets=None)
         return replace(text, secrets=None if text.secrets is None else frozenset(secrets), editors=frozenset(editors))
 
-    async def _elements(self, *, boxes: bool = False) -> str | None:
-        """Return Playwright's snapshot; None if it would take too long, or there was none in time. Raises PageHung.
+    async def _elements(self) -> str | None:
+        """Return Playwright's snapshot, which says where each element lies. Raises PageHung.
 
-        boxes: whether it says where each element lies.
+        None if it would take too long, or there was none in time.
         """
         if self.watch.elements > self.watch.settings.snapshot_elements:
             return None
         try:
-            return await self.page.aria_snapshot(mode="ai", boxes=boxes, timeout=self.watch.settings.snapshot_s * 1000)
+            return await self.page.aria_snapshot(mode="ai", boxes=True, timeout=self.watch.settings.snapshot_s * 1000)
         except browser_error() as error:
             if self.page.is_closed() or self.watch.crashed:
                 raise

@@ -68,10 +68,13 @@ _VALUE_ROLES = frozenset(
 """Roles whose text is a value, which is no text of the document."""
 _MARKS = {"listitem": "number", "row": "row", "columnheader": "sorted"}
 """Name of the mark with the value of an element that has text of its own."""
+_NAMED = frozenset({"button", "link", "listitem", "menuitem", "option", "tab", "treeitem"})
+_PIECES = frozenset({"code", "emphasis", "mark", "strong", "text"})
+"""Roles of parts of a text that look different."""
 _FIELDS = frozenset({"textbox", "searchbox", "combobox", "spinbutton"})
 _NOT_SHOWN = "value not shown"
 """Mark of a field whose value is a password."""
-_NOTE_ROLES = {"canvas": "canvas", "files": "/files", "title": "/title", "tip": "/title"}
+_NOTE_ROLES = {"canvas": "canvas", "drawn": "/drawn", "files": "/files", "title": "/title", "tip": "/title"}
 _TITLES = frozenset({"title", "tip"})
 _COMPARED = 30
 """Characters by which an element and its line are recognised where a page changed while it was read."""
@@ -105,18 +108,44 @@ class PageLines:
         for number, (one, known) in enumerate(zip(found, every_ref, strict=False)):
             if one.line.role == BORDER and one.line.text:
                 found[number] = replace(one, line=one.line.model_copy(update={"ref": known.ref}))
-        for position in self.text.focusable if every_ref else ():
+        for position, marks in self.text.focusable if every_ref else ():
             around = [at for at, one in enumerate(found) if one.is_sure and one.begin <= position < one.end]
-            if around and not found[around[-1]].line.ref:
+            if around and (marks or not found[around[-1]].line.ref):
                 at, line = around[-1], found[around[-1]].line
-                found[at] = replace(found[at], line=line.model_copy(update={"ref": every_ref[at].ref}))
+                shown = line.model_copy(update={"ref": every_ref[at].ref, "marks": (*line.marks, *marks)})
+                found[at] = replace(found[at], line=shown)
         kept: list[PlacedLine] = []
-        for one in found:  # texts that only repeat the name of the element around them are left out
+        for one in self._named(found):  # texts that only repeat the name of the element around them are left out
             before = kept[-1].line if kept else None
             repeats = before is not None and one.line.depth > before.depth and one.line.text == before.name
             if not (one.line.role == "text" and repeats):
                 kept.append(one)
         return self._with_notes(self._with_line_breaks(tuple(self._marked(kept))))
+
+    def _named(self, found: Sequence[PlacedLine]) -> Iterator[PlacedLine]:
+        """Yield the lines, with one line for an element without a name that holds nothing but parts of one text.
+
+        The browser gives no name to what has all its words in elements of their own, such as a suggestion with the
+        typed letters marked.
+        """
+        at = 0
+        while at < len(found):
+            one, end = found[at], at + 1
+            while end < len(found) and found[end].line.depth > one.line.depth:
+                end += 1
+            parts = found[at + 1 : end] if one.line.ref and not one.line.words and one.line.role in _NAMED else []
+            joined = len(parts) > 1 and all(
+                part.line.role in _PIECES and part.is_sure and not part.line.url and part.begin == before.end
+                for part, before in zip(parts[1:], parts, strict=False)
+            )
+            if joined and parts[0].line.role in _PIECES and parts[0].is_sure:
+                name = " ".join("".join(part.line.words for part in parts).split())
+                line = one.line.model_copy(update={"name": name})
+                yield self._with_spaces(PlacedLine(line, parts[0].begin, parts[-1].end, is_sure=True))
+                at = end
+            else:
+                yield one
+                at += 1
 
     def _with_notes(self, placed: Iterable[PlacedLine]) -> Iterator[PlacedLine]:
         """Yield the lines with the numbers that the page's style counts, and with lines for the notes."""
@@ -243,6 +272,8 @@ class PageLines:
     def _look(self, one: PlacedLine) -> tuple[str, ...]:
         """Return the marks that say what of a line a person sees."""
         page, line, words = self.text, one.line, one.line.words
+        if NOT_VISIBLE in line.marks:  # a control, by its box
+            return ()
         if not words:
             return (NOT_VISIBLE,) if line.text and dense(line.text) in page.unseen_values else ()
         if not one.is_placed:  # a short label or a value

@@ -109,12 +109,15 @@ class PageText:
     editors: frozenset[str] = frozenset()
     """Boxes of the elements that a person can write in and that are no fields, as snapshots write them: `8,81,120,54`.
     In frames, with an `f` before."""
+    gone: tuple[str, ...] = ()
+    """Role and box of each control that a person cannot see, such as `combobox,8,81,1,1`."""
     secrets: frozenset[str] | None = frozenset()
     """What stands in the password fields, without spaces; None when the page could not be read."""
     notes: tuple[tuple[str, int, int, str], ...] = ()
     """What is at a place of the text besides the text: its kind, the block, the characters of it before the place
-    without spaces, and words. Kinds: `canvas`, `files`, `title` of the text before the place, `focus` where an element
-    begins that can have the focus, `tip`, the title of an element without text, and `editor`: the ref of an empty one,
+    without spaces, and words. Kinds: `canvas`, `drawn` (words in the order in which a person sees them), `files`,
+    `title` of the text before the place, `focus` where an element begins that can have the focus, with the state of
+    what it is the label of, or `-`, `tip`, the title of an element without text, and `editor`: the ref of an empty one,
     which is `w` with its number among the elements with `contenteditable`."""
     cut: bool = False
     """Whether text beyond the limit was left out."""
@@ -167,9 +170,13 @@ class PageText:
         return sorted(one for one in placed if one[1] != _FOCUS)
 
     @cached_property
-    def focusable(self) -> Sequence[int]:
-        """Positions in `dense` at which an element begins that can have the focus."""
-        return [self.dense_starts[block] + before for kind, block, before, _ in self.notes if kind == _FOCUS]
+    def focusable(self) -> Sequence[tuple[int, tuple[str, ...]]]:
+        """Positions in `dense` at which an element begins that can have the focus, each with the marks of it."""
+        return [
+            (self.dense_starts[block] + before, () if words == "-" else (words,))
+            for kind, block, before, words in self.notes
+            if kind == _FOCUS
+        ]
 
     @cached_property
     def seen(self) -> str:
@@ -230,6 +237,7 @@ class PageText:
                 for role, about, value in found.get("shown", ())
             ),
             editors=frozenset(map(str, found.get("editors", ()))),
+            gone=tuple(map(str, found.get("gone", ()))),
             secrets=frozenset(dense(_storable(value)) for value in found.get("secrets", ())),
             notes=tuple(
                 (kind, block, before, _storable(words)) for kind, block, before, words in found.get("notes", ())

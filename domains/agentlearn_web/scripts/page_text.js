@@ -15,10 +15,13 @@
   const INLINE = /^(inline|contents|ruby|none)/;
   const UNTITLED = /^(a|button|input|select|textarea|img|svg|summary|iframe)$/;
   const SHAPES = new Set(["rect", "path", "circle", "ellipse", "polygon", "image", "use"]);
+  const ROLES = { a: "link", button: "button", textarea: "textbox", checkbox: "checkbox", radio: "radio", range: "slider",
+    number: "spinbutton", search: "searchbox", submit: "button", reset: "button", image: "button", file: "button" };
+  const CHOICES = '[role="option" i],[role="treeitem" i]';
   const CONTROLS = 'a[href],button,summary,[role="button" i],[role="link" i],[role="tab" i],[role="checkbox" i],' +
     '[role="switch" i],[role="radio" i],[role^="menuitem" i]';
   const blocks = [], cells = [], painted = [], doubts = [], colors = new Map(),
-    covers = [], buried = [], unseen = [], shown = [], secrets = [], ordinals = new Map(), scrollers = [], notes = [], editors = [];
+    covers = [], buried = [], unseen = [], shown = [], secrets = [], ordinals = new Map(), scrollers = [], notes = [], editors = [], gone = [];
   let box = null, last = null, crossed = "";
   let joined = false, runs = [], heading = false, pre = 0, pres = 0, size = 0, nodes = 0, cut = false, partial = false;
   const ordered = document.querySelector("[aria-rowindex],[aria-sort]:not([aria-sort=none])") !== null;
@@ -240,8 +243,8 @@
     return range.getBoundingClientRect();
   };
   // Whether a person sees a text apart from the one before it although no space stands between them: "" if not,
-  // "raised" for a number that is raised over another one. crossed: which kind of box begins or ends between them.
-  const apartness = (node, at, control) => {
+  // "raised" for a number that is raised over another one and is no link. crossed: which kind of box begins or ends between them.
+  const apartness = (node, at, link) => {
     const a = characterBox(last.node, last.at), b = characterBox(node, at), [left, right] = [last.node.data[last.at], node.data[at]];
     if (!a.width || !b.width) return "";
     if (crossed === "border" || b.bottom <= a.top) return "apart";
@@ -252,7 +255,7 @@
     if (Math.abs(rise) < LEAST_RISE * tall) return "";
     const digits = /\d/.test(left) && /[\d+\u2212-]/.test(right);
     const raised = rise > 0 && b.height <= a.height;  // not the end of a lowered text
-    if (raised && digits && !control) return "raised";
+    if (raised && digits && !link) return "raised";
     return digits || (raised && /[\p{L}\p{N}]/u.test(left) && /[\p{L}\p{N}]/u.test(right)) ? "apart" : "";
   };
   const read = (node, style, state) => {
@@ -265,7 +268,7 @@
     if (!text.trim()) { add(text, runs[runs.length - 1][0]); return; }
     const glued = last && /\S$/.test(runs[runs.length - 1]?.[1] ?? "") && /^\S/.test(text);
     const differs = glued && last.struck !== state.struck;
-    const apart = differs ? "apart" : glued ? apartness(node, raw.search(/\S/), state.control) : "";
+    const apart = differs ? "apart" : glued ? apartness(node, raw.search(/\S/), node.parentElement?.closest("a[href]")) : "";
     if (apart) text = ` ${text}`;
     [last, crossed] = [{ node, at: raw.trimEnd().length - 1, struck: state.struck }, ""];
     const seen = isSeen(node, style, state);
@@ -364,6 +367,15 @@
     else if (virtual && /^(grid|treegrid|table)$/.test(role)) shown.push([role, words, state.hidden ? "" : rowsOf(node)]);
     else if (VALUED.test(role)) shown.push([role, words, state.hidden ? "" : valueOf(node, role)]);
   };
+  // Whether a person can use a control that is not drawn itself: by its label, or because it lies over what is drawn.
+  const isDrawn = (node, style, side) => {
+    const shows = (one) => one.checkVisibility({ opacityProperty: true, visibilityProperty: true })
+      && one.getBoundingClientRect().width >= LEAST_CONTROL_PX;
+    const labels = node.labels?.length ? [...node.labels] : [...node.parentElement?.querySelectorAll("label:not([for])") ?? []];
+    return /^(checkbox|radio|file)$/.test(node.type) && labels.some(shows)
+      || side >= LEAST_CONTROL_PX && style.pointerEvents !== "none" && !(+style.zIndex < 0);
+  };
+  const boxOf = ({ x, y, width, height }) => [x, y, width, height].map(Math.round).join(",");
   // What stands in fields is no text of the document. Only those that a person cannot see are returned.
   const readField = (node, style, state) => {
     const value = node.localName === "select" ? [...node.selectedOptions].map((one) => one.textContent).join(" ") : node.value;
@@ -379,6 +391,18 @@
   const note = (kind, words) => {
     const before = runs.reduce((sum, run) => sum + run[1].replace(/[\s\u200b\u00ad\ufeff]+/g, "").length, 0);
     if (words && notes.length < MOST_NOTES) notes.push([kind, blocks.length, before, words.slice(0, MOST_NOTE_CHARS)]);
+  };
+  // The words of an element as they are drawn, if that is not the order of the document; else "".
+  const drawnOrder = (node, style) => {
+    const words = (one) => one.textContent.trim().replace(/\s+/g, " ");
+    if (/override/.test(style.unicodeBidi) && style.direction === "rtl" && !node.childElementCount)
+      return /[\u0590-\u08ff]/.test(node.textContent) ? "" : [...words(node)].reverse().join("");
+    if (!/flex|grid/.test(style.display)) return "";
+    const turned = /reverse/.test(style.flexDirection) || [...node.children].some((one) => getComputedStyle(one).order !== "0");
+    const parts = turned ? [...node.children].filter(words).map((one) => [one, one.getBoundingClientRect()]) : [];
+    const at = ([, a], [, b]) => (b.top >= a.bottom ? -1 : a.top >= b.bottom ? 1 : style.direction === "rtl" ? b.left - a.left : a.left - b.left);
+    const [before, now] = [parts, [...parts].sort(at)].map((some) => some.map(([one]) => words(one)).join(" | "));
+    return before === now ? "" : now;
   };
   const drawing = (node, own, state) => {
     const { width, height } = node.getBoundingClientRect();
@@ -431,6 +455,18 @@
     const to = inherit(node, own, state);
     readShown(node, own, to);
     if (/^(input|textarea|select)$/.test(name)) readField(node, own, to);
+    const isControl = node.matches(CONTROLS);
+    if (isControl || /^(input|textarea|select)$/.test(name) || node.matches(CHOICES)) {
+      const at = node.getBoundingClientRect(), left = to.clip ? meet(to.clip, at) : at;
+      const on = Math.min(at.right + scrollX + to.scrolledX, at.bottom + scrollY + to.scrolledY);
+      const side = Math.min(left.right - left.left, left.bottom - left.top, on);
+      const seen = !to.hidden && own.visibility === "visible";
+      if (isControl) to.control = seen && side >= LEAST_CONTROL_PX;
+      const role = node.getAttribute("role") || ROLES[name] || ROLES[node.type]
+        || (name === "select" ? (node.multiple || node.size > 1 ? "listbox" : "combobox") : node.list ? "combobox" : "textbox");
+      if (!(seen && side >= LEAST_SIDE_PX) && node.ownerDocument === document && gone.length < MOST_DOUBTS && !isDrawn(node, own, side))
+        gone.push(`${role},${boxOf(at)}`);
+    }
     if (name === "textarea") return;
     const scrolls = node !== document.body && node !== document.documentElement && !to.hidden && /auto|scroll/.test(own.overflowY)
       && node.clientHeight >= LEAST_SCROLLER_PX && node.scrollHeight > node.clientHeight + 1 && scrollers.length < MOST_SCROLLERS;
@@ -439,12 +475,6 @@
     if (name === "svg") to.inDrawing = true;
     if (name === "foreignObject") to.inDrawing = false;
     if (name === "tspan" && ["x", "y", "dy"].some((one) => parseFloat(node.getAttribute(one)))) flush(true);
-    if (node.matches(CONTROLS)) {
-      const at = node.getBoundingClientRect(), left = to.clip ? meet(to.clip, at) : at;
-      to.control = !to.hidden && own.visibility === "visible" && left.right - left.left >= LEAST_CONTROL_PX
-        && left.bottom - left.top >= LEAST_CONTROL_PX && at.right + scrollX + to.scrolledX >= LEAST_CONTROL_PX
-        && at.bottom + scrollY + to.scrolledY >= LEAST_CONTROL_PX;
-    }
     if (name === "option" || name === "optgroup") to.inList = true;
     if (isBlock && !isCell) flush();
     if (isCell) {
@@ -453,6 +483,7 @@
         cells.push([node.rowSpan ?? 1, node.colSpan ?? 1, node.textContent.slice(0, 300)]);
     }
     if (!isBlock && node.tabIndex >= 0 && node.hasAttribute("tabindex") && !node.hasAttribute("role")) note("focus", "-");
+    if (name === "label" && node.control && !node.control.getClientRects().length) note("focus", node.control.checked ? "checked" : "-");
     const before = [heading, pre];
     if (isBlock && !isCell) {
       heading = state.heading || /^h[1-6]$/.test(name) || node.getAttribute("role") === "heading";
@@ -465,10 +496,12 @@
     }
     if (node.isContentEditable && !node.parentElement?.isContentEditable && !to.hidden && editors.length < MOST_VALUES) {
       const at = (node === node.ownerDocument.documentElement ? node.ownerDocument.body : node).getBoundingClientRect();
-      editors.push((node.ownerDocument === document ? "" : "f") + [at.x, at.y, at.width, at.height].map(Math.round).join(","));
+      editors.push((node.ownerDocument === document ? "" : "f") + boxOf(at));
       const bare = !node.childElementCount && !node.textContent.trim() && !node.hasAttribute("role") && !node.ariaLabel;
       if (bare && at.height) note("editor", `w${[...document.querySelectorAll("[contenteditable]")].indexOf(node)}`);
     }
+    const drawn = drawnOrder(node, own);
+    if (drawn && !to.hidden) note("drawn", drawn);
     const first = blocks.length, rtl = own.direction === "rtl", crosses = (side) => {
       if (own.display.startsWith("inline-") || own.display === "ruby-text") crossed ||= "box";
       if (parseFloat(own[`border${side}Width`]) && rgba(own[`border${side}Color`])?.[3]) crossed = "border";
@@ -525,5 +558,5 @@
     run[1] = text.slice(0, begin);
     of.splice(of.indexOf(run) + 1, 0, [flags | 1, text.slice(begin, begin + length)], [flags, text.slice(begin + length)]);
   }
-  return { blocks, cells, cut, partial, unseen, shown, secrets, scrollers, notes, editors };
+  return { blocks, cells, cut, partial, unseen, shown, secrets, scrollers, notes, editors, gone };
 }

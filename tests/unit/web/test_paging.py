@@ -16,6 +16,7 @@ LINES = st.lists(
         ref=st.sampled_from(["", "t1:e1"]),
         url=st.sampled_from(["", "/a", "/" + "x" * 90]),
         text=st.text(max_size=120),
+        marks=st.sampled_from([(), (), ("not visible", "closed")]),
     ),
     max_size=40,
 )
@@ -32,6 +33,23 @@ def test_each_line_is_on_exactly_one_page_and_pages_keep_to_their_size(lines: li
     assert all(size(page.shown) <= budget for page in pages)
     assert all(page.lines for page in pages) or not lines
     assert pages[0].context == ()
+
+
+def test_closed_controls_in_a_row_take_one_line_and_keep_their_refs() -> None:
+    options = [
+        ElementLine(depth=1, role="option", name=f"Town {number}", marks=("not visible", "closed"), ref=f"t1:e{number}")
+        for number in range(300)
+    ]
+    few = [one.model_copy(update={"role": "link"}) for one in options[:4]]
+    page = snapshot([ElementLine(role="listbox"), *options, ElementLine(role="button", name="Go", ref="t1:e900"), *few])
+    (shown,) = page.pages
+    assert [format_line(one) for one in shown.shown[:3]] == [
+        "- listbox",
+        "  - text [not visible]: 300 options, closed",
+        '- button "Go" [t1:e900]',
+    ]
+    assert [one.marks for one in shown.shown[3:]] == [("not visible",)] * 4
+    assert page.refs["t1:e217"].name == "Town 217"
 
 
 def snapshot(lines: list[ElementLine], page_chars: int = 400) -> ShownSnapshot:

@@ -1,6 +1,7 @@
 """Filling fields, choosing options of a list and files, and pressing keys."""
 
 import asyncio
+import base64
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ _TEXT_TYPES = frozenset({
 _VALIDATED_TYPES = frozenset({"date", "datetime-local", "month", "number", "time", "week"})
 """Types of input fields that silently drop values they do not accept."""
 _MALFORMED = ("Malformed value", "Cannot type text into input")
+_EDITOR = "(one) => [...one.querySelectorAll('[contenteditable]')].find((inner) => inner.isContentEditable) ?? null"
+"""Gives the editor in an element. The browser's snapshot can leave out the editor, and show what is around it."""
 _VALUE = "(named) => (named instanceof HTMLLabelElement && named.control || named).value"
 _SUBMIT = """(named) => {
   const one = named instanceof HTMLLabelElement && named.control || named;
@@ -150,6 +153,9 @@ class FieldActs(ActScope):
             kind: dict[str, Any] = await element.evaluate(page_script("field_kind"))
             tag, type_ = kind["tag"], kind["type"]
             is_field = tag in {"select", "textarea"} or (tag == "input" and type_ in _TEXT_TYPES)
+            inside = None if is_field or kind["editable"] else await element.evaluate_handle(_EDITOR)
+            if inside is not None and (editor := inside.as_element()) is not None:
+                element, kind = editor, {**kind, "editable": True}
             if not is_field and not kind["editable"]:
                 return ActResult("not_typable", "no text can be typed into this element; click it, or choose a field")
             try:
@@ -251,8 +257,12 @@ class FieldActs(ActScope):
             chooser = await opened.value
         except browser_error() as error:
             if is_timeout(error) and "filechooser" in str(error):
+                files = [(one["name"], one["mimeType"], base64.b64encode(one["buffer"]).decode()) for one in payloads]
+                if await element.evaluate(page_script("drop_files"), files):
+                    return ActResult(effects_started=False)
                 note = (
-                    "nothing was uploaded: this element was clicked and asked for no file; take the page's file field"
+                    "nothing was uploaded: this element was clicked and asked for no file, and none can be dropped on "
+                    "it; take the page's file field"
                 )
                 return ActResult("not_uploadable", note)
             raise

@@ -16,17 +16,43 @@ from agentlearn_web.scripts import page_script
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
-    from playwright.async_api import ElementHandle, FloatRect, Position
+    from playwright.async_api import ElementHandle, FloatRect, Page, Position
 
 
 _TAB = re.compile(r"(t[0-9]+):")
+_GONE = (
+    "does not match any element",
+    "Failed to find element",
+    "Invalid frame in aria-ref",
+    "strict mode violation",
+    "not attached",
+)
 _STALE = ActResult("stale_ref", "the page has changed since this ref was shown; take a ref from the view below")
 
 
 def _is_element_gone(error: Exception) -> bool:
     """Return whether the ref no longer matches exactly one element."""
-    phrases = ("does not match any element", "Invalid frame in aria-ref", "strict mode violation", "not attached")
-    return any(phrase in str(error) for phrase in phrases)
+    return any(phrase in str(error) for phrase in _GONE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """An element by its selector, which is looked up with each act on it, so that it needs no message of its own."""
+
+    page: "Page"
+    selector: str
+
+    async def evaluate(self, script: str, given: object = None) -> Any:
+        """Return what a function in the page returns for the element."""
+        return await self.page.eval_on_selector(self.selector, script, given)
+
+    async def click(self, **how: Any) -> None:
+        """Click it."""
+        await self.page.click(self.selector, **how)
+
+    async def hover(self, **how: Any) -> None:
+        """Move the mouse over it."""
+        await self.page.hover(self.selector, **how)
 
 
 @dataclass(frozen=True)
@@ -54,6 +80,10 @@ class ActScope:
         The document must be the one that was shown, and the element must still have the same role and name. The browser
         gives an element a new ref when its role or name changes, and no ref while it is invisible.
         """
+        return await self._find(ref)
+
+    async def _find(self, ref: str, *, is_named: bool = False) -> "Any":
+        """Return what `find` does. is_named: whether a name is enough, if nothing can have changed."""
         tab, shown, bare = self.tab, self.tab.shown, bare_ref(ref)
         if shown is None or ref not in shown.refs:
             named = _TAB.match(ref)
@@ -66,7 +96,10 @@ class ActScope:
             return _STALE
         number = bare.removeprefix("w")  # of an empty editor, which the browser gives no ref
         selector = f"aria-ref={bare}" if number == bare else f"css:light=[contenteditable] >> nth={number}"
-        changed = await tab.watch.has_changed(shown.document, shown.changes) or shown.text.partial
+        is_fixed = tab.watch.is_static and not shown.text.partial
+        changed = not is_fixed and (await tab.watch.has_changed(shown.document, shown.changes) or shown.text.partial)
+        if is_named and not changed:
+            return _Named(tab.page, selector)
         try:
             handle = await tab.page.query_selector(selector)
             if handle is None:
@@ -112,9 +145,11 @@ class ActScope:
         """Wait until the page has reacted to typed keys, for example with a list of suggestions. Raises PageHung."""
         await self.tab.watch.wait_until_settled(time.monotonic(), effects_started=False, delayed=True)
 
-    async def on_element(self, ref: str, act: "Callable[[ElementHandle], Awaitable[ActResult]]") -> ActResult:
+    async def on_element(
+        self, ref: str, act: "Callable[[Any], Awaitable[ActResult]]", *, is_named: bool = False
+    ) -> ActResult:
         """Do an act on the element of a ref. Errors that concern the element become a result."""
-        element = await self.find(ref)
+        element = await self._find(ref, is_named=is_named)
         if isinstance(element, ActResult):
             return element
         try:
@@ -195,23 +230,18 @@ class PointerActs(ActScope):
             note = f"nothing was clicked: there is no click {str(kind)[:40]!r}; give one of {known}"
             return ActResult("bad_click", note, acted=False)
 
-        async def click(element: "ElementHandle") -> ActResult:
+        async def click(element: "ElementHandle | _Named") -> ActResult:
             try:
-                if not self.tab.watch.is_static:
-                    await self._move_over(element)
-                at, force = await self._place(element)
-                if kind == "double":
-                    await element.dblclick(timeout=self.action_ms, position=at, force=force)
-                else:
-                    button = "right" if kind == "right" else "left"
-                    await element.click(timeout=self.action_ms, position=at, button=button, force=force)
+                at, force = await self._reach(element)
+                button, times = "right" if kind == "right" else "left", 2 if kind == "double" else 1
+                await element.click(timeout=self.action_ms, position=at, button=button, click_count=times, force=force)
             except browser_error() as error:
                 answered = self.tabs.dialogs.answered  # of the script that the click started, while it has not ended
                 if not answered and not any(words in str(error) for words in _CLICK_DONE):
                     raise
             return ActResult()
 
-        return await self.on_element(ref, click)
+        return await self.on_element(ref, click, is_named=True)
 
     async def hover(self, ref: str) -> ActResult:
         """Move the mouse over an element, and leave it there."""
@@ -275,24 +305,29 @@ class PointerActs(ActScope):
         return await self.on_element(ref, scroll)
 
     @staticmethod
-    async def _place(element: "ElementHandle") -> "tuple[Position | None, bool]":
-        """Return where to press an element, and whether although a part of the same field covers it there."""
-        found = await element.evaluate(page_script("uncovered"))
-        return (None, False) if found is None else (found["point"], found["decorated"])
+    async def _place(element: "ElementHandle | _Named", *, waits: bool = False) -> "tuple[Position | None, bool]":
+        """Return where to press an element, and whether it can be pressed there without a further check."""
+        found = await element.evaluate(page_script("uncovered"), waits)
+        return (None, False) if found is None else (found["point"], found["sure"])
 
-    async def _move_over(self, element: "ElementHandle") -> None:
-        """Move the mouse over an element, and wait for the pictures that the page loads for an element under the mouse.
+    async def _reach(self, element: "ElementHandle | _Named") -> "tuple[Position | None, bool]":
+        """Return what `_place` does, with the mouse over the element and the pictures loaded that the page then shows.
 
         Until they have come, the element can have no size, and a press would hit what lies next to it.
         """
+        if self.tab.watch.is_static:
+            return await self._place(element)
         since = time.monotonic()
-        with suppress(browser_error()):  # the click that follows says why the element cannot be reached
+        with suppress(browser_error(), TimeoutError):  # the click that follows says why it cannot be reached
             found = await element.evaluate(page_script("uncovered"))
             if found and found["window"]:
                 await self.tab.page.mouse.move(**found["window"])
             else:
                 await element.hover(timeout=self.action_ms, force=True)
-            await self.tab.watch.wait_for_pictures(since)
+            async with asyncio.timeout(self.settings.settle_s):
+                place = await self._place(element, waits=True)
+            return place if not await self.tab.watch.wait_for_pictures(since) else await self._place(element)
+        return await self._place(element)
 
     async def _fixed(self, ref: str) -> "ElementHandle | ActResult":
         """Return the element of a ref as a handle, which stays valid while another ref is looked up."""
