@@ -111,6 +111,7 @@ class LessonLearner:
     _step: str = field(init=False, default="")
     last: Library = field(init=False)
     """The latest version that an update made, also when an earlier one is in use again."""
+    measure: object = None
     updates: int = 1
     """Updates that the run will make, at most."""
     _made: int = field(init=False, default=0)
@@ -161,7 +162,10 @@ class LessonLearner:
         consolidated = await stages.consolidate(accepted, context, [result.seen for result in results])
         before = self.library
         made, checked = next_version(consolidated.accepted, before, context)
+        keep = await self._try(made, [result.group for result in results if result.use in TEACHING])
         self._continue_from(made, [result.group for result in results])
+        if not keep:
+            self.library = before
         ended = (*(one for result in results for one in result.ended), *consolidated.ended, *checked)
         self._remember(made, ended, stages.shown)
         self._log_refusals(ended, step)
@@ -182,6 +186,29 @@ class LessonLearner:
                 notes=() if consolidated.usable else (failed,),
             ),
         )
+
+    async def _try(self, made: Library, groups: Sequence[Group]) -> bool:
+        import os
+        n = int(os.environ.get("CHECK_N", "0"))
+        if not n or made.version == self.library.version or not groups:
+            return True
+        if os.environ.get("CHECK_DOC") and not made.document:
+            return True
+        most = int(os.environ.get("CHECK_TASKS", "99"))
+        groups = groups[:most]
+        work = [(one.task, g) for one in groups for g in range(n)]
+        phase = f"check:{self._made}"
+        found = (await self.measure({phase: made}, work, seeds="check"))[phase]
+        for one in found:
+            if one.reward is not None:
+                family = next(g.task for g in groups if g.task.id == one.task).cluster
+                self.candidates.add(made)
+                self.candidates.observe("check", one.task, family, one.g + 100*self._made, one.treatment.library, one.reward)
+        after = sum(one.reward or 0 for one in found) / len(found)
+        by = [[t.reward for t in g.decided if t.reward is not None] for g in groups]
+        prior = sum(sum(x)/len(x) for x in by if x) / max(1, len([x for x in by if x]))
+        rule = os.environ.get("CHECK_RULE", "gt")
+        return after > prior if rule == "gt" else after >= prior
 
     def _edits(self) -> int | None:
         """Largest number of changes of a document in this update: it falls evenly to 1 over the run. None: lessons."""

@@ -357,6 +357,7 @@ class LessonRun(RunLoop[LearnSettings]):
             refused_authors=refused_authors(self.store, libraries, before=began),
             refused=refused_lessons(self.store, before=began) | history.refused_words(before=began),
             reasons=refusal_reasons(self.store, history, before=began),
+            measure=self.batches.measure,
             acceptance={one.source: one for one in acceptance(self.store, libraries, before=began)},
         )
 
