@@ -121,7 +121,7 @@ class Candidates:
         """Return the version to learn from next: the best one if it is clearly better than the current one."""
         fit, best = self._fit(), self.best()
         mean, sd = fit.between(best, current)
-        return best if mean > float(__import__('os').environ.get('GOBACK', _SURE_TO_GO_BACK)) * sd else current
+        return best if mean > _SURE_TO_GO_BACK * sd else current
 
     def contenders(self, arms: Sequence[Library]) -> tuple[Library, ...]:
         """Return the leader of the arms, and those that deserve more rollouts, in their order.
@@ -162,8 +162,6 @@ class _Fit:
     mean_C: NDArray[np.float64]
     cov_CC: NDArray[np.float64]
     start: Library
-    libraries: object = None
-    lineage: float = 0.0
 
     @classmethod
     def of(
@@ -193,14 +191,8 @@ class _Fit:
             for experience in library.experiences:
                 column("lesson", experience.id, _LESSON, _LESSON_MEAN)
         rows: list[list[int]] = []
-        import os
-        lineage = float(os.environ.get("LINEAGE", "0"))
-        if lineage:
-            for version in libraries:
-                variances[names["version", version]] = (lineage if libraries[version].document else _VERSION) * noise
         for _, family, version in cells:
-            used = [0, column("family", family, _FAMILY)]
-            used += [names["version", one] for one in _line(libraries, version, lineage)]
+            used = [0, column("family", family, _FAMILY), names["version", version]]
             rows.append(used + [names["lesson", one.id] for one in libraries[version].experiences])
         design_RC = np.zeros((len(rows), len(names)))
         for row, used in enumerate(rows):
@@ -220,10 +212,7 @@ class _Fit:
         informed_C = (design_RC.T * weight_R) @ reward_R - (design_TC.T * shrink_T) @ reward_T
         cov_CC = np.linalg.inv(precision_CC).astype(np.float64)
         mean_C = cov_CC @ (informed_C + np.array(means) / np.array(variances))
-        found = cls(names, mean_C, cov_CC, start)
-        object.__setattr__(found, "libraries", libraries)
-        object.__setattr__(found, "lineage", lineage)
-        return found
+        return cls(names, mean_C, cov_CC, start)
 
     def against(self, library: Library) -> tuple[float, float]:
         """Return mean and standard deviation of a version's difference to the start."""
@@ -254,15 +243,6 @@ class _Fit:
 
     def _row(self, library: Library) -> NDArray[np.float64]:
         row_C = np.zeros(len(self.mean_C))
-        for one in _line(self.libraries, library.version, self.lineage):
-            row_C[self.columns["version", one]] = 1.0
+        row_C[self.columns["version", library.version]] = 1.0
         row_C[[self.columns["lesson", one.id] for one in library.experiences]] = 1.0
         return row_C
-
-
-def _line(libraries, version, lineage):
-    found = [version]
-    while lineage and libraries[version].document and (parent := libraries[version].parent) in libraries:
-        found.append(parent)
-        version = parent
-    return found
