@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -105,6 +105,8 @@ class Lab:
     name: str = "lab model"
     exact: bool = False
     start: str = f"{_HEAD}\n"
+    train: Sequence[Task] = field(init=False)
+    choose: Sequence[Task] = field(init=False)
     _calls: int = 0
     _seen: dict[str, list[tuple[bool, str]]] = field(default_factory=dict[str, list[tuple[bool, str]]])
 
@@ -165,7 +167,7 @@ def lessons_in(text: str) -> list[str]:
 
 
 @contextmanager
-def lab(seeds: int, first: int = 0) -> Iterator[list[tuple[str, int, Any]]]:
+def lab(seeds: int, first: int = 0) -> Generator[list[tuple[str, int, Any]]]:
     """The grounds of these seeds, while the model is open."""
     model = LabModel(lab_model("novice").folder, "novice")
     try:

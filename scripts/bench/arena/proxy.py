@@ -1,4 +1,4 @@
-"""The one way to a model in the arena: counts calls and tokens, notes which texts were tried, and ends at the budget."""
+"""The one way to a model in the arena: counts calls and tokens, notes the texts that were tried, ends at the budget."""
 
 import time
 from collections.abc import Callable, Sequence

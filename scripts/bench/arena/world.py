@@ -8,6 +8,7 @@ knows what an expected answer shows about a good, and errs as often as the world
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -63,6 +64,8 @@ class World:
     kind: Kind
     seed: int
     exact: bool = True
+    train: Sequence[Task] = field(init=False)
+    choose: Sequence[Task] = field(init=False)
     codes: dict[Good, str] = field(init=False)
     pairs: dict[str, str] = field(init=False)
     _random: Random = field(init=False)
@@ -79,7 +82,8 @@ class World:
         for at in range(self.kind.pairs):
             one, two = unknown[2 * at : 2 * at + 2]
             self.pairs |= {one: two, two: one}
-        said = [*((good, both[good]) for good in goods[:RIGHT]), *((one, _code(draw)) for one in goods[RIGHT : RIGHT + WRONG])]
+        said = [(good, both[good]) for good in goods[:RIGHT]]
+        said += [(good, _code(draw)) for good in goods[RIGHT : RIGHT + WRONG]]
         self.name = self.kind.name
         self.start = "\n".join([HEAD, *(sentence("", *one) for one in said)]) + "\n"
         self.person = "\n".join([HEAD, *(sentence(*at, code) for at, code in self.codes.items())]) + "\n"
@@ -129,7 +133,8 @@ class World:
         for family, good, code in _SENTENCE.findall(text):
             told.setdefault((family, good), []).append(code)
         examples = [(self._read(order), answer.split()) for order, answer in _EXAMPLE.findall(text)]
-        shown = {at: code for order, codes in examples for at, code in zip(order, codes, strict=False) if code != "none"}
+        pairs = (pair for order, codes in examples for pair in zip(order, codes, strict=False))
+        shown = {at: code for at, code in pairs if code != "none"}
         said = {at: max(reversed(codes), key=Counter(codes).__getitem__) for at, codes in told.items()}
         known: dict[Good, str] = {}
         for family, good in self.codes:
@@ -156,12 +161,12 @@ class World:
             fails = known.get(at) != self.codes[at]
             if not fails and not (late and draw.random() < 0.2):  # it takes a slip for a rule
                 continue
-            family, code = at[0] if draw.random() < 0.5 else "", self.codes[at]
+            family, good, code = at[0] if draw.random() < 0.5 else "", at[1], self.codes[at]
             if draw.random() < wrong:
-                good_ones = [one for one in known if known[one] == self.codes[one]]
-                at = draw.choice(good_ones) if good_ones and draw.random() < 0.5 else at
+                said_rightly = [one for one in known if known[one] == self.codes[one]]
+                good = draw.choice(said_rightly)[1] if said_rightly and draw.random() < 0.5 else good
                 code = _code(draw)
-            found.append((self._sentence_on(text, at[1], family), sentence(family, at[1], code)))
+            found.append((self._sentence_on(text, good, family), sentence(family, good, code)))
         if draw.random() < self.kind.idle:
             found.append(("", f"Read the order {draw.choice(['twice', 'slowly', 'to its end'])} first."))
         return found

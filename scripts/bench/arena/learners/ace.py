@@ -1,9 +1,9 @@
 """ACE's offline loop as its authors' public code describes it (github.com/ace-agent/ace); our own words.
 
 That code is no package. Kept: for each task an answer, up to three rounds of reflection and another answer if it is
-wrong, one reflection if it is right; a curator after each task that only adds bullets; another answer; the playbook that
-does best on the tasks to choose by. The reflector's tags count but remove nothing, as there. The playbook is measured
-every 20 tasks and at the end of an epoch (theirs: every 100, which would be never here); epochs until the calls are used up.
+wrong, one reflection if it is right; a curator after each task that only adds bullets; another answer; the playbook
+that does best on the tasks to choose by. The reflector's tags remove nothing, as there. The playbook is measured every
+20 tasks (theirs: every 100, which would be never here) and before the calls end; epochs until the calls are used up.
 """
 
 from scripts.bench.arena.proxy import Proxy, Spent, Task

@@ -22,11 +22,13 @@ def few_shot(proxy: Proxy) -> str:
     optimiser = dspy.BootstrapFewShotWithRandomSearch(
         metric=_metric(proxy), num_candidate_programs=candidates, num_threads=1
     )
-    return _text(optimiser.compile(_program(proxy, dspy), trainset=_rows(proxy, "train"), valset=_rows(proxy, "choose")))
+    return _text(
+        optimiser.compile(_program(proxy, dspy), trainset=_rows(proxy, "train"), valset=_rows(proxy, "choose"))
+    )
 
 
 def mipro(proxy: Proxy) -> str:
-    """MIPROv2 with `auto="light"`'s six candidates; as many trials as the calls allow, each on all tasks to choose by."""
+    """MIPROv2 with the six candidates of `auto="light"`; trials on all tasks to choose by, as the calls allow."""
     trials = max(1, (proxy.left - 100) // len(proxy.ground.choose) - 1)
     dspy = _configured(proxy)
     import_module("optuna").logging.set_verbosity(40)
@@ -72,25 +74,26 @@ def _rows(proxy: Proxy, part: str) -> list[Any]:
 
 
 def _metric(proxy: Proxy) -> Any:
-    return lambda example, made, trace=None: proxy.ground.right(str(made.answer), example.answer)
+    def right(example: Any, made: Any, trace: Any = None) -> bool:
+        return proxy.ground.right(str(made.answer), example.answer)
+
+    return right
 
 
 def _reply(proxy: Proxy, system: str, rest: list[str]) -> str:
     wanted = re.findall(r"\[\[ ## (\w+) ## \]\]", rest[-1].rpartition("Respond with")[2])
+    asked, *_ = shown = [dict(_FIELD.findall(one)) for one in reversed(rest)]
     if "answer" in wanted:
-        examples = [(dict(_FIELD.findall(a)), dict(_FIELD.findall(b))) for a, b in zip(rest[:-1:2], rest[1:-1:2], strict=True)]
-        lines = [f"{a['order'].strip().rstrip('.')}. -> {b['answer'].strip()}" for a, b in examples if "answer" in b]
+        pairs = zip(shown[:0:-2], shown[-2:0:-2], strict=True)
+        lines = [_line(one["order"].strip(), said["answer"].strip()) for one, said in pairs if "answer" in said]
         text = "\n".join([_dedented(system.partition(_OBJECTIVE)[2]), *lines])
-        fields = {"answer": proxy.solve(text, dict(_FIELD.findall(rest[-1]))["order"].strip())}
+        fields = {"answer": proxy.solve(text, asked["order"].strip())}
     else:
-        prompt = "\n".join([system, *rest])
-
-        def written() -> str:
-            basic = dict(_FIELD.findall(rest[-1])).get("basic_instruction", "")
-            return rewritten(_dedented(basic), proxy.concluded(prompt, basic))
-
-        known = "proposed_instruction" in wanted
-        said = proxy.reflect(prompt, written if known else lambda: "These are orders of a shop and routes.")
+        prompt, basic = "\n".join([system, *rest]), _dedented(asked.get("basic_instruction", ""))
+        proposes = "proposed_instruction" in wanted
+        said = proxy.reflect(
+            prompt, lambda: rewritten(basic, proxy.concluded(prompt, basic)) if proposes else "Orders and routes."
+        )
         fields = {one: said for one in wanted if one != "completed"}
     return "".join(f"[[ ## {name} ## ]]\n{words}\n\n" for name, words in fields.items()) + "[[ ## completed ## ]]"
 
@@ -99,6 +102,10 @@ def _dedented(text: str) -> str:
     return "\n".join(line.strip() for line in text.strip().splitlines()) + "\n"
 
 
+def _line(order: str, answer: str) -> str:
+    return f"{order.rstrip('.')}. -> {answer}"
+
+
 def _text(program: Any) -> str:
-    lines = [f"{one['order'].rstrip('.')}. -> {one['answer']}" for one in program.demos]
+    lines = [_line(one["order"], one["answer"]) for one in program.demos]
     return "\n".join([str(program.signature.instructions), *lines])

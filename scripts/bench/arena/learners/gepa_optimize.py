@@ -35,14 +35,23 @@ def gepa(proxy: Proxy) -> str:
     def rows(tasks: Sequence[Task]) -> list[Any]:
         return [{"input": problem, "answer": gold, "additional_context": {}} for problem, gold in tasks]
 
+    def solved(messages: Any) -> str:
+        return proxy.solve(messages[0]["content"], messages[1]["content"])
+
+    def reflected(prompt: Any) -> str:
+        return proxy.reflect(str(prompt), lambda: reply(str(prompt)))
+
+    def enough(_: Any) -> bool:
+        return proxy.calls >= most
+
     result = package.optimize(
         seed_candidate={"instructions": proxy.ground.start},
         trainset=rows(proxy.ground.train),
         valset=rows(proxy.ground.choose),
-        task_lm=lambda messages: proxy.solve(messages[0]["content"], messages[1]["content"]),
+        task_lm=solved,
         evaluator=exact,
-        reflection_lm=lambda prompt: proxy.reflect(str(prompt), lambda: reply(str(prompt))),
-        stop_callbacks=lambda _: proxy.calls >= most,
+        reflection_lm=reflected,
+        stop_callbacks=enough,
         logger=_Silent(),
         seed=proxy.ground.seed,
     )

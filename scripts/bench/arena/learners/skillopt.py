@@ -4,34 +4,35 @@ The wheel 0.2.0 on PyPI lacks its prompt files, so it cannot run from there. Kep
 minibatches of 8 that propose at most L edits, merging, ranking down to L, L from 4 to 2 along a cosine, the gate on the
 tasks to choose by (better, not equal), the edits that were refused shown to the next analysts, and the best skill at
 the end. Left out: slow update and meta skill, which write advice that is no rule of these worlds, and their calls.
-A batch is half of the 40 tasks, so that an epoch of their 4 has two steps; epochs go on until the calls are used up.
+A batch is half of the tasks (theirs: 40), so that an epoch has two steps; epochs go on until the calls are used up.
 """
 
 import math
 from random import Random
 
-from scripts.bench.arena.merging import merged
 from scripts.bench.arena.proxy import Conclusion, Proxy, Spent, Task, rewritten
+from scripts.bench.arena.reflecting import merged
 
-BATCH, MINIBATCH, MOST_EDITS, LEAST_EDITS = 20, 8, 4, 2
+MINIBATCH, MOST_EDITS, LEAST_EDITS = 8, 4, 2
 
 
 def skillopt(proxy: Proxy) -> str:
     """Train the skill until the calls are used up."""
     ground, draw = proxy.ground, Random(proxy.ground.seed)
     best = current = ground.start
-    per_step = BATCH + len(ground.choose) + 6
+    batch = math.ceil(len(ground.train) / 2)
+    per_step = batch + len(ground.choose) + 6
     steps, step, refused = max(1, (proxy.left - len(ground.choose)) // per_step), 0, set[Conclusion]()
     try:
         best_score = current_score = _score(proxy, current)
         while True:
             order = draw.sample(list(ground.train), len(ground.train))
             refused.clear()
-            for at in range(0, len(order), BATCH):
+            for at in range(0, len(order), batch):
                 share = min(step / max(1, steps - 1), 1.0)
                 most = round(LEAST_EDITS + (MOST_EDITS - LEAST_EDITS) * (1 + math.cos(math.pi * share)) / 2)
                 step += 1
-                edits = _edits(proxy, current, order[at : at + BATCH], most, refused)
+                edits = _edits(proxy, current, order[at : at + batch], most, refused)
                 candidate = rewritten(current, edits)
                 if candidate == current:
                     continue
