@@ -36,7 +36,7 @@ from agentlearn_demo.sim.vocabulary import Vocabulary
 from agentlearn_math.answers import answer_key
 from scripts.bench.arena.proxy import Conclusion, Ground, Task
 
-TRAIN, CHOOSE, HELD_OUT = 20, 10, 60
+TRAIN, CHOOSE, HELD_OUT = 14, 8, 40
 HARMFUL = 0.3
 _LABEL = re.compile(r"^(?:\[\w+\]|[-*])\s+")
 _HEAD = "# Lessons"

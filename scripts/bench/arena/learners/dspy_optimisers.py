@@ -28,11 +28,11 @@ def few_shot(proxy: Proxy) -> str:
 
 
 def mipro(proxy: Proxy) -> str:
-    """MIPROv2 with the six candidates of `auto="light"`; trials on all tasks to choose by, as the calls allow."""
-    trials = max(1, (proxy.left - 100) // len(proxy.ground.choose) - 1)
+    """MIPROv2 with the 12 candidates of `auto="medium"`; trials on all tasks to choose by, as the calls allow."""
+    trials = max(1, (proxy.left - 140) // len(proxy.ground.choose) - 1)
     dspy = _configured(proxy)
     import_module("optuna").logging.set_verbosity(40)
-    optimiser = dspy.MIPROv2(metric=_metric(proxy), auto=None, num_candidates=6, num_threads=1, seed=proxy.ground.seed)
+    optimiser = dspy.MIPROv2(metric=_metric(proxy), auto=None, num_candidates=12, num_threads=1, seed=proxy.ground.seed)
     made = optimiser.compile(
         _program(proxy, dspy),
         trainset=_rows(proxy, "train"),
