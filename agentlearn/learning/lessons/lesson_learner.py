@@ -2,7 +2,7 @@
 
 from asyncio import TaskGroup
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
@@ -104,6 +104,8 @@ class LessonLearner:
     """Why persons refused lessons before the run started, in their words."""
     acceptance: Mapping[Author, Acceptance] = field(default_factory=dict[Author, Acceptance])
     """What persons decided before the run started on the lessons of each source."""
+    trial: Callable[[Library, Sequence[Task], str], Awaitable[Sequence[Trajectory]]] | None = None
+    """Makes a rollout of a changed document on each of some tasks after a step; None: changes are not tried first."""
     candidates: Candidates = field(init=False)
     """Every version so far, with what the rollouts to learn from say about each."""
     _limits: LessonOptions = field(init=False)
@@ -167,7 +169,10 @@ class LessonLearner:
         versions = [next_version(one.accepted, before, context) for one in consolidated]
         made = before
         for made in sorted((version for version, _ in versions), key=lambda one: one.version != before.version):
+            kept = await self._stands_trial(made, [result.seen for result in results if result.use in TEACHING])
             self._continue_from(made, [result.group for result in results])
+            if not kept and self.library.version == made.version:
+                self.library = before
         checked = (one for _, ended in versions for one in ended)
         drafted = (one for proposed in consolidated for one in proposed.ended)
         ended = (*(one for result in results for one in result.ended), *drafted, *checked)
@@ -190,6 +195,22 @@ class LessonLearner:
                 notes=() if once or consolidated[0].usable else (failed,),
             ),
         )
+
+    async def _stands_trial(self, made: Library, taught: Sequence[Group]) -> bool:
+        """Whether a changed document does better than the one before on the tasks that the change was made from.
+
+        One rollout per task, against the mean of its group. True where nothing is tried or no rollout could be judged.
+        """
+        if self.trial is None or not made.document or made.version == self.library.version:
+            return True
+        self.candidates.add(made)
+        groups, gains = {one.task.id: one for one in taught}, list[float]()
+        for one in await self.trial(made, [group.task for group in taught], self._step):
+            if one.reward is not None:
+                task, rewards = groups[one.task].task, groups[one.task].rewards_G
+                self.candidates.observe(one.phase, task.id, task.cluster, one.g, made.version, one.reward)
+                gains.append(one.reward - sum(rewards) / len(rewards))
+        return not gains or sum(gains) > 0
 
     def _edits(self) -> int | None:
         """Largest number of changes of a document in this update: it falls evenly to 1 over the run. None: lessons."""
