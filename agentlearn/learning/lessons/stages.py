@@ -274,7 +274,7 @@ class Stages:
         listed = "\n".join(attempts)
         return f"{problem}<attempts>\n{listed}\n</attempts>{library}{self._refused()}"
 
-    async def draft(self, groups: Sequence[Group], context: CheckContext, number: int) -> _Proposed:
+    async def draft(self, groups: Sequence[Group], context: CheckContext, number: int) -> Proposed:
         """Return new lessons from one request that shows a whole batch; none where the request fails.
 
         number: of the draft; each draft is another sample of the model.
@@ -293,7 +293,7 @@ class Stages:
         try:
             return await self._propose(question, context, limit=limit)
         except EndpointError as error:
-            return _Proposed((), (), (error.code,), usable=False)
+            return Proposed((), (), (error.code,), usable=False)
 
     def _told(self, group: Group) -> str:
         """A task in short: its problem, what was expected, and the reasons; where that is unknown, the answers.
