@@ -88,3 +88,10 @@ def test_none_in_words_is_none_where_a_setting_may_be_none_and_is_no_text(word: 
     assert learn.library == learn.name == word
     with pytest.raises(ConfigError):
         train_settings({"domain": "math", "batch_size": word})
+
+
+def test_a_lab_model_is_measured_with_two_rollouts_of_each_held_out_task() -> None:
+    assert LearnSettings(domain="math").eval_rollouts == 2
+    assert LearnSettings(domain="math", eval_rollouts=4).eval_rollouts == 4
+    assert LearnSettings(domain="math", model="sim:novice").eval_rollouts == 4
+    assert LearnSettings(domain="tasks.csv", reward="number").eval_rollouts == 4
