@@ -1,6 +1,7 @@
 """The open tabs of a walk: the current one, windows that pages open, broken tabs, and pages that must not be shown."""
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -26,6 +27,8 @@ _CLOSE_S = 2.0
 _FRAMES_S = 2.0
 _FRESH_S = 0.2
 """A page that answered the probe this short a time ago is not asked again whether it is alive."""
+_BOX = re.compile(r" \[box=[-\d,]+\]")
+"""Where an element lies, as a snapshot says it. Left out of snapshots that are too long."""
 _FEW_ELEMENTS = 3_000
 """A page with no more elements is read at once, without a turn."""
 _LONG_CHARS = 30_000
@@ -67,8 +70,8 @@ class Tab:
     async def snapshot(self) -> ShownSnapshot:
         """Take a fresh snapshot. Raises PageHung, or Playwright's error if the page is gone.
 
-        Waits for a turn among the walks of the browser if the page is long. If the browser gives no snapshot in time, the
-        text of the page is shown.
+        Waits for a turn among the walks of the browser if the page is long. If the browser gives no snapshot in time,
+        the text of the page is shown.
         """
         document = self.watch.document
         if self.pdf is not None:
@@ -92,9 +95,10 @@ class Tab:
         scripted = not self.watch.is_static
 
         def compose() -> ShownSnapshot:
-            kept, most = elements, self.watch.settings.snapshot_chars
-            if len(elements) > most:  # as many whole lines as fit
-                kept = elements[:most].rpartition("\n")[0]
+            whole, most = elements, self.watch.settings.snapshot_chars
+            if len(elements) > most:
+                whole = _BOX.sub("", elements)
+            kept = whole if len(whole) <= most else whole[:most].rpartition("\n")[0]  # as many whole lines as fit
             lines = parse_snapshot(kept, self.id, scripted=scripted, editors=text.editors, gone=text.gone)
             every_ref = (
                 parse_snapshot(kept, self.id, every_ref=True, editors=text.editors, gone=text.gone)
@@ -106,7 +110,7 @@ class Tab:
                 lines,
                 text,
                 self.watch.settings.page_chars,
-                truncated=len(elements) - len(kept),
+                truncated=len(whole) - len(kept),
                 changes=changes,
                 every_ref=every_ref,
                 tab=self.id,
