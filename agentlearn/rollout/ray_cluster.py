@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import pickle
+import platform
 import signal
 import sys
 import threading
@@ -62,7 +63,7 @@ class _Actor:
         from agentlearn.rollout.worker import work  # the driver needs none of it
 
         try:
-            await work(self)
+            await work(self, f"on the machine {platform.node()!r} of the Ray cluster")
         finally:
             self.outbox.put_nowait(_END)
 

@@ -17,6 +17,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from agentlearn.config import BudgetOptions, RolloutOptions
+from agentlearn.errors import AgentlearnError
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit, open_tracing
@@ -51,6 +52,8 @@ class _Worker:
     """One end of the link: it makes rollouts, and sends on what they ask."""
 
     link: Link
+    where: str
+    """The machine, for errors that are about it; empty: that of the driver."""
     waiting: dict[int, "asyncio.Future[Answered]"] = field(default_factory=dict[int, "asyncio.Future[Answered]"])
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
     rollouts: dict[int, Rollouts] = field(default_factory=dict[int, Rollouts])
@@ -123,6 +126,8 @@ class _Worker:
         try:
             rollouts = self.rollouts[message.opened] = await stack.enter_async_context(opening)
         except Exception as error:  # noqa: BLE001  the driver raises it
+            if self.where and isinstance(error, AgentlearnError):
+                error.message = f"{self.where}: {error.message}"
             return OpenedRollouts(message.opened, error=sendable(error))
         return OpenedRollouts(message.opened, rollouts.isolation, rollouts.notes)
 
@@ -225,8 +230,8 @@ def _endpoint(worker: _Worker, role: str, known: ModelDescription, context: Call
     return _AskedEndpoint(*shown, worker=worker, role=role, known=known)
 
 
-async def work(link: Link) -> None:
-    """Make rollouts until the driver is gone."""
+async def work(link: Link, where: str = "") -> None:
+    """Make rollouts until the driver is gone. where: the machine, if it is another one than the driver's."""
     plan = await link.receive()
     assert isinstance(plan, WorkerPlan)
-    await _Worker(link).serve(plan)
+    await _Worker(link, where).serve(plan)
