@@ -32,8 +32,8 @@ def _learned(bench: Bench, mine: Drawn, reflector: Server, tasks: int, drafts: i
         "--reflector-output-tokens", "160", "--call-deadline-s", "600", "--concurrency", "1",
         "--name", "own", "--from", "none", "--limit", str(tasks), "--test-share", "0", "--group-size", "1",
         "--batch-size", str(tasks), "--epochs", "1", "--temperature", "0", "--no-eval", "--reflect", "once",
-        "--lesson-words", "60", "--drafts", str(drafts), "--finalists", str(drafts), "--validation-rollouts", "1",
-        "--yes",
+        "--lesson-words", "60", "--drafts", str(drafts), "--finalists", str(drafts),
+        "--validation-rollouts", "1", "--yes",
         *(word for one in _TRUST for word in ("--trust", one)),
         store=store, threads=1,
     )  # fmt: skip
