@@ -58,7 +58,7 @@ SIX: dict[str, list[tuple[tuple[Step, ...], str]]] = {
         ((("type", "textbox:Body", "mail words"), ("click", "button:Send all")), "mail words"),
     ],
     "vanilla": [
-        ((("click", "textbox:Fetch day"), ("click", "(generic|text):: \"?14\"?$")), "fetch 2026-05-14"),
+        ((("click", "textbox:Fetch day"), ("click", '(generic|text):: "?14"?$')), "fetch 2026-05-14"),
         (
             (("press", "(combobox|textbox):Street", "Lind"), ("click", "(option|listitem|generic):Lindauer")),
             "street Lindauer",
