@@ -177,6 +177,12 @@ class LearnSettings(
         """The name of the document that is improved: of the file without its folder; empty for lessons."""
         return "" if self.on is None else Path(self.on).name
 
+    @property
+    def tries_updates(self) -> bool:
+        """Whether each update is tried on the tasks that it was made from: of a document, where a run selects."""
+        untried = self.select == "last" or not self.validation_rollouts or self.from_store or self.pilot is not None
+        return self.on is not None and not untried
+
     def as_pilot(self) -> "LearnSettings":
         """The settings of the pilot: one epoch, not measured. The same settings when no pilot is asked for."""
         return self if self.pilot is None else self.model_copy(update={"epochs": 1, "evaluate": False})

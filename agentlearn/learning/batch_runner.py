@@ -340,11 +340,12 @@ class BatchRunner:
         *,
         seeds: str,
         hidden: Mapping[str, ExperienceId] = MappingProxyType({}),
+        temperature: float | None = None,
     ) -> dict[str, list[Trajectory]]:
         """Run these rollouts in each phase, as `evaluate` does; return them by phase.
 
         work: task and number of each rollout. seeds: the same word gives the same seeds. hidden: lesson that the
-        rollouts of a phase are not shown, by phase.
+        rollouts of a phase are not shown, by phase. temperature: None: that of measuring.
         """
         self.monitor.callbacks.phase_started("+".join(phases), len(phases) * len(work))
         finished = {phase: self.finished.of(phase, 0) for phase in phases}
@@ -359,7 +360,7 @@ class BatchRunner:
                         model=self.rollouts.endpoint.name,
                         library=library.version,
                         masked=(hidden[phase],) if phase in hidden else (),
-                        temperature=self.settings.eval_temperature,
+                        temperature=self.settings.eval_temperature if temperature is None else temperature,
                     )
                     rollout = self._one(task, slot, treatment, library, finished[phase])
                     running[phase].append(members.create_task(rollout))

@@ -358,6 +358,7 @@ def _of_size(settings: LearnSettings, train: int, test: int, size: Sizes) -> Cos
     # Where nothing is learned, there are no versions to compare, and the held-out tasks are measured once.
     teaches = (size.mixed and settings.group_size > 1) or (size.wrong and settings.all_wrong == "teach")
     validating = round(course.most_validation() * size.validated) if teaches else 0
+    validating += mixed + wrong if settings.tries_updates else 0
     measuring = test * settings.eval_rollouts * (2 if teaches else 1)
 
     model, reflector = settings.model, settings.reflector_name

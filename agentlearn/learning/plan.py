@@ -128,7 +128,8 @@ def _wall_seconds(settings: LearnSettings, train: int, test: int, size: Sizes) -
             Wave(teach, 1, stage_s["compare"]),
         ]
         consolidated = [Wave(1, 1, stage_s["consolidate"])] if teach else []
-        phases += [Phase(part, times=batches) for part in (waves, consolidated) if part]
+        tried = [Wave(teach, calls, call_s, size.own_s)] if teach and settings.tries_updates else []
+        phases += [Phase(part, times=batches) for part in (waves, consolidated, tried) if part]
     if validating := course.most_validation():
         versions = min(settings.finalists, course.batches) + 1
         rounds = math.ceil(validating / versions / VALIDATION_ROUND)
@@ -297,6 +298,7 @@ class PilotReport(Value):
         more_batches = course.batches / math.ceil(tasks / settings.batch_size)
         held_out = 2 * len(whole.test) * settings.eval_rollouts
         validating = round(VALIDATED * course.most_validation())
+        validating += round(course.visits * (mixed + taught_wrong) / total) if settings.tries_updates and total else 0
         lessons = max(0, Course(settings, train).average_library() - library)
         scaled: list[StageEstimate] = []
         for one in stages:

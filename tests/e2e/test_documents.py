@@ -44,9 +44,9 @@ def shop(reads: Callable[[AgentInfo], str], **settings: Any) -> Agent[None, str]
     return Agent(FunctionModel(solve), name="shop", **settings)
 
 
-def reflector(target: str) -> FunctionModel:
+def reflector(target: str, new: str = RULE) -> FunctionModel:
     def reflect(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        edit: dict[str, Any] = {"op": "add", "target": target, "new": RULE}
+        edit: dict[str, Any] = {"op": "add", "target": target, "new": new}
         reply: dict[str, Any] = {"edits": [edit]}
         if "<trajectory>" in asked(messages):
             reply = {"steps": [{"text": "It added the fee."}]}
@@ -62,8 +62,8 @@ def instructions_of(info: AgentInfo) -> str:
 
 
 def run(agent: Agent[None, str], on: str, store: Path, target: str = "G1", **more: Any) -> LearnReport:
-    given: dict[str, Any] = {"reward": "number", "progress": False, "seed": 0, **more}
-    return learn_sync(agent, TASKS, reflector=reflector(target), on=on, store=store, **given)
+    given: dict[str, Any] = {"reward": "number", "progress": False, "seed": 0, "reflector": reflector(target), **more}
+    return learn_sync(agent, TASKS, on=on, store=store, **given)
 
 
 def text_of(store: Path, name: str) -> str:
@@ -115,6 +115,19 @@ def test_a_file_is_read_beside_the_instructions_and_a_changed_file_is_a_new_vers
     file.write_text(learned.replace("polite", "kind"))
     assert run(agent, str(file), tmp_path, library="orders").library.parent is not None
     assert text_of(tmp_path, "orders") == learned.replace("polite", "kind")
+
+
+def test_a_change_is_tried_on_the_tasks_that_it_was_made_from_before_more_is_learned_with_it(tmp_path: Path) -> None:
+    agent = shop(instructions_of, instructions=OWN)
+    report = run(agent, "instructions", tmp_path, reflector=reflector("G1", "Round the price up."), batch_size=10)
+    assert text_of(tmp_path, "shop-instructions") == f"{OWN}\n"
+    with read_store(tmp_path) as reader:
+        made = [reader.trajectory(one.id) for one in reader.trajectories(report.run)]
+    learned = {one.treatment.library for one in made if one.phase.startswith("epoch")}
+    tried = {one.treatment.library for one in made if one.phase.startswith("validation:epoch")}
+    assert len(learned) == 1
+    assert tried
+    assert not tried & learned
 
 
 def test_a_section_that_a_person_keeps_is_never_changed(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from asyncio import TaskGroup
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
@@ -104,6 +104,8 @@ class LessonLearner:
     """Why persons refused lessons before the run started, in their words."""
     acceptance: Mapping[Author, Acceptance] = field(default_factory=dict[Author, Acceptance])
     """What persons decided before the run started on the lessons of each source."""
+    trial: Callable[[Library, Sequence[Task], str], Awaitable[Sequence[Trajectory]]] | None = None
+    """Makes a rollout of a changed document on each of some tasks after a step; None: changes are not tried first."""
     candidates: Candidates = field(init=False)
     """Every version so far, with what the rollouts to learn from say about each."""
     _limits: LessonOptions = field(init=False)
@@ -161,7 +163,10 @@ class LessonLearner:
         consolidated = await stages.consolidate(accepted, context, [result.seen for result in results])
         before = self.library
         made, checked = next_version(consolidated.accepted, before, context)
+        kept = await self._stands_trial(made, [result.seen for result in results if result.use in TEACHING])
         self._continue_from(made, [result.group for result in results])
+        if not kept and self.library.version == made.version:
+            self.library = before
         ended = (*(one for result in results for one in result.ended), *consolidated.ended, *checked)
         self._remember(made, ended, stages.shown)
         self._log_refusals(ended, step)
@@ -182,6 +187,22 @@ class LessonLearner:
                 notes=() if consolidated.usable else (failed,),
             ),
         )
+
+    async def _stands_trial(self, made: Library, taught: Sequence[Group]) -> bool:
+        """Whether a changed document does better than the one before on the tasks that the change was made from.
+
+        One rollout per task, against the mean of its group. True where nothing is tried or no rollout could be judged.
+        """
+        if self.trial is None or not made.document or made.version == self.library.version:
+            return True
+        self.candidates.add(made)
+        groups, gains = {one.task.id: one for one in taught}, list[float]()
+        for one in await self.trial(made, [group.task for group in taught], self._step):
+            if one.reward is not None:
+                task, rewards = groups[one.task].task, groups[one.task].rewards_G
+                self.candidates.observe(one.phase, task.id, task.cluster, one.g, made.version, one.reward)
+                gains.append(one.reward - sum(rewards) / len(rewards))
+        return not gains or sum(gains) > 0
 
     def _edits(self) -> int | None:
         """Largest number of changes of a document in this update: it falls evenly to 1 over the run. None: lessons."""

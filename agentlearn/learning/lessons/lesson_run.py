@@ -50,7 +50,7 @@ from agentlearn.types.group import GROUP_KINDS
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ROLLOUT_OUTCOMES
+from agentlearn.types.trajectory import ROLLOUT_OUTCOMES, Trajectory
 
 _SHARE_ALONE = 10
 """Lessons that strangers could have shaped are measured by themselves with at most one rollout for ten of the run."""
@@ -358,7 +358,15 @@ class LessonRun(RunLoop[LearnSettings]):
             refused=refused_lessons(self.store, before=began) | history.refused_words(before=began),
             reasons=refusal_reasons(self.store, history, before=began),
             acceptance={one.source: one for one in acceptance(self.store, libraries, before=began)},
+            trial=self._trial if self.settings.tries_updates else None,
         )
+
+    async def _trial(self, made: Library, tasks: Sequence[Task], step: str) -> Sequence[Trajectory]:
+        """Make one rollout of an update's version on each task, as those that the update was made from."""
+        phase, work = f"validation:{step.replace('/', '-')}", [(task, 0) for task in tasks]
+        await self.store.save_version(made, run=self.call_context.run)
+        found = await self.batches.measure({phase: made}, work, seeds=phase, temperature=self.settings.temperature)
+        return found[phase]
 
 
 async def _weights_record(endpoint: Endpoint, before: str | None) -> WeightsRecord:
