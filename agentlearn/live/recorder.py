@@ -523,7 +523,9 @@ class Recorder:
 
         with suppress(StoreMissing), read_store(self.store) as reader:
             if reader.is_recorded(self.name, given.rollout, given.episode):
-                latest = reader.recorded(self.name, _MOST_REMEMBERED // 2)[::-1]  # so that the next needs no look
+                latest = reader.latest_recorded(self.name, _MOST_REMEMBERED // 2)[
+                    ::-1
+                ]  # so that the next needs no look
                 known = [key for rollout, episode in latest for key in ((rollout, ""), ("", episode))]
                 self._mine = {**dict.fromkeys(known), **self._mine}
                 return

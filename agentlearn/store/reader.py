@@ -349,7 +349,7 @@ class StoreReader:
         """Whether a rollout, or without one an episode, was recorded under a name."""
         return self._query(Query.IS_RECORDED, name, rollout, episode)[0]["n"] > 0
 
-    def recorded(self, name: str, limit: int) -> list[tuple[RolloutId, str]]:
+    def latest_recorded(self, name: str, limit: int) -> list[tuple[RolloutId, str]]:
         """The latest rollouts that were recorded under a name, each with its episode, newest first."""
         return [(one["rollout"], one["episode"] or "") for one in self._query(Query.RECORDED, name, limit)]
 
