@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from random import Random
 
-from agentlearn_demo.math.traps import TRAPS
-
 from agentlearn.domain.base import load_domain
 from agentlearn.learning.batch import differ
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task
 from agentlearn_demo.math.families import FAMILIES, LEARNING, UNSEEN
+from agentlearn_demo.math.novice import TRAPS
 from agentlearn_demo.math.novice import skills as math_skills
 from agentlearn_demo.sim.draws import random_stream, uniform
 from agentlearn_demo.sim.lessons import ShownLesson

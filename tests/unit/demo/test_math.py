@@ -7,7 +7,6 @@ from itertools import product
 from random import Random
 
 import pytest
-from agentlearn_demo.math.traps import TRAPS
 
 from agentlearn.answers.reply import boxed
 from agentlearn.domain.base import load_domain
@@ -15,7 +14,7 @@ from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sandbox.python_tool import render_result
 from agentlearn.types.task import Split, Task
 from agentlearn_demo.math.families import FAMILIES, LEARNING, UNSEEN
-from agentlearn_demo.math.novice import skills
+from agentlearn_demo.math.novice import TRAPS, skills
 from agentlearn_demo.math.problem import Problem, combinations_of, printed
 from agentlearn_demo.sim.lessons import LessonReader
 from agentlearn_demo.sim.skills import Conversation, FinalMessage, FollowedLessons, Situation, ToolExchange, ToolUse

@@ -76,11 +76,11 @@ def test_no_site_is_in_two_splits() -> None:
 
 def test_the_solver_imports_no_sites_and_no_answers() -> None:
     known = {
-        "agentlearn_demo.sim.skills", "agentlearn_demo.web.traps", "agentlearn_demo.web.questions",
+        "agentlearn_demo.sim.skills", "agentlearn_demo.web.questions",
         "agentlearn_demo.tasks", "agentlearn_web.observation",
     }  # fmt: skip
     folder = Path(agentlearn_demo.web.novice.__file__).parent
-    for name in ("novice", "traps", "questions"):
+    for name in ("novice", "questions"):
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("agentlearn"):
                 assert node.module in known, (name, node.module)

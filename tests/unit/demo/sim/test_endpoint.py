@@ -168,7 +168,7 @@ def test_sigterm_ends_it() -> None:
     ("value", "reason"),
     [
         ("agentlearn_demo.math.novice:nothing", "cannot be loaded"),
-        ("agentlearn_demo.math.traps:TRAPS", "do not implement"),
+        ("agentlearn_demo.math.novice:TRAPS", "do not implement"),
     ],
 )
 def test_skills_that_cannot_be_used_are_named(
