@@ -1,9 +1,9 @@
 """Settings of `learn`, `train` and `solve` as frozen models. They are stored with each run."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar, cast
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -34,6 +34,7 @@ from agentlearn.config.options import (
     Temperature,
     UserOptions,
     WorkerOptions,
+    as_tuple,
 )
 from agentlearn.config.own_code import OwnPartOptions
 from agentlearn.errors import ConfigError
@@ -133,8 +134,9 @@ class LearnSettings(
         """A run with the lab model shows how learning works; two rollouts of each held-out task are enough for that."""
         given = fields if isinstance(fields, Mapping) else {"eval_rollouts": None}
         own_tasks = given.get("reward") is not None or not isinstance(given.get("domain"), str)
-        model = given.get("model") or ("" if own_tasks else default_model(str(given["domain"])))
-        return {**given, "eval_rollouts": 2} if is_lab(str(model)) and "eval_rollouts" not in given else fields
+        models = as_tuple(given.get("model") or ("" if own_tasks else default_model(str(given["domain"]))))
+        of_lab = isinstance(models, list | tuple) and any(is_lab(str(one)) for one in cast("Sequence[Any]", models))
+        return {**given, "eval_rollouts": 2} if of_lab and "eval_rollouts" not in given else fields
 
     library: str | None = None
     """Library to start from: none, NAME, NAME@VERSION, or a file. Default: the one of the result's name, if there is

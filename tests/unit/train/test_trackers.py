@@ -65,7 +65,7 @@ def test_what_cannot_be_opened_or_is_not_installed_is_one_sentence(
         metrics_writers(("wandb",), run=RUN, store=logged.parent, settings={}, done=0),
     ):
         pass
-    assert found.value.code == "tracker"
+    assert found.value.code == "bad_config"
     monkeypatch.setattr("sys.path", [])
     monkeypatch.setattr("sys.path_importer_cache", {})
     with pytest.raises(MissingExtra, match="pip install trackio"):
