@@ -41,8 +41,6 @@ class ArmLine(Value):
     passes: tuple[Pass, ...] = ()
     failed: int = 0
     """Rollouts in which the agent gave no usable answer; they count as 0."""
-    timeouts: int = 0
-    """Undecided rollouts that ran out of time."""
     undecided: int = 0
     """Rollouts that could not be judged, or in which something around the agent broke; they are left out."""
     errors: dict[str, int] = Field(default_factory=dict[str, int])

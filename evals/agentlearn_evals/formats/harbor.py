@@ -16,6 +16,8 @@ from agentlearn.models.reply import fields_of
 from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog, Place, as_text, is_empty, span
 
 RESULT, _CONFIG = "result.json", "config.json"
+_INSIDE = ("agent", "verifier", "artifacts")
+"""Folders of a trial."""
 _COUNTS = {"tokens_in": "n_input_tokens", "tokens_cached": "n_cache_tokens", "tokens_out": "n_output_tokens"}
 _TOTALS = {
     "tokens_in": "total_prompt_tokens",
@@ -26,7 +28,7 @@ _TOTALS = {
 
 def read_jobs(log: LogFile) -> ParsedLog:
     """Read all trials in a folder. Raises DataError or ConfigError that names the trial and the next step."""
-    read = [(path, _document(path, log)) for path in sorted(log.path.rglob(RESULT))]
+    read = [(path, _document(path, log)) for path in _files(log, RESULT)]
     trials = [(path, one) for path, one in read if "trial_name" in one and "task_name" in one]
     if not trials:
         raise DataError(
@@ -36,18 +38,35 @@ def read_jobs(log: LogFile) -> ParsedLog:
     names = tuple(dict.fromkeys(name for _, one in trials for name in _rewards(one)))
     reward = log.choose(names) if names else ""
     arm = log.arm or log.path.resolve().name
-    found = [_rollout(log, path.parent, one, arm, reward) for path, one in trials]
+    left_out = Counter[str]()
+    found = [_rollout(log, path.parent, one, arm, reward, left_out) for path, one in trials]
     models = dict.fromkeys(filter(None, (_model(one) for _, one in trials)))
     ran = span(moment for _, one in trials for moment in (one.get("started_at"), one.get("finished_at")))
     graded = sum(bool(_exceptions(one)) and not is_empty(_rewards(one).get(reward)) for _, one in trials)
-    note = f"{log.path.name}: {graded:,} trials that ended with an exception are undecided, although they have a reward"
+    notes = [f"{log.path.name}: in trajectories {count:,} {what} were left out" for what, count in left_out.items()]
+    if graded:
+        ended = "trials that ended with an exception are undecided, although they have a reward"
+        notes.append(f"{log.path.name}: {graded:,} {ended}")
     return ParsedLog(
         tuple(found),
         {arm: ", ".join(models)} if models else {},
-        notes=(note,) if graded else (),
+        notes=tuple(notes),
         warnings=tuple(_about_missing(log, [one for _, one in read], [path.parent for path, _ in trials])),
         times={} if ran is None else {arm: ran},
     )
+
+
+def _files(log: LogFile, name: str) -> list[Path]:
+    """The files of that name of jobs and of trials, in order; what a trial's agent or tests made is not theirs."""
+
+    def is_trial(folder: Path) -> bool:
+        is_one = (folder / RESULT).exists() or (folder / _CONFIG).exists()
+        return is_one and any((folder / inside).is_dir() for inside in _INSIDE)
+
+    def is_made(path: Path) -> bool:
+        return any(one.is_relative_to(log.path) and is_trial(one) for one in path.parent.parents)
+
+    return [path for path in sorted(log.path.rglob(name)) if not is_made(path)]
 
 
 def _document(path: Path, log: LogFile) -> dict[str, Any]:
@@ -81,20 +100,24 @@ def _model(trial: dict[str, Any]) -> str:
     return " with ".join(filter(None, (as_text(agent.get("name")), model)))
 
 
-def _rollout(log: LogFile, folder: Path, trial: dict[str, Any], arm: str, reward: str) -> LoggedRollout:
+def _rollout(
+    log: LogFile, folder: Path, trial: dict[str, Any], arm: str, reward: str, left_out: Counter[str]
+) -> LoggedRollout:
+    """left_out: counts what its trajectories hold that cannot be read."""
     place = Place(f"{log.path.name} trial {as_text(trial['trial_name'])!r}")
     broken, given = _exceptions(trial), _rewards(trial).get(reward)
     score = None if broken or is_empty(given) else place.number(given, f"reward {reward!r}")
     spent = [one for one in (fields_of(part.get("agent_result")) for part in (trial, *_steps(trial))) if one]
-    entries, totals = _trajectory(folder)
+    entries, totals = _trajectory(folder, left_out)
     counts = {name: _sum(place, spent, field) for name, field in _COUNTS.items()}
     counts = {
         name: place.optional_count(totals.get(_TOTALS[name]), _TOTALS[name]) if count is None else int(count)
         for name, count in counts.items()
     }
     cost = _sum(place, spent, "cost_usd")
-    timed = [one for one in (fields_of(part.get("agent_execution")) for part in (trial, *_steps(trial))) if one]
-    spans = [found for one in timed or [trial] if (found := span((one.get("started_at"), one.get("finished_at"))))]
+    parts = [one for one in (trial, *_steps(trial)) if "agent_execution" in one]  # null: the agent was never started
+    timed = [fields_of(one["agent_execution"]) or {} for one in parts] or [trial]
+    spans = [found for one in timed if (found := span((one.get("started_at"), one.get("finished_at"))))]
     observation = place.observation(
         arm=arm,
         task=as_text(trial["task_name"]),
@@ -118,11 +141,19 @@ def _sum(place: Place, spent: list[dict[str, Any]], field: str) -> float | None:
     return sum(numbers) if numbers else None
 
 
-def _trajectory(folder: Path) -> tuple[list[Entry], dict[str, Any]]:
-    """What was said and done in a trial, and the totals of its first trajectory; empty where there is none."""
+def _trajectory(folder: Path, left_out: Counter[str]) -> tuple[list[Entry], dict[str, Any]]:
+    """What was said and done in a trial, and the totals of `trajectory.json`; empty where none can be read."""
     files = sorted(path for path in folder.rglob("trajectory*.json") if path.parent.name == "agent")
-    entries = [entry for path in files for session in Reading(path) for entry in session.entries]
-    whole = json.loads(read_text(files[0], files[0].name)) if entries else None
+    entries = list[Entry]()
+    for path in files:
+        reading = Reading(path)
+        entries += [entry for session in reading for entry in session.entries]
+        left_out.update(reading.left_out)
+    files.sort(key=lambda one: one.name != "trajectory.json")
+    try:
+        whole = json.loads(read_text(files[0], files[0].name)) if entries else None
+    except ValueError:  # it was cut off: what it holds before that is read
+        whole = None
     return entries, fields_of((fields_of(whole) or {}).get("final_metrics")) or {}
 
 
@@ -132,7 +163,7 @@ def _about_missing(log: LogFile, documents: list[dict[str, Any]], trials: list[P
     planned = sum(total for one in documents if isinstance(total := one.get("n_total_trials"), int))
     if planned > len(trials):
         warnings.append(f"{log.path.name}: only {len(trials):,} of {planned:,} trials have a {RESULT!r}")
-    folders = {path.parent for path in log.path.rglob(_CONFIG)}
+    folders = {path.parent for path in _files(log, _CONFIG)}
     jobs = Counter(folder.parent for folder in trials)
     if not planned and (unended := folders - set(trials) - set(jobs)):
         warnings.append(f"{log.path.name}: {len(unended):,} trials did not end and have no {RESULT!r}")

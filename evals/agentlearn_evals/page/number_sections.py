@@ -296,7 +296,6 @@ class NumberSections(ComparisonWords):
                 for arm, sub in zip(arms, reused, strict=True)
             ],
             "Failed": [number(arm.failed, count) for arm in arms],
-            "Timeouts": [number(arm.timeouts, count) for arm in arms],
             "Undecided": [number(arm.undecided, count) for arm in arms],
             "Cost": [number(arm.cost_usd, money) for arm in arms],
             "Tokens in": [number(arm.tokens_in, large, sub) for arm, sub in zip(arms, lessons, strict=True)],

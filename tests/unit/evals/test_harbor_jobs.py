@@ -66,6 +66,29 @@ def test_trials_become_observations(tmp_path: Path) -> None:
     assert logs.notes == ("jobs: 1 trials that ended with an exception are undecided, although they have a reward",)
 
 
+def test_what_a_trial_made_is_not_read_as_harbors_and_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    trial(tmp_path, "a", {"reward": 1.0})
+    trial(tmp_path, "b", {"reward": 1.0})
+    trial(tmp_path, "c", None, steps=False, agent_execution=None, started_at="2026-01-01", finished_at="2026-01-02")
+    for name in ("result.json", "config.json"):
+        made = tmp_path / "sort__a" / "artifacts" / "app" / name
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text("score: 3", encoding="utf-8")
+    cut = tmp_path / "sort__a" / "agent" / "trajectory.json"
+    cut.write_text(cut.read_text(encoding="utf-8").partition(', "final_metrics"')[0], encoding="utf-8")
+    other = tmp_path / "sort__b" / "agent" / "trajectory.json"
+    other.write_text('[{"episode": 0, "prompt": "Sort.", "response": "Done."}]', encoding="utf-8")
+    logs = read_logs([Path(f"a={tmp_path}")])
+    fields = ("score", "problem", "tool_calls", "tokens_in", "seconds")
+    assert [[getattr(one, name) for name in fields] for one in logs.observations] == [
+        [1.0, "Sort the list.", 1, None, 30.0],
+        [1.0, "", None, None, 30.0],
+        [None, "", None, None, None],
+    ]
+    assert [note.partition(": ")[2] for note in logs.notes][-1].endswith("files that hold no session were left out")
+    assert not logs.warnings
+
+
 def test_several_rewards_are_chosen_from(tmp_path: Path) -> None:
     trial(tmp_path / "job", "a", {"pass": 1, "style": 0.5})
     with pytest.raises(ConfigError, match="several scores"):
