@@ -414,7 +414,7 @@ class KeptGroups:
     def _new(self, file: sqlite3.Connection, reader: StoreReader, is_new: Callable[[LiveGroup], bool]) -> Groups:
         found = file.execute("SELECT value FROM kept WHERE key = ?", (self._name,)).fetchone()
         kept: dict[str, Any] = {} if found is None else json.loads(found[0])
-        if kept.get("made") != [_FORMAT, *self._sizes] or kept["numbers"]["rollouts"] > 1.1 * MOST:
+        if kept.get("made") != [_FORMAT, *self._sizes] or kept["numbers"].get("rollouts", 0) > 1.1 * MOST:
             kept = {}
         grouping, mark, known = None, reader.live_mark(), LiveMark(**kept["mark"]) if kept else None
         if known is not None and reader.live_mark(known.seq) == known:

@@ -203,6 +203,8 @@ def test_a_later_look_reads_what_is_new_and_finds_what_a_whole_one_finds(recorde
         assert found == counted.model_copy(update={"groups": found.groups})
         return members(found)
 
+    recorded(Recorder("sales", recorder.store), ASKED[0], "…", 0)
+    assert look() == look() == [], "nobody has asked here yet"
     wrong = [recorded(recorder, text, "…", 0) for text in ASKED]
     assert look() == []
     right = recorded(recorder, ASKED[0].upper(), "By card.", 1)
