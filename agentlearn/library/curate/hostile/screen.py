@@ -279,7 +279,7 @@ _ABBREVIATION = re.compile(r"(?:\w\.)+\w\.?|\d[\d.]*", re.IGNORECASE)
 
 
 def _address_in(text: str) -> str | None:
-    """The first address in a text, which must be single_spaced or folded; None when there is none."""
+    """The first address in a text that `single_spaced` or `fold` returned; None when there is none."""
     for found in _ADDRESS.finditer(text):
         whole = found[0].strip()
         if "." in whole and _ABBREVIATION.fullmatch(whole) and whole.count(".") < 3:
