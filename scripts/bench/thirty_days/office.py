@@ -16,7 +16,7 @@ from typing import Any
 from agentlearn import Library, LibraryStore, Recorder, library_of, read_store
 from agentlearn.errors import AgentlearnError, ConfigError, LibraryError
 from agentlearn.library.history import History
-from agentlearn.library.history.canary import canaries
+from agentlearn.library.history.canary import Canary, canaries
 from agentlearn.library.tenants import tenant_store
 from agentlearn.live.canary import step_canary
 from agentlearn.live.forgetting import forget
@@ -53,8 +53,10 @@ _TOGETHER = 24
 """Requests that are under way at the same time."""
 _LONGEST = 10
 """Days after which an undecided canary gives way."""
+_WORTH = 10
+"""Points of reward: the least gain for which a canary is kept while others wait."""
 _EVERY = 3
-"""Days from one pass of `live` to the next one, which also steps the canary."""
+"""Days from one pass of `live` to the next one. It also steps the canary."""
 _FULL = range(10, 12)
 """The hours of day 23 in which no file can grow."""
 
@@ -279,7 +281,8 @@ class Office:
     def _review(self, day: int, tenant: Tenant) -> None:
         """Ana tries on half of the conversations what she does not put off; Ben rejects some of it. One looks first.
 
-        A canary of ten days about which nothing is shown gives way to a lesson that was never tried.
+        A canary gives way to a lesson that was never tried when its interval excludes a gain worth having, and after ten
+        days about which nothing is shown.
         """
         libraries, store = self.libraries(tenant), self.home(tenant)
         ana, ben = (Inbox(libraries.directory, store, who=who) for who in ("ana", "ben"))
@@ -298,14 +301,24 @@ class Office:
             else:
                 ana.later(item)
         canary, line = history.canary, sorted(wanted_items, key=lambda one: one[:3])
-        if canary is not None and line and not line[0][0] and (clock.now() - canary.since).days >= _LONGEST:
-            history.end_canary(canary, who="ana", note=f"nothing is shown after {_LONGEST} days, and others wait")
-        elif canary is not None and drawn(self.company.seed, tenant.number, day, "ben stops") < 0.03:
+        if canary is not None and line and not line[0][0] and (words := self._gives_way(tenant, canary)):
+            history.end_canary(canary, who="ana", note=words)
+        elif canary is not None and canary.since < at(day) and self._ben_stops(day, tenant):
             history.end_canary(canary, who="ben", note="I do not like it")
         if line and history.canary is None:
             asked = {"who": "ana", "feedback_days": tenant.feedback_days}
             with suppress(LibraryError):  # it shows the lessons of the current version already
                 history.start_canary(ana.candidate(line[0][3]), share=SHARE, margin=MARGIN, **asked)
+
+    def _gives_way(self, tenant: Tenant, canary: Canary) -> str:
+        """Why a canary ends when others wait; empty if it goes on."""
+        if (clock.now() - canary.since).days >= _LONGEST:
+            return f"nothing is shown after {_LONGEST} days, and others wait"
+        high = step_canary(self.libraries(tenant), self.home(tenant), NAME, dry_run=True).figures.high
+        return f"it gains less than {_WORTH} points, and others wait" if high < _WORTH else ""
+
+    def _ben_stops(self, day: int, tenant: Tenant) -> bool:
+        return drawn(self.company.seed, tenant.number, day, "ben stops") < 0.03
 
     def _tried(self, history: History) -> tuple[Counter[str], set[str]]:
         """How often lessons were tried, by their words, and those that the rule rolled back."""
