@@ -281,8 +281,8 @@ class Office:
     def _review(self, day: int, tenant: Tenant) -> None:
         """Ana tries on half of the conversations what she does not put off; Ben rejects some of it. One looks first.
 
-        A canary gives way to a lesson that was never tried when its interval excludes a gain worth having, and after ten
-        days about which nothing is shown.
+        A canary gives way to a lesson that was never tried when its interval excludes a gain worth having, and after
+        ten days about which nothing is shown.
         """
         libraries, store = self.libraries(tenant), self.home(tenant)
         ana, ben = (Inbox(libraries.directory, store, who=who) for who in ("ana", "ben"))
