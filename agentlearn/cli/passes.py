@@ -15,7 +15,7 @@ from agentlearn.cli.options import JsonOption, LogOption, NotifyOption, StoreOpt
 from agentlearn.cli.output import console, print_json, print_result, show_logs
 from agentlearn.config import DEFAULT_STORE, LEARN_OPTION_NAMES, GivenSettings, LearnSettings, learn_settings
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import BudgetExceeded, ConfigError, LibraryError, RolloutError
+from agentlearn.errors import BudgetExceeded, ConfigError, RolloutError
 from agentlearn.text.printing import print_line
 
 if TYPE_CHECKING:
@@ -183,6 +183,9 @@ def library_canary(
         float | None,
         Parameter(help="Days to wait for feedback. [default: as it came so far, else 7]", validator=Number(gte=0)),
     ] = None,
+    lesson: Annotated[
+        str, Parameter(help="Of a version that waits, the only new lesson to try. [default: all, judged as one]")
+    ] = "",
     stop: Annotated[bool, Parameter(negative="", show_default=False, help="End the canary.")] = False,
     decide: Annotated[
         bool, Parameter(negative="", show_default=False, help="Promote it or roll it back, if its feedback allows it.")
@@ -200,27 +203,30 @@ def library_canary(
 ) -> None:
     """Let a share of episodes read another version of a library, and show what their feedback says.
 
-    NAME@X is a version, or the id of a lesson that waits. Applications take part with `canary=True`. Without an option,
-    the state is shown. Of the canaries that --decide rolls back, at most 10 % are not worse, on average; of those that
-    it promotes, at most 10 % are worse by the margin. Starting one is your decision, also for what waits: it is stored
-    with the name of your account.
+    NAME@X is a version, or the id of what waits: the version that approving it would make. Applications take part with
+    `canary=True`. Without an option, the state is shown. Of the canaries that --decide rolls back, at most 10 % are not
+    worse, on average; of those that it promotes, at most 10 % are worse by the margin. Starting one is your decision,
+    also for what waits: it is stored with the name of your account.
     """
     from agentlearn.cli.review import notifying
     from agentlearn.library import LibraryStore
     from agentlearn.library.history.canary import DEFAULT_MARGIN
     from agentlearn.library.shown import share_of
     from agentlearn.live.canary import canary_risk, step_canary
-    from agentlearn.live.inbox import Inbox
-    from agentlearn.pages.lesson_origins import find_library
+    from agentlearn.pages.lesson_origins import version_to_try
 
-    name, at, at_item = reference.partition("@")
+    name, at, _ = reference.partition("@")
     part = share_of(share, "--share", "read the canary")
     if share is not None and not at:
         log = command_words("library", "log", name, store=store)
         raise ConfigError(
             f"say which version of {name!r} to try: {name}@VERSION, one that `{log}` lists, with --share {share}"
         )
-    if (share is not None) + stop + decide > 1 or bool(at) != (share is not None) or (dry_run and not share):
+    if (
+        (share is not None) + stop + decide > 1
+        or bool(at) != (share is not None)
+        or ((dry_run or lesson) and not share)
+    ):
         raise ConfigError(
             "give NAME@VERSION with --share 1/10 to start a canary (--dry-run: only say what it would cost), or NAME"
             " with --stop, --decide or nothing"
@@ -232,14 +238,7 @@ def library_canary(
     if share is not None:
         if not part:
             raise ConfigError("a canary with the share 0 is none; end it with --stop")
-        try:
-            library = find_library(store, reference).library
-        except LibraryError as error:
-            waiting = Inbox(libraries.directory, store)
-            found = [one for one in waiting.items(library=name) if one.kind == "lesson" and one.id.startswith(at_item)]
-            if error.code != "unknown_version" or len(found) != 1:
-                raise
-            library = waiting.candidate(found[0])
+        library = version_to_try(store, reference, lesson)
         if dry_run:
             risk = canary_risk(libraries, store, name, share=part, effect=effect, margin=margin or DEFAULT_MARGIN)
             print_result(risk, _risk_lines(name, risk), json=json)

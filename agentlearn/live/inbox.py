@@ -10,10 +10,11 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from agentlearn.errors import ConfigError, LibraryError, StoreError, StoreMissing
 from agentlearn.learning.evidence import ToPark
@@ -186,23 +187,28 @@ class Inbox:
                 made.append(self._made(one, "failed", note=note, problem=error.message))
         return tuple(made)
 
-    def candidate(self, item: Item | str) -> Library:
+    def candidate(self, item: Item | str, *, lesson: str = "") -> Library:
         """The version that approving it would make, to try as a canary first. Nothing is decided by that.
 
-        Raises LibraryError, code `not_applicable`, for what cannot be tried: a lesson of a file, or one to be parked.
+        lesson: of a version with several new lessons, the only one to try: the start of its id. A canary judges what it
+        brings as a whole, so a lesson that helps can hide one that harms. Raises LibraryError, code `not_applicable`,
+        for what cannot be tried: a lesson of a file, or one to be parked.
         """
 
         def made(reader: StoreReader | None) -> Library:
             one = self._find(item, look(self.libraries, reader), reader)
+            history = self.libraries.history(one.library)
             match one.what:
-                case PendingVersion() if reader is not None:
-                    return reader.library(one.what.version)
-                case PendingLesson():
+                case PendingVersion() as version if reader is not None:
+                    found = _VersionOfRun.of(version, reader, history)
+                    only = [_only(version, found.new, lesson)] if lesson else found.new
+                    selected = found.without([new for new in found.new if new not in only])
+                    return history.as_learned(selected, **found.joined)
+                case PendingLesson() if not lesson:
                     return _added(one.what, self.libraries.load(one.library))
                 case _:
-                    raise LibraryError(
-                        f"{one.id[:_ID]!r} cannot be tried on a share; approve or reject it", code="not_applicable"
-                    )
+                    what = "is no version with several lessons" if lesson else "cannot be tried on a share"
+                    raise LibraryError(f"{one.id[:_ID]!r} {what}; approve or reject it", code="not_applicable")
 
         return self._read(made)
 
@@ -369,14 +375,11 @@ class Inbox:
         signed: Mapping[str, Any],
     ) -> Change:
         """Make a version of a run the current one, with what persons changed in the library since the run started."""
-        whole, run_inputs = history.not_shown().applied(reader.library(one.version)), reader.run_inputs(one.run)
-        start = EMPTY_LIBRARY if run_inputs is None else reader.library(run_inputs.library)
-        new = [made for made in whole.experiences if made.id not in start.by_id]
-        refused = [_only(one, new, prefix) for prefix in without]
-        kept = tuple(made for made in whole.experiences if made not in refused)
-        if refused and [made.id for made in kept] == [*start.by_id]:
+        found = _VersionOfRun.of(one, reader, history)
+        whole, new, refused = found.whole, found.new, [_only(one, found.new, prefix) for prefix in without]
+        selected = found.without(refused)
+        if refused and [made.id for made in selected.experiences] == [*found.start.by_id]:
             raise LibraryError(f"nothing of {one.reference} is left to publish; keep one of its lessons, or reject it")
-        selected = whole.next(kept) if refused else whole
         operations: tuple[Any, ...] = tuple(RejectLesson(target=made.id, lesson=made.lesson) for made in refused)
         for lesson, text in words.items():
             chosen = _only(one, new, lesson) if lesson or len(new) != 1 else new[0]
@@ -387,9 +390,7 @@ class Inbox:
         before = len(history.changes)
         history.publish_learned(
             selected,
-            start=whole if run_inputs is None else start,
-            since=reader.run(one.run).started_at,
-            versions=(whole,),
+            **found.joined,
             kind="approve",
             run=one.run,
             operations=operations,
@@ -469,6 +470,35 @@ class Inbox:
         lessons = len(self.libraries.history(one.library).load(change.version))
         known = {"version": change.version, "replaced": change.before, "note": change.note, "at": change.at}
         return ReviewDecision.model_validate({**said, **known, "lessons": lessons})
+
+
+@dataclass(frozen=True, slots=True)
+class _VersionOfRun:
+    """A version that waits, as it would be published."""
+
+    whole: Library
+    start: Library
+    """The version that its run started from."""
+    joined: Mapping[str, Any]
+    """What `History.publish_learned` needs to join it with what was decided meanwhile."""
+
+    @classmethod
+    def of(cls, one: PendingVersion, reader: StoreReader, history: History) -> Self:
+        """Read it from the store."""
+        whole, inputs = history.not_shown().applied(reader.library(one.version)), reader.run_inputs(one.run)
+        start = EMPTY_LIBRARY if inputs is None else reader.library(inputs.library)
+        since = reader.run(one.run).started_at
+        return cls(whole, start, {"start": whole if inputs is None else start, "since": since, "versions": (whole,)})
+
+    @property
+    def new(self) -> list[Experience]:
+        """The lessons that its run made."""
+        return [one for one in self.whole.experiences if one.id not in self.start.by_id]
+
+    def without(self, refused: Collection[Experience]) -> Library:
+        """The version without some of its lessons."""
+        kept = tuple(one for one in self.whole.experiences if one not in refused)
+        return self.whole.next(kept) if refused else self.whole
 
 
 def _only(one: PendingVersion, new: Sequence[Experience], prefix: str) -> Experience:

@@ -63,6 +63,25 @@ def find_library(store: Path, reference: str, opened: StoreReader | None = None,
         return _Found(published.load(reference, stored=stored), published=True)
 
 
+def version_to_try(store: Path, reference: str, lesson: str = "") -> Library:
+    """The version that `NAME@X` names for a canary: of what waits, the one that approving it would make.
+
+    X: as for `find_library`, or the start of the id of what waits. lesson: see `Inbox.candidate`. Raises LibraryError.
+    """
+    from agentlearn.live.inbox import Inbox
+
+    name, _, at = reference.partition("@")
+    inbox = Inbox(store / "libraries", store)
+    waiting = [one for one in inbox.items(library=name) if one.kind in {"lesson", "version"}]
+    found = [one for one in waiting if at and (one.version or one.id).startswith(at)]
+    if len(found) == 1:
+        return inbox.candidate(found[0], lesson=lesson)
+    if lesson:
+        listed = ", ".join(repr(f"{name}@{one.version[:12]}") for one in waiting if one.version) or "none"
+        raise LibraryError(f"no version {reference!r} waits for a decision (waiting: {listed}); leave --lesson out")
+    return find_library(store, reference).library
+
+
 def _find(published: LibraryStore, reader: StoreReader, name: str, prefix: str, *, stored: bool) -> _Found:
     files = {version: one for one in published.names() for version in published.versions(one) if name in {"", one}}
     made = reader.versions("")

@@ -303,27 +303,44 @@ class History:
     ) -> Library:
         """Make the version that a run selected the current one of `main`, and return the version that is current then.
 
-        What persons changed on `main` after the run had started is joined into it: lessons that they wrote, edited,
-        imported, approved, parked or removed. Such a version is made from both. start: the version that the run started
-        from. since: when it started. versions: those that it made, which have no file.
+        What persons and canaries changed on `main` after the run had started is joined into it: lessons that were
+        written, edited, imported, approved, promoted, parked or removed. Such a version is made from both. start: the
+        version that the run started from. since: when it started. versions: those that it made, which have no file.
         """
         with self._writing() as writer:
-            changes, head = writer.logged.changes, writer.logged.state.branches.get(MAIN)
-            library = selected
-            if head is not None:
-                began = LibraryState.of(one for one in changes if one.at < since).branches.get(MAIN)
-                approved = set[ExperienceId]()
-                for one in changes:
-                    if one.kind == "approve" and one.at >= since:
-                        before = self._files.load(one.before).by_id if one.before is not None else {}
-                        approved |= self._files.load(one.version).by_id.keys() - before.keys()
-                library = self._joined_with_persons(selected, start, head, began, versions, approved)
+            head = writer.logged.state.branches.get(MAIN)
+            library = self._learned(writer.logged.changes, selected, start, since, versions)
             self._files.save(library, head)
             if head != library.version:
                 self._files.save(selected, head)
                 made = self._append(writer, kind, library.version, MAIN, base=start.version, **signed)
                 return self._files.load(made.version)
             return library
+
+    def as_learned(
+        self, selected: Library, *, start: Library, since: datetime, versions: Iterable[Library] = ()
+    ) -> Library:
+        """The version that `publish_learned` would make the current one. Nothing is stored."""
+        return self._learned(self.changes, selected, start, since, versions)
+
+    def _learned(
+        self,
+        changes: Sequence[Change],
+        selected: Library,
+        start: Library,
+        since: datetime,
+        versions: Iterable[Library],
+    ) -> Library:
+        head = LibraryState.of(changes).branches.get(MAIN)
+        if head is None:
+            return selected
+        began = LibraryState.of(one for one in changes if one.at < since).branches.get(MAIN)
+        decided = set[ExperienceId]()
+        for one in changes:
+            if one.kind in {"approve", "promote"} and one.at >= since:
+                before = self._files.load(one.before).by_id if one.before is not None else {}
+                decided |= self._files.load(one.version).by_id.keys() - before.keys()
+        return self._joined_with_persons(selected, start, head, began, versions, decided)
 
     def _joined_with_persons(
         self,
@@ -332,11 +349,11 @@ class History:
         head: LibraryVersion,
         began: LibraryVersion | None,
         versions: Iterable[Library],
-        approved: Collection[ExperienceId],
+        decided: Collection[ExperienceId],
     ) -> Library:
         """What a run selected, with what persons changed on `main` meanwhile. began: `main` when the run started.
 
-        approved: lessons of runs that a person approved meanwhile.
+        decided: lessons of runs that a person approved, or a canary brought, meanwhile.
         """
         from agentlearn.library.history.three_way import Ancestry
 
@@ -344,7 +361,7 @@ class History:
         unseen = {one.id for one in base.written if one.id not in held_lessons(start)}
         if head == began and (not unseen or selected.document):
             return selected
-        new = (one for one in ours.experiences if one.id not in base.by_id and one.id not in approved)
+        new = (one for one in ours.experiences if one.id not in base.by_id and one.id not in decided)
         learned = {one.id for one in new if one.origin.kind in _OF_RUNS}
         sides: list[Library] = []
         for library, left_out in ((ours, learned), (base, unseen)):

@@ -13,7 +13,7 @@ from agentlearn.live.forgetting import forget
 from agentlearn.live.inbox import Inbox, ReviewDecision
 from agentlearn.live.recorder import Recorder
 from agentlearn.pages.figure import count_words
-from agentlearn.pages.lesson_origins import find_library
+from agentlearn.pages.lesson_origins import version_to_try
 from agentlearn.pages.web_app.page import checked_version
 from agentlearn.store import read_store
 from agentlearn.store.erasure_intent import LessonChoice
@@ -79,7 +79,7 @@ def _move(store: Path, fields: Fields, act: str) -> str:
         case "canary":
             if not (share := share_of(fields.get("share", "").strip(), "share", "read the version")):
                 raise ConfigError("a canary with the share 0 is none; give one above 0, such as 1/10")
-            history.start_canary(find_library(store, f"{name}@{at}").library, share=share, note=note)
+            history.start_canary(version_to_try(store, f"{name}@{at}"), share=share, note=note)
         case "canary-decide":
             return step_canary(libraries, store, name, who=None).sentence
         case _:

@@ -281,13 +281,14 @@ class Office:
     def _review(self, day: int, tenant: Tenant) -> None:
         """Ana tries on half of the conversations what she does not put off; Ben rejects some of it. One looks first.
 
-        A canary gives way to a lesson that was never tried when its interval excludes a gain worth having, and after
-        ten days about which nothing is shown.
+        Lessons are tried one at a time, for one that helps can hide one that harms. A canary gives way to a lesson that
+        was never tried when its interval excludes a gain worth having, and after ten days about which nothing is shown.
         """
         libraries, store = self.libraries(tenant), self.home(tenant)
         ana, ben = (Inbox(libraries.directory, store, who=who) for who in ("ana", "ben"))
-        history, wanted_items = libraries.history(NAME), list[tuple[int, bool, str, Item]]()
+        history, wanted_items = libraries.history(NAME), list[tuple[int, bool, str, str, Item]]()
         tried, back = self._tried(history)
+        back |= {one.lesson for one in libraries.load(NAME).experiences}
         for item in sorted(ana.items(), key=lambda one: one.id):
             words = "\n".join(one.lesson for one in item.lessons)
             verdict = wanted(words, self.company.seed, day)
@@ -296,19 +297,22 @@ class Office:
             elif verdict == "ben rejects":
                 with suppress(LibraryError):  # Ana has decided meanwhile
                     ben.reject(item, "we do not want it")
-            elif item.kind in {"version", "lesson"} and verdict == "ana tries" and words not in back:
-                wanted_items.append((tried[words], POLITE in words, item.id, item))
+            elif item.kind in {"version", "lesson"} and verdict == "ana tries":
+                new = [one for one in item.lessons if one.change != "remove" and one.lesson not in back]
+                wanted_items += [(tried[one.lesson], POLITE in one.lesson, item.id, one.id, item) for one in new]
             else:
                 ana.later(item)
-        canary, line = history.canary, sorted(wanted_items, key=lambda one: one[:3])
+        canary, line = history.canary, sorted(wanted_items, key=lambda one: one[:4])
         if canary is not None and line and not line[0][0] and (words := self._gives_way(tenant, canary)):
             history.end_canary(canary, who="ana", note=words)
         elif canary is not None and canary.since < at(day) and self._ben_stops(day, tenant):
             history.end_canary(canary, who="ben", note="I do not like it")
-        if line and history.canary is None:
-            asked = {"who": "ana", "feedback_days": tenant.feedback_days}
-            with suppress(LibraryError):  # it shows the lessons of the current version already
-                history.start_canary(ana.candidate(line[0][3]), share=SHARE, margin=MARGIN, **asked)
+        asked = {"who": "ana", "feedback_days": tenant.feedback_days}
+        for *_, lesson, item in line if history.canary is None else ():
+            with suppress(LibraryError):  # it no longer applies
+                tries = ana.candidate(item, lesson=lesson if item.kind == "version" else "")
+                history.start_canary(tries, share=SHARE, margin=MARGIN, **asked)
+                break
 
     def _gives_way(self, tenant: Tenant, canary: Canary) -> str:
         """Why a canary ends when others wait; empty if it goes on."""
