@@ -13,6 +13,7 @@ from agentlearn.errors import LibraryError, StoreError
 from agentlearn.learning.lessons.trust import acceptance, pending_lessons, refused_authors, refused_lessons
 from agentlearn.library import LibraryStore
 from agentlearn.live.inbox import Inbox
+from agentlearn.pages.lesson_origins import version_to_try
 from agentlearn.store import open_store, read_store
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.types.author import Author
@@ -133,6 +134,29 @@ def test_a_held_lesson_is_tried_on_a_share_before_it_is_decided_on(tmp_path: Pat
     of.libraries.history("math").end_canary(promote=True)
     assert shown(of)[-1] == HELD
     assert of.items() == (), "what the library shows now waits no longer"
+
+
+def test_one_lesson_of_a_version_is_tried_and_what_a_canary_promoted_meanwhile_stays(tmp_path: Path) -> None:
+    of = inbox(tmp_path, held(Add(lesson=HELD)), versions=[made("When unsure, ask.", "When late, say so.")])
+    history = of.libraries.history("math")
+    history.start_canary(of.candidate("p1"), share=0.5)
+    history.end_canary(promote=True)
+    assert shown(of)[-1] == HELD
+    (item,) = of.items()
+    late = item.lessons[-1]
+    named = [f"math@{str(item.version)[:12]}", "--lesson", late.id[:8], "--share", "1/2"]
+    assert command_line(["library", "canary", *named, "--store", str(tmp_path)]) == 0
+    canary = history.canary
+    assert canary is not None
+    tried = history.load(canary.version)
+    assert tried.version == of.candidate(item, lesson=late.id).version
+    lessons = {one.lesson for one in LIBRARY.experiences}
+    assert {one.lesson for one in tried.experiences} == {*lessons, HELD, "When late, say so."}
+    history.end_canary()
+    of.approve(item)
+    assert {*shown(of)} == {*lessons, HELD, "When unsure, ask.", "When late, say so."}
+    with pytest.raises(LibraryError, match="no version 'math@abc' waits"):
+        version_to_try(tmp_path, "math@abc", "def")
 
 
 def test_the_first_library_of_a_name_can_be_an_approved_lesson(tmp_path: Path) -> None:
