@@ -50,7 +50,7 @@ def test_an_agent_learns_and_compares_and_a_person_publishes(tmp_path: Path) -> 
             assert again == planned["price"]
             started = await called(client, "start", plan=planned["plan"])
             assert started["command"] == planned["command"]
-            assert "(bad_config)" in (await called(client, "start", plan=planned["plan"]))["refused"]
+            assert "(already_started)" in (await called(client, "start", plan=planned["plan"]))["refused"]
             return planned["plan"]
 
     async def follow(plan: str) -> str:  # another session: the run has outlived the first
@@ -80,7 +80,7 @@ def test_an_agent_learns_and_compares_and_a_person_publishes(tmp_path: Path) -> 
             await called(client, "start", plan=planned["plan"])
             assert (await ended(client, planned["plan"]))["state"] == "done"
             assert (await called(client, "show", run=planned["plan"]))["verdict"].startswith("math ")
-            assert "(bad_config)" in (await called(client, "apply", run=planned["plan"]))["refused"]
+            assert "(nothing_waits)" in (await called(client, "apply", run=planned["plan"]))["refused"]
 
     reference = asyncio.run(follow(asyncio.run(learn())))
     assert not LibraryStore(tmp_path / "s/libraries").names(), "the run has published nothing"
@@ -101,7 +101,7 @@ def test_a_run_that_costs_money_needs_a_limit_that_a_person_allowed(tmp_path: Pa
 
     assert all("(not_allowed_to_spend)" in one for one in asyncio.run(work()))
     unlimited, too_much = asyncio.run(work("--max-cost-usd", "2"))
-    assert "(bad_config)" in unlimited
+    assert "(no_limit)" in unlimited
     assert "$3.00 is more than the $2.00" in too_much
     assert not (tmp_path / "s").exists()
 
@@ -112,7 +112,7 @@ def test_a_stopped_run_says_how_it_goes_on(tmp_path: Path) -> None:
             planned = await called(client, "plan", command="learn", what=["math"], options=QUICK)
             await called(client, "start", plan=planned["plan"], max_tokens=20_000)
             status = await ended(client, planned["plan"])
-            assert "(bad_config)" in (await called(client, "show", run=planned["plan"]))["refused"]
+            assert "(no_verdict)" in (await called(client, "show", run=planned["plan"]))["refused"]
             return status
 
     status = asyncio.run(work())

@@ -186,7 +186,7 @@ class RunTools:
                 out = os.open(folder / f"{plan}.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             except FileExistsError:
                 why = f"plan {plan!r} was started before: see its status, or plan again"
-                raise ConfigError(why) from None
+                raise ConfigError(why, code="already_started") from None
             with os.fdopen(out, "wb") as file:
                 child = subprocess.Popen(  # noqa: S603  arguments that were checked
                     [*_PROGRAM, *words, "--store", str(self.store), "--json", "--yes"],
@@ -244,7 +244,7 @@ class RunTools:
         with read_store(self.store) as reader:
             row, waiting = self._ended(reader, run)
         if not waiting:
-            raise ConfigError(f"nothing of run {row.run!r} waits to be published")
+            raise ConfigError(f"nothing of run {row.run!r} waits to be published", code="nothing_waits")
         approve = command_words("library", "approve", waiting[0].reference, store=self.store)
         raise ConfigError(
             f"{waiting[0].reference} waits for a person, who alone publishes: at the address that"
@@ -322,7 +322,7 @@ class RunTools:
 
     def _known(self, plan: str) -> tuple[Sequence[str], PlannedRun]:
         if plan not in self._plans:
-            raise ConfigError(f"this server knows no plan {plan!r}; call plan")
+            raise ConfigError(f"this server knows no plan {plan!r}; call plan", code="unknown_plan")
         return self._plans[plan]
 
     def _refuse_to_spend(self, price: PlanPrice, max_cost_usd: float | None, words: Sequence[str]) -> None:
@@ -335,7 +335,9 @@ class RunTools:
                 code="not_allowed_to_spend",
             )
         if max_cost_usd is None:
-            raise ConfigError(f"{', '.join(price.paid)} may cost money: {price.words}; state a limit, max_cost_usd")
+            raise ConfigError(
+                f"{', '.join(price.paid)} may cost money: {price.words}; state a limit, max_cost_usd", code="no_limit"
+            )
         if max_cost_usd > self.max_cost_usd:
             raise ConfigError(
                 f"a limit of ${max_cost_usd:.2f} is more than the ${self.max_cost_usd:.2f} that are left of what a"
@@ -389,7 +391,7 @@ class RunTools:
         row = self._find(reader, thing, self._note(thing))
         if row is None or not row.report or row.kind not in _KINDS.values():
             state = "not in the store" if row is None else row.state
-            raise ConfigError(f"{thing!r} has no verdict: it is {state}; ask for its status")
+            raise ConfigError(f"{thing!r} has no verdict: it is {state}; ask for its status", code="no_verdict")
         return row, pending_versions(reader, LibraryStore(self.store / "libraries"), run=row.run)
 
 

@@ -68,7 +68,7 @@ def test_what_only_a_person_may_give_is_refused(tmp_path: Path, subtests: pytest
                     assert answer.is_error
                     assert f"({one.code})" in str(answer.content[0])
             unknown = await client.call_tool("start", {"plan": "0" * 26, "max_cost_usd": 1})
-            assert "(bad_config)" in str(unknown.content[0])
+            assert "(unknown_plan)" in str(unknown.content[0])
 
     asyncio.run(work_through())
     assert not (tmp_path / "s").exists()
