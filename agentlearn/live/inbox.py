@@ -175,7 +175,8 @@ class Inbox:
         wanted = [one for one in self.items() if one.source == source and one.kind != "rollback"]
         if not wanted:
             raise LibraryError(
-                f"nothing that waits comes from {source!r}; `agentlearn review` shows the source of each thing"
+                f"nothing that waits comes from {source!r}; `agentlearn review` shows the source of each thing",
+                code="unknown_source",
             )
         made = list[ReviewDecision]()
         for one in wanted[::-1]:  # the oldest first, so that newer versions replace older ones

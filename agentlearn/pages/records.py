@@ -93,9 +93,9 @@ class GroupAddress:
         )
         if found:
             given = f"{run.run}/{rest}"
-            raise ConfigError(f"{given!r} names {len(found)} groups ({listed}); give one of them")
+            raise ConfigError(f"{given!r} names {len(found)} groups ({listed}); give one of them", code="unknown_group")
         listed = f"found: {listed}" if nearby else "it has no rollouts"
-        raise ConfigError(f"run {run.run!r} has no group {rest!r} ({listed})")
+        raise ConfigError(f"run {run.run!r} has no group {rest!r} ({listed})", code="unknown_group")
 
     @classmethod
     def all_of(cls, reader: StoreReader, run: RunRow) -> "list[GroupAddress]":

@@ -282,7 +282,7 @@ def picture(view: View, rollout: str, number: str) -> File:
     wanted = int(number[:9]) if number.isdecimal() else 0
     found = view.reader.rows(PageQuery.PICTURE, view.reader.head(rollout).id, wanted)
     if not found or found[0]["media"] not in _SAFE:
-        raise ConfigError(f"attempt {rollout[:40]!r} has no picture {number[:20]!r}")
+        raise ConfigError(f"attempt {rollout[:40]!r} has no picture {number[:20]!r}", code="unknown_page")
     content = base64.b64decode(found[0]["body"].replace("-", "+").replace("_", "/") + "==")
     return File(content, found[0]["media"])
 
@@ -300,7 +300,7 @@ def step_page(view: View, rollout: str, number: str) -> Page:
     wanted = int(number[:9]) if number.isdecimal() else 0
     found = view.reader.rows(PageQuery.STEP_TEXT, head.id, wanted, first + 1, _WHOLE)
     if not found or not found[0]["size"]:
-        raise ConfigError(f"attempt {head.id[:12]!r} has no text in step {wanted + 1:,}")
+        raise ConfigError(f"attempt {head.id[:12]!r} has no text in step {wanted + 1:,}", code="unknown_page")
     last, size = first + len(found[0]["text"]), found[0]["size"]
     more = link("next part →", view.here(first=last)) if last < size else None
     place = element("p", f"Characters {first + 1:,} to {last:,} of {size:,} ", more, class_="quiet")

@@ -32,7 +32,7 @@ def offers_page(view: View) -> Page:
     """What the channel that was named on the command line offers. Raises ConfigError where none was named."""
     if (channel := view.channel) is None:
         why = "this server shows no channel; name the folder of one: agentlearn view FOLDER"
-        raise ConfigError(why)
+        raise ConfigError(why, code="unknown_channel")
     offers, total = channel.offers(datetime.now(UTC), view.number("first"), SHOWN)
     note = "" if offers else "The index lists no library."
     names = "Library, #Lessons, *Signature, Evidence, Model, *Domain, *Licence, Price"

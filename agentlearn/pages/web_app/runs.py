@@ -282,7 +282,7 @@ def call_page(view: View, run_id: str, call_id: str) -> Page:
     run, reader = view.reader.run(run_id), view.reader
     found = next((one for one in reader.rows(PageQuery.CALL, run.run, call_id)), None)
     if found is None:
-        raise ConfigError(f"run {run.run!r} has no call {call_id[:40]!r}")
+        raise ConfigError(f"run {run.run!r} has no call {call_id[:40]!r}", code="unknown_page")
     step, _, rest = found["unit"].rpartition("/") if found["stage"] == "summarise" else (found["unit"], "", "")
     phase, batch, *task = step.split("/")
     if found["stage"] == "summarise":
