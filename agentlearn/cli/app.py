@@ -131,8 +131,7 @@ def _add_plugin(app: App, plugin: Plugin, *, called: bool, short: bool) -> None:
     else:
         raise ConfigError(
             f"the command {plugin.name!r} of the package {plugin.package!r} ({plugin.value}) is"
-            f" {type(found).__name__!r} and not a function; reinstall or uninstall the package",
-            code="bad_plugin",
+            f" {type(found).__name__!r} and not a function; reinstall or uninstall the package"
         )
 
 

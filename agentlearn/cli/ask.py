@@ -110,6 +110,5 @@ def require_model(settings: RunSettings, given: Container[str], command: str, *,
         read_source(domain, settings.data, settings, split="train", limit=1)
     raise ConfigError(
         f"no model is named for the tasks in {settings.data!r}, and {SIMULATED_MODEL} solves only problems in the"
-        f" words of the bundled ones; name one: {command} --model {_EXAMPLE_MODEL}",
-        code="no_model",
+        f" words of the bundled ones; name one: {command} --model {_EXAMPLE_MODEL}"
     )

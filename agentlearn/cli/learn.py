@@ -142,8 +142,7 @@ def _announce_sessions(folder: Path, fields: Mapping[str, Any]) -> None:
     if "model" not in fields and "reflector" not in fields:
         raise ConfigError(
             f"no model is named that reads the sessions and writes lessons; name one: agentlearn learn sessions --from"
-            f" {folder} --model openai:gpt-5-mini; --dry-run shows what the folder holds without a model",
-            code="no_model",
+            f" {folder} --model openai:gpt-5-mini; --dry-run shows what the folder holds without a model"
         )
     found = survey(folder)
     print_line(f"{found.questions} questions about {found.attempts} attempts come before the lessons", to_stderr=True)
@@ -161,25 +160,19 @@ def _settings(
 
         if what is not None:
             raise ConfigError(
-                f"--resume continues run {resume!r} with the settings it was started with; leave out {what!r}",
-                code="contradiction",
+                f"--resume continues run {resume!r} with the settings it was started with; leave out {what!r}"
             )
         keep_credentials(given.environment)
         run, settings = settings_of(resume, Path(given.get("store", DEFAULT_STORE)), given.options)
         return settings, run, {}
     if what is None:
-        raise ConfigError(
-            "say what to learn: a domain (agentlearn learn math), a recipe, or a task file with --reward",
-            code="no_tasks",
-        )
+        raise ConfigError("say what to learn: a domain (agentlearn learn math), a recipe, or a task file with --reward")
     from agentlearn.domain.chosen_settings import learn_fields
     from agentlearn.learning.subject import agent_fields, is_agent
 
     if tasks is not None and (is_source(what) or "data" in given.options):
         other = given.get("data", what)
-        raise ConfigError(
-            f"the tasks are given twice, as {tasks!r} and {other!r}; leave one of them out", code="contradiction"
-        )
+        raise ConfigError(f"the tasks are given twice, as {tasks!r} and {other!r}; leave one of them out")
     if tasks is not None:
         given = GivenSettings({**given.options, "data": tasks}, given.environment)
     fields = {**given.over(), "agent": what} if is_agent(what) else learn_fields(what, given)
@@ -187,13 +180,11 @@ def _settings(
         if not is_agent(what):
             raise ConfigError(
                 f"the recipe {what!r} names the agent {fields['agent']!r}, and recipes run no code; name it as in:"
-                f" agentlearn learn {fields['agent']} FILE",
-                code="contradiction",
+                f" agentlearn learn {fields['agent']} FILE"
             )
         if fields.get("data") is None and "from_store" not in fields:
             raise ConfigError(
-                f"say which tasks {what!r} learns from: agentlearn learn {what} FILE, or MODULE:NAME of a list",
-                code="no_tasks",
+                f"say which tasks {what!r} learns from: agentlearn learn {what} FILE, or MODULE:NAME of a list"
             )
         fields = agent_fields(fields)
     return learn_settings(fields), None, fields
@@ -212,8 +203,6 @@ def _show_plan(settings: LearnSettings, folder: Path | None, *, json: bool) -> N
         print_result(found, (*found.lines(), questions), json=json)
         return
     if settings.from_store:
-        raise ConfigError(
-            "a dry run cannot estimate a run over stored rollouts; leave out --dry-run", code="contradiction"
-        )
+        raise ConfigError("a dry run cannot estimate a run over stored rollouts; leave out --dry-run")
     planned = plan(settings, domain_of(settings, imports_reward=False))
     print_result(planned, plan_lines(planned.lines()), json=json)

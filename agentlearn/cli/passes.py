@@ -79,13 +79,11 @@ def live(
         raise ConfigError("RECORDER is empty; give the name of the recorder, as in Recorder('support')")
     for option, limit in (("--budget-usd", budget_usd), ("--budget-tokens", budget_tokens)):
         if limit is not None and limit <= 0:
-            raise ConfigError(f"{option} is {limit:g}; give a number above 0, or leave it out", code="out_of_range")
+            raise ConfigError(f"{option} is {limit:g}; give a number above 0, or leave it out")
     settings = learn_settings(fields)
     if "model" not in fields:
         raise ConfigError(
-            f"no model is named that writes the lessons; name one: agentlearn live {recorder} --model"
-            " openai:gpt-5-mini",
-            code="no_model",
+            f"no model is named that writes the lessons; name one: agentlearn live {recorder} --model openai:gpt-5-mini"
         )
     show_logs(log)
     require_extras((settings.model, settings.reflector_name), otel=settings.otel)

@@ -49,8 +49,7 @@ def solve(
         for option, value in (("reward", reward), ("deps", deps)):
             if value is not None:
                 raise ConfigError(
-                    f"--{option} {value!r} is for your own agent, and {domain!r} is a domain; leave it out",
-                    code="contradiction",
+                    f"--{option} {value!r} is for your own agent, and {domain!r} is a domain; leave it out"
                 )
         subject = Subject(load_domain(domain))
     settings = given_settings(SolveSettings, {"model": default_model(domain), **fields})

@@ -90,8 +90,7 @@ def _show_plan(settings: TrainSettings, resumed: RunId | None, *, json: bool) ->
 
     if resumed is not None:
         raise ConfigError(
-            f"a dry run shows what a new run would do, and {resumed!r} has begun; leave out --dry-run or --resume",
-            code="contradiction",
+            f"a dry run shows what a new run would do, and {resumed!r} has begun; leave out --dry-run or --resume"
         )
     planned = plan_training(settings)
     print_result(planned, plan_lines(planned.lines()), json=json)
@@ -144,8 +143,7 @@ def train_run(
 
         if what is not None or gradient.options or pairs:
             raise ConfigError(
-                f"--resume continues run {resume!r} with the settings it was started with; leave out everything else",
-                code="contradiction",
+                f"--resume continues run {resume!r} with the settings it was started with; leave out everything else"
             )
         keep_credentials(given.environment)
         run, settings = resumed_train_settings(resume, Path(given.get("store", DEFAULT_STORE)), given.options)
@@ -153,8 +151,7 @@ def train_run(
     if what is None:
         raise ConfigError(
             "say what to train on: a domain (agentlearn train math --model PATH), a recipe, or a task file with"
-            " --reward",
-            code="no_tasks",
+            " --reward"
         )
     fields = _fields(what, given)
     recipe = gradient_fields(fields)

@@ -68,7 +68,7 @@ def replicas_of(name: str) -> tuple[str, int]:
     if bare.startswith("vllm:") and count.isdecimal() and 1 <= int(count) <= _MOST_REPLICAS:
         return bare, int(count)
     words = f"of a vllm: model and a number from 1 to {_MOST_REPLICAS}, as in vllm:MODEL?replicas=2"
-    raise ConfigError(f"in the endpoint {name!r}, ?replicas= must stand between the name {words}", code="bad_endpoint")
+    raise ConfigError(f"in the endpoint {name!r}, ?replicas= must stand between the name {words}")
 
 
 def one_model(given: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -93,7 +93,7 @@ def one_model(given: Sequence[str]) -> tuple[str, tuple[str, ...]]:
             words = f"the endpoints {other!r} and {name!r} are the same"
         else:
             continue
-        raise ConfigError(f"{words}; give different addresses of the same model, or one --model", code="bad_endpoint")
+        raise ConfigError(f"{words}; give different addresses of the same model, or one --model")
     return names[0], names
 
 
@@ -136,10 +136,10 @@ def _divided(given: str) -> tuple[str, Credentials]:
         parts = urlsplit(address)
         _ = parts.port
     except ValueError:
-        raise ConfigError(_INVALID, code="bad_endpoint") from None
+        raise ConfigError(_INVALID) from None
     userinfo, at, host = parts.netloc.rpartition("@")
     if "@" in model and "#" in model:  # a '#' in a password
-        raise ConfigError(_INVALID, code="bad_endpoint")
+        raise ConfigError(_INVALID)
     username, _, password = userinfo.partition(":")
     pairs = parse_qsl("&".join(filter(None, (parts.query, late_query))), keep_blank_values=True)
     if not (at or pairs or parts.query or late_query):

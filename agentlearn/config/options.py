@@ -149,7 +149,7 @@ class SeedOptions(OptionGroup):
     """Seed of every random choice."""
 
 
-class CustomTaskOptions(OptionGroup):
+class _CustomTaskOptions(OptionGroup):
     """How tasks from a file are answered and judged, for tasks without a domain package."""
 
     help_group = "Tasks and reward"
@@ -165,7 +165,7 @@ class CustomTaskOptions(OptionGroup):
     """Give the agent your instructions alone, without agentlearn's own on how to solve and answer."""
 
 
-class OwnAgentOptions(CustomTaskOptions):
+class OwnAgentOptions(_CustomTaskOptions):
     """An agent of one's own, which a command names in place of a domain, or how tasks from a file are answered."""
 
     common = ("deps",)
@@ -188,7 +188,7 @@ class TaskFileOptions(OptionGroup):
     """Largest share of expected answers that the verifier cannot read; such tasks are left out."""
 
 
-class TaskOptions(CustomTaskOptions, TaskFileOptions):
+class TaskOptions(_CustomTaskOptions, TaskFileOptions):
     """Which tasks a run learns from and which are held out."""
 
     common = ("data", "test_data", "limit")

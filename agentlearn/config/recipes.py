@@ -97,7 +97,7 @@ def _read_yaml(path: Path, kind: str) -> object:
             raise ConfigError(f"the {kind} {str(path)!r} {fault}")
         return yaml.safe_load(text)
     except FileNotFoundError as error:
-        raise ConfigError(f"there is no {kind} {str(path)!r}; check the path", code="missing_file") from error
+        raise ConfigError(f"there is no {kind} {str(path)!r}; check the path") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the {kind} {str(path)!r} cannot be read: {error}") from error
     except yaml.YAMLError as error:
@@ -143,7 +143,7 @@ def packaged_recipe(name: str) -> Path | None:
         known = ", ".join(repr(f"{domain}/{one.stem}") for one in sorted(folder.glob("*.yaml"))) or "none"
         meant = nearest_name(name, (f"{domain}/{one.stem}" for one in folder.glob("*.yaml")))
         hint = f"; did you mean {meant!r}?" if meant else ""
-        raise ConfigError(f"there is no recipe {name!r} (found: {known}){hint}", code="missing_file")
+        raise ConfigError(f"there is no recipe {name!r} (found: {known}){hint}")
     return path
 
 
@@ -181,8 +181,7 @@ def _expand(name: str, value: object, path: Path) -> object:
     def read(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
             raise ConfigError(
-                f"{str(path)!r} needs the environment variable {match[1]!r} for {name!r}; set it and run again",
-                code="missing_secret",
+                f"{str(path)!r} needs the environment variable {match[1]!r} for {name!r}; set it and run again"
             )
         return os.environ[match[1]]
 

@@ -254,9 +254,9 @@ def given_settings(kind: type[S], fields: Mapping[str, Any], *, group: str = "")
         if first["type"] == "missing":
             raise ConfigError(f"{group}{name} is needed, and is not given; give it") from error
         if name == "api_key":
-            raise ConfigError("api_key is not a text; put it into quotes", code="out_of_range") from None
+            raise ConfigError("api_key is not a text; put it into quotes") from None
         shown = first["input"].where if isinstance(first["input"], GivenText) else f"{group}{name}"
         if first["type"] == "value_error":  # a sentence of ours
-            raise ConfigError(f"{shown}: {first.get('ctx', {}).get('error')}", code="out_of_range") from error
+            raise ConfigError(f"{shown}: {first.get('ctx', {}).get('error')}") from error
         words = re.sub("^(?:Input|String) should ", "", first["msg"]).partition(", unable to parse")[0]
-        raise ConfigError(f"{shown} is {first['input']!r}, but should {words}", code="out_of_range") from error
+        raise ConfigError(f"{shown} is {first['input']!r}, but should {words}") from error

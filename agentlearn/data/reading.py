@@ -69,7 +69,7 @@ StartAndPath = tuple[str, tuple[str, ...]]
 """Where a task starts, and the places on a known path from there to the answer."""
 
 
-def no_start(_: SourceRow) -> StartAndPath:
+def _no_start(_: SourceRow) -> StartAndPath:
     """Return an empty start and path."""
     return "", ()
 
@@ -135,7 +135,7 @@ def read_tasks(
     gold: Callable[[str], str] = str.strip,
     answer_required: bool = True,
     key: Callable[[str], Hashable] = str,
-    start_and_path: Callable[[SourceRow], StartAndPath] = no_start,
+    start_and_path: Callable[[SourceRow], StartAndPath] = _no_start,
 ) -> list[Task]:
     """Return the source's tasks in order, each problem once.
 
@@ -174,7 +174,7 @@ class RowReader:
     columns: Columns = field(default_factory=Columns)
     gold: Callable[[str], str] = str.strip
     answer_required: bool = True
-    start_and_path: Callable[[SourceRow], StartAndPath] = no_start
+    start_and_path: Callable[[SourceRow], StartAndPath] = _no_start
 
     def of(self, source: str | Path) -> Self:
         """The reader of a source.

@@ -360,7 +360,7 @@ class Domain(ABC):
 
     async def work(self, work: Work) -> "Worked":
         """Do the work of one rollout. Called when `runs_itself` is true."""
-        raise ConfigError(f"domain {self.name!r} runs itself but has no method work", code="bad_plugin")
+        raise ConfigError(f"domain {self.name!r} runs itself but has no method work")
 
     errors_are_failures: bool = False
     """Whether any exception in a rollout is a failure of that rollout. If not, an unexpected one ends the run."""
@@ -370,14 +370,14 @@ class Domain(ABC):
 
     def with_sandbox(self, sandbox: CodeSandbox) -> "Domain":
         """Return the same domain with a running sandbox. Called once per run when `runs_code` is true."""
-        raise ConfigError(f"domain {self.name!r} runs code but takes no sandbox", code="bad_plugin")
+        raise ConfigError(f"domain {self.name!r} runs code but takes no sandbox")
 
     uses_judge: bool = False
     """Whether `verify` may ask a model. If so, implement `with_judge`."""
 
     def with_judge(self, judge: JudgeModel) -> "Domain":
         """Return the same domain with a model that judges. Called once per run when `uses_judge` is true."""
-        raise ConfigError(f"domain {self.name!r} uses a judge but takes none", code="bad_plugin")
+        raise ConfigError(f"domain {self.name!r} uses a judge but takes none")
 
     rewards: tuple[str, ...] = ()
     """Names of the rewards to choose from with `--reward`, the default first; empty: there is only one."""
@@ -531,8 +531,7 @@ def load_domain(name: str) -> Domain:
     if is_source(name):
         raise UnknownDomain(
             f"{name!r} is a source of tasks, not a domain (found: {found}); learn from it with"
-            f" `agentlearn learn {name} --reward number`, and give the lessons to your own agent with Experiences",
-            code="source_for_domain",
+            f" `agentlearn learn {name} --reward number`, and give the lessons to your own agent with Experiences"
         )
     if ":" in name:
         found += "".join(f", {prefix + ':NAME'!r}" for prefix in sorted(announced(GROUP_OF_ADAPTERS).usable))
@@ -553,26 +552,23 @@ def _loaded(plugin: Plugin, *arguments: str) -> Domain:
         domain = loaded(*arguments) if callable(loaded) else loaded
     except TypeError as error:  # the class still has abstract methods, or needs arguments
         raise ConfigError(
-            f"{named} cannot be created: {error}; see docs/domains.md for what a domain must have", code="bad_plugin"
+            f"{named} cannot be created: {error}; see docs/domains.md for what a domain must have"
         ) from error
     except (StopSignal, ConfigError):
         raise
     except BaseException as error:  # code of another package: it may raise anything
         raise ConfigError(
             f"{named} cannot be created: {cause_words(error)}{place_in(error, plugin)};"
-            f" reinstall or uninstall the package {plugin.package!r}",
-            code="bad_plugin",
+            f" reinstall or uninstall the package {plugin.package!r}"
         ) from error
     if not isinstance(domain, Domain):
         raise ConfigError(
             f"{named} is not an instance of a subclass of agentlearn.Domain;"
-            " see docs/domains.md for what a domain must have",
-            code="bad_plugin",
+            " see docs/domains.md for what a domain must have"
         )
     for found, meant in _misspelt_members(domain, Domain):
         raise ConfigError(
             f"{named} has {found!r}, which is not a member of a domain; did you mean {meant!r}? Rename it, or start"
-            " it with '_'",
-            code="bad_plugin",
+            " it with '_'"
         )
     return domain

@@ -41,8 +41,7 @@ def with_domain(fields: dict[str, Any], recipe: str) -> dict[str, Any]:
     source, reward = fields.get("data"), fields.get("reward")
     if source is None or reward is None:
         raise ConfigError(
-            f"the recipe {recipe!r} says no tasks; write `domain: math`, or `data: FILE` and `reward: number`",
-            code="no_tasks",
+            f"the recipe {recipe!r} says no tasks; write `domain: math`, or `data: FILE` and `reward: number`"
         )
     return {**fields, "domain": fields.get("name") or name_for(str(source))}
 

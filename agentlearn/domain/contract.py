@@ -154,9 +154,7 @@ def domain_at(reference: str) -> object:
     try:
         return found() if callable(found) else found
     except TypeError as error:  # the class still has abstract methods, or needs arguments
-        raise ConfigError(
-            f"the domain {reference!r} cannot be created: {error}; see docs/domains.md", code="bad_plugin"
-        ) from error
+        raise ConfigError(f"the domain {reference!r} cannot be created: {error}; see docs/domains.md") from error
 
 
 class _Broken(Exception):

@@ -126,10 +126,7 @@ def import_file(file: Path, domain: str, store: Path) -> Imported:
     if known is not None and "recordings" in optional_members(known, Domain):
         return _imported(store, file.name, known.name, lambda: known.recordings(file), lambda: "")
     if not _DOMAIN.fullmatch(domain):
-        raise DataError(
-            f"{domain!r} is not a valid domain name; use lower-case letters, digits, '.', '_' and '-'",
-            code="bad_plugin",
-        )
+        raise DataError(f"{domain!r} is not a valid domain name; use lower-case letters, digits, '.', '_' and '-'")
     if file.suffix.lower() != ".jsonl":
         raise DataError(f"{file.name} is not a .jsonl file; {_FORM}, one object per line")
     read_bytes(file, most=1)  # a missing file gets the same message as a task file

@@ -70,7 +70,7 @@ class TraceScore:
 
 
 @dataclass(frozen=True, slots=True)
-class TracedCall:
+class _TracedCall:
     """One call of a model."""
 
     span: str
@@ -90,12 +90,12 @@ class TracedConversation:
     dialogue: list[DialogueMessage]
     asked: int
     """Number of messages that the first call was sent."""
-    calls: dict[int, TracedCall] = field(default_factory=dict[int, TracedCall])
+    calls: dict[int, _TracedCall] = field(default_factory=dict[int, _TracedCall])
     """Each call by the number of the model's message in which its answer ends, from 1."""
     spans: set[str] = field(default_factory=set[str])
     """Its calls, and the spans around them."""
 
-    def goes_on(self, call: TracedCall) -> list[DialogueMessage] | None:
+    def goes_on(self, call: _TracedCall) -> list[DialogueMessage] | None:
         """Return what stands before the call's answer when it goes on from here; None when it does not."""
         before = _keys(self.dialogue)
         if _keys(call.asked)[: len(before)] == before:
@@ -125,7 +125,7 @@ class Trace:
     """What an export holds of one trace."""
 
     id: str
-    calls: list[TracedCall] = field(default_factory=list[TracedCall])
+    calls: list[_TracedCall] = field(default_factory=list[_TracedCall])
     parents: dict[str, str] = field(default_factory=dict[str, str])
     scores: list[TraceScore] = field(default_factory=list[TraceScore])
     session: str = ""
@@ -214,7 +214,7 @@ class Trace:
         at, model = str(_at(row, _START) or ""), str(_at(row, _MODEL) or "")
         if said:
             at = at.rjust(24, "0") if at.isdecimal() else at
-            self.calls.append(TracedCall(span, at, _dialogue(asked), _dialogue(said), model, _tokens(row)))
+            self.calls.append(_TracedCall(span, at, _dialogue(asked), _dialogue(said), model, _tokens(row)))
         self.failed += not said and str(_at(row, _STATUS) or "").upper() in {"ERROR", "2", "STATUS_CODE_ERROR"}
 
 

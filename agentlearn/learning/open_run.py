@@ -147,7 +147,7 @@ def task_sets(
     elif test is None and settings.evaluate:
         train, test = hold_out(train, settings.test_share, domain.answer_key)
     if not train:
-        raise ConfigError("there is no task to learn from; give more tasks or a smaller --test-share", code="no_tasks")
+        raise ConfigError("there is no task to learn from; give more tasks or a smaller --test-share")
     for learned, copy in overlaps(train, test or (), domain.answer_key):
         raise DataError(
             f"the held-out task {copy.source or copy.id!r} is equal or almost equal to a task to learn from"

@@ -369,8 +369,7 @@ class LearnReport(Value):
         """The library itself, with its lessons. Raises ConfigError for a report read from a file or a store."""
         raise ConfigError(
             "this report was read from a file or a store, which hold no lessons; load them with"
-            f" LibraryStore('.agentlearn/libraries').load({self.library.reference!r})",
-            code="no_lessons",
+            f" LibraryStore('.agentlearn/libraries').load({self.library.reference!r})"
         )
 
     def with_learned(self, library: Library) -> "LearnReport":

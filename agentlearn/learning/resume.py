@@ -101,14 +101,13 @@ def _endpoints_now(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
 
 @contextmanager
 def of_this_version(run: RunId) -> Generator[None]:
-    """Inside the block, stored settings that cannot be read are a ConfigError, code `not_resumable`."""
+    """Inside the block, stored settings that cannot be read are a ConfigError."""
     try:
         yield
     except ValidationError as error:
         raise ConfigError(
             f"run {run!r} was started by another version of agentlearn, and this one does not know all of its settings;"
-            " resume it with that version, or start a new run",
-            code="not_resumable",
+            " resume it with that version, or start a new run"
         ) from error
 
 
@@ -129,14 +128,11 @@ def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, An
     same = {name for name in ENDPOINTS & set(given) if same_model(str(given[name]), str(stored.get(name)))}
     if fixed := sorted(set(given) - _MAY_CHANGE - same):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in fixed)
-        raise ConfigError(
-            f"a resumed run keeps its settings; leave out {options}, or start a new run", code="contradiction"
-        )
+        raise ConfigError(f"a resumed run keeps its settings; leave out {options}, or start a new run")
     if given_objects := stored.get("given"):
         raise ConfigError(
             f"run {row.run!r} was started by a program with objects of its own ({', '.join(given_objects)}), which are"
-            f" not stored; resume it there: learn(..., resume={row.run!r})",
-            code="not_resumable",
+            f" not stored; resume it there: learn(..., resume={row.run!r})"
         )
     _require_credentials(row.run, stored | _endpoints_now(stored, given))
     return row.run, row.settings
@@ -154,8 +150,7 @@ def resumed_run(reader: StoreReader, prefix: str, settings: LearnSettings) -> Ru
         name = changed[0]
         raise ConfigError(
             f"run {row.run!r} was started with {name}={short_repr(then.get(name))} and cannot go on with"
-            f" {short_repr(now[name])}; give the same as then, or start a new run",
-            code="contradiction",
+            f" {short_repr(now[name])}; give the same as then, or start a new run"
         )
     return row.run
 
@@ -164,7 +159,7 @@ def _unfinished(reader: StoreReader, prefix: str, kind: RunKind) -> RunRow:
     row = reader.run(prefix)
     if row.kind != kind:
         can = f"; resume it with: agentlearn {row.kind} --resume {row.run}" if row.kind in _RESUMABLE else ""
-        raise ConfigError(f"run {row.run!r} is a {row.kind} run, not a {kind} run{can}", code="not_resumable")
+        raise ConfigError(f"run {row.run!r} is a {row.kind} run, not a {kind} run{can}")
     if row.state == "done":
         raise ConfigError(f"run {row.run!r} is done; show it with: agentlearn runs show {row.run}")
     return row

@@ -166,11 +166,10 @@ def refuse_contradictions(settings: LearnSettings) -> None:
         given = [option for name, option in other.items() if getattr(settings, name) is not None]
         if given:
             raise ConfigError(
-                f"--from-store learns from stored rollouts and cannot be combined with {given[0]}; leave one out",
-                code="contradiction",
+                f"--from-store learns from stored rollouts and cannot be combined with {given[0]}; leave one out"
             )
     elif settings.from_run is not None or settings.from_phase is not None:
-        raise ConfigError("--from-run and --from-phase select stored rollouts; add --from-store", code="contradiction")
+        raise ConfigError("--from-run and --from-phase select stored rollouts; add --from-store")
 
 
 def stored_run(

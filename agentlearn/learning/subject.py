@@ -69,8 +69,7 @@ class Subject:
         if chosen is None:
             raise ConfigError(
                 f"no model is named for {self.domain.name!r}, and it has none of its own; add"
-                " --model 'openai:gpt-5-mini' or another",
-                code="no_model",
+                " --model 'openai:gpt-5-mini' or another"
             )
         return chosen
 
@@ -117,8 +116,7 @@ def subject_of(
     if isinstance(what, str | Path) and is_source(str(what)):
         if tasks is not None:
             raise ConfigError(
-                f"{str(what)!r} is a source of tasks, and other tasks are given too; leave one of them out",
-                code="contradiction",
+                f"{str(what)!r} is a source of tasks, and other tasks are given too; leave one of them out"
             )
         judged = _judged(name or name_for(what), reward, str(what))
         given = replace(
@@ -134,8 +132,7 @@ def subject_of(
         if value:
             raise ConfigError(
                 f"--{option.replace('_', '-')}{'' if value is True else f' {value!r}'} is for the tasks of a file"
-                f" without an agent of your own; leave it out, and give your agent its own {option.replace('_', ' ')}",
-                code="contradiction",
+                f" without an agent of your own; leave it out, and give your agent its own {option.replace('_', ' ')}"
             )
     if isinstance(what, str | Path):
         domain = load_domain(str(what))

@@ -159,8 +159,7 @@ def checked_lessons(
         others = " --format" if form != "markdown" or not read.unread else " --format: 'document' keeps all of it"
         raise LibraryError(
             f"{source.path!r} holds no lesson in the format {form!r}; look into the file, or name another format with"
-            f"{others}",
-            code="no_lessons",
+            f"{others}"
         )
     if len(read.lessons) > limits.max_lessons:
         raise LibraryError(

@@ -202,8 +202,7 @@ class _ClientCalls:
         if not isinstance(given, Mapping):
             raise LibraryError(
                 f"lessons cannot be added to a call whose body is {type(given).__name__}; put `lessons(...).text` into"
-                " it",
-                code="openai_changed",
+                " it"
             )
         changes = {"json_data": dict(self._add(path, cast("Mapping[str, Any]", given)))}
         extra: Any = options.extra_json

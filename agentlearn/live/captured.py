@@ -140,9 +140,7 @@ def task_of(name: str, task: object, asked: str, cleaning: Cleaning) -> Task:
         return _task(name, str(problem), None if answer is None else str(answer), fields, cleaning)
     if task is None or isinstance(task, str):
         return _task(name, task or asked, None, {}, cleaning)
-    raise DataError(
-        f"task is a {type(task).__name__}; pass its text, a Task, or a mapping with the key 'problem'", code="bad_task"
-    )
+    raise DataError(f"task is a {type(task).__name__}; pass its text, a Task, or a mapping with the key 'problem'")
 
 
 def _task(
@@ -155,12 +153,12 @@ def _task(
 ) -> Task:
     problem = cleaning.text(problem)
     if not problem.strip():
-        raise DataError("the task is empty and the messages hold no question; pass task='...'", code="bad_task")
+        raise DataError("the task is empty and the messages hold no question; pass task='...'")
     try:
         extra = cleaning.json(json.loads(json.dumps(dict(fields), allow_nan=False))) if fields else None
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"the fields of the task are not JSON ({error}); pass texts, numbers, lists and mappings", code="bad_task"
+            f"the fields of the task are not JSON ({error}); pass texts, numbers, lists and mappings"
         ) from error
     return Task.of(
         name,

@@ -79,9 +79,7 @@ def forget(
             f" {', '.join(f'--{one}' for one in given) or 'none'}"
         )
     if before is not None and before.tzinfo is None:
-        raise ConfigError(
-            f"before is {before.isoformat()!r} without a time zone; use datetime(..., tzinfo=UTC)", code="no_time_zone"
-        )
+        raise ConfigError(f"before is {before.isoformat()!r} without a time zone; use datetime(..., tzinfo=UTC)")
     asked = Erased(rollout=rollout, episode=episode, user=user, before=before)
     libraries = LibraryStore(directory / "libraries")
     if dry_run:
@@ -110,8 +108,7 @@ def forget(
     if (directory / INTENT).exists():
         raise StoreError(
             f"the records are out of the database of {str(directory)!r}, and other files could not be removed yet; the"
-            " next command that opens the store tries again, and the log says what failed",
-            code="erasure_unfinished",
+            " next command that opens the store tries again, and the log says what failed"
         )
     Outputs(directory).remove(Path(one) for one in receipt.files)
     held = (name.partition("@")[0] for one in receipt.lessons for name in one.versions if choice == "park")

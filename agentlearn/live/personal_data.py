@@ -107,25 +107,21 @@ class PersonalData:
 
     def __init__(self, mode: PersonalDataMode = "off", patterns: Mapping[str, str] | None = None) -> None:
         if mode not in get_args(PersonalDataMode):
-            raise ConfigError(f"personal_data is {mode!r}; pass 'off', 'tag' or 'redact'", code="bad_personal_data")
+            raise ConfigError(f"personal_data is {mode!r}; pass 'off', 'tag' or 'redact'")
         if patterns and mode == "off":
             raise ConfigError(
-                "personal_patterns has no effect with personal_data='off'; pass personal_data='tag' or 'redact'",
-                code="bad_personal_data",
+                "personal_patterns has no effect with personal_data='off'; pass personal_data='tag' or 'redact'"
             )
         self.mode, self.kinds = mode, dict[str, Callable[[str], Iterator[_Span]]]()
         for name, pattern in (patterns or {}).items():
             try:
                 compiled = re.compile(pattern)
             except re.error as error:
-                raise ConfigError(
-                    f"the pattern {pattern!r} for {name!r} is no regular expression: {error}", code="bad_personal_data"
-                ) from error
+                raise ConfigError(f"the pattern {pattern!r} for {name!r} is no regular expression: {error}") from error
             if not _NAME.fullmatch(name) or name in _KINDS or compiled.match("") is not None:
                 raise ConfigError(
                     f"the pattern {pattern!r} cannot have the name {name!r}; a name has lower-case letters, digits and"
-                    f" '_' and is none of {', '.join(_KINDS)}, and a pattern matches at least one character",
-                    code="bad_personal_data",
+                    f" '_' and is none of {', '.join(_KINDS)}, and a pattern matches at least one character"
                 )
             self.kinds[name] = _matches(compiled)
         self.kinds |= _KINDS

@@ -169,7 +169,7 @@ class _JournalWriter:
                 except StoreError as error:
                     failure = error
                 except Exception as error:  # noqa: BLE001 - whatever it is, every waiting caller must be told
-                    failure = StoreError(f"the store could not be written: {error}", code="store_write")
+                    failure = StoreError(f"the store could not be written: {error}")
                 else:
                     return None
         self._drop_journal()

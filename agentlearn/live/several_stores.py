@@ -120,9 +120,7 @@ def archive_store(store: Path | str, before: datetime, to: Path | str, *, keep: 
     """
     directory = Path(store).absolute()
     if before.tzinfo is None:
-        raise ConfigError(
-            f"before is {before.isoformat()!r} without a time zone; use datetime(..., tzinfo=UTC)", code="no_time_zone"
-        )
+        raise ConfigError(f"before is {before.isoformat()!r} without a time zone; use datetime(..., tzinfo=UTC)")
     with closing(Database(directory, create=False)) as database:
         with closing(GroupCommit(database)) as commits:
             commits.flush()
@@ -133,7 +131,6 @@ def archive_store(store: Path | str, before: datetime, to: Path | str, *, keep: 
         if (directory / INTENT).exists():
             raise StoreError(
                 f"the archive {done.archive!r} is complete, and its records are not out of {str(directory)!r} yet; the"
-                " next command that opens the store tries again, and the log says what failed",
-                code="erasure_unfinished",
+                " next command that opens the store tries again, and the log says what failed"
             )
     return done

@@ -97,7 +97,7 @@ class _Import:
         if scores and self._reader is not None and named in self._known:
             held = {(one.reason, one.by) for one in self._reader.feedback(named)}
         for given in scores:
-            reward = reward_in(given, self._ends) if given.name == self._score else None
+            reward = _reward_in(given, self._ends) if given.name == self._score else None
             if reward is None and given.name == self._score:
                 self.left_out[f"scores {given.name!r} outside the scale; name it with --scale WORST,BEST"] += 1
             words = "" if given.value is None else f"{given.name}: {given.value}"
@@ -126,7 +126,7 @@ async def import_traces(
     score = score or (next(iter(names)) if len(names) == 1 else "")
 
     def rank(trace: str) -> float:
-        rewards = (reward_in(one, ends) if one.name == score else None for one in scores[trace])
+        rewards = (_reward_in(one, ends) if one.name == score else None for one in scores[trace])
         return min((2.0 if reward is None else reward for reward in rewards), default=3.0)
 
     chosen = set(sorted(scores, key=rank)[:limit])
@@ -150,7 +150,7 @@ async def import_traces(
     return TracesImported(domain=domain, counts=counts, score=score, left_out=dict(+found.left_out))
 
 
-def reward_in(given: TraceScore, ends: Scale | None = None) -> float | None:
+def _reward_in(given: TraceScore, ends: Scale | None = None) -> float | None:
     """The reward that a score is; None for a category, and for a number outside its scale.
 
     ends: the worst and the best value; None: those that the export names, else 0 and 1.

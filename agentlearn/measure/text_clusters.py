@@ -52,7 +52,7 @@ def text_clusters(tasks: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     for unit, (task, cluster, _) in zip(units, given, strict=True):
         names.setdefault(unit, cluster or f"texts like that of {task}")
     join([single_spaced(text).casefold() for *_, text in given])
-    found = template_places(["" if cluster else text for _, cluster, text in given])
+    found = _template_places(["" if cluster else text for _, cluster, text in given])
     join(found if len(set(found)) > 1 else ())
     joined = {root(unit) for unit in parents}
     if len({cluster for _, cluster, _ in given if cluster}) > 1 and len({root(unit) for unit in names}) == 1:
@@ -60,7 +60,7 @@ def text_clusters(tasks: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     return {task: names[root(unit)] for unit, (task, *_) in zip(units, given, strict=True) if root(unit) in joined}
 
 
-def template_places(texts: Sequence[str]) -> list[int | None]:
+def _template_places(texts: Sequence[str]) -> list[int | None]:
     """Return for each text the place of the first one of its template; None where it says too little to have one.
 
     What all texts begin and end with is left out. Two texts are of one template if they have as many tokens and differ

@@ -278,8 +278,7 @@ def _started(plugin: Plugin, rest: str, seed: int, **share: Any) -> AbstractAsyn
     if not isinstance(service, AbstractAsyncContextManager):
         raise ConfigError(
             f"the model service {plugin.name!r} of the package {plugin.package!r} ({plugin.value}) gave"
-            f" {type(service).__name__!r} and not an async context manager; reinstall or uninstall the package",
-            code="bad_plugin",
+            f" {type(service).__name__!r} and not an async context manager; reinstall or uninstall the package"
         )
     return cast("AbstractAsyncContextManager[Service]", service)
 
@@ -395,14 +394,9 @@ def _address(name: str) -> tuple[str, str]:
         host = urlsplit(base_url).hostname
         httpx2.URL(base_url)
     except (ValueError, httpx2.InvalidURL) as error:
-        raise ConfigError(
-            f"the endpoint {base_url!r} is not an address: {error}; correct it", code="bad_endpoint"
-        ) from error
+        raise ConfigError(f"the endpoint {base_url!r} is not an address: {error}; correct it") from error
     if not model_name.strip() or not host:
-        raise ConfigError(
-            f"the endpoint {name!r} must name a model after '#', as in http://127.0.0.1:8000/v1#my-model",
-            code="bad_endpoint",
-        )
+        raise ConfigError(f"the endpoint {name!r} must name a model after '#', as in http://127.0.0.1:8000/v1#my-model")
     return base_url, model_name
 
 
@@ -419,8 +413,7 @@ def _refuse_unprintable(name: str) -> None:
     if not name.isprintable():
         raise ConfigError(
             f"the endpoint {name!r} has a character that no name of a model or an address has, such as a line break;"
-            " correct it",
-            code="bad_endpoint",
+            " correct it"
         )
 
 
@@ -455,9 +448,7 @@ def _named_model(name: str) -> "Model":
     except Exception as error:  # from the constructor of a client, which reads variables and files of its own
         words = " ".join(str(error).split()) if isinstance(error, UserError | ValueError) else cause_words(error)
         hint = known_service(prefix).hint or ("" if "Did you mean" in words else _meant(name))
-        raise ConfigError(
-            f"the endpoint {name!r} cannot be used: {words}{f'; {hint}' if hint else ''}", code="bad_endpoint"
-        ) from error
+        raise ConfigError(f"the endpoint {name!r} cannot be used: {words}{f'; {hint}' if hint else ''}") from error
 
 
 _WITHOUT_SCHEME = re.compile(r"[\w.-]+:\d+(?:/[^#]*)?#.+|[\w.-]+(?:\.[\w-]+)+(?:/[^#]*)?#.+")
@@ -521,9 +512,7 @@ async def _reachable(base_url: str, api_key: str | None, credentials: Credential
             code="endpoint_unreachable",
         ) from error
     except httpx2.InvalidURL as error:
-        raise ConfigError(
-            f"the endpoint {base_url!r} is not an address: {error}; correct it", code="bad_endpoint"
-        ) from error
+        raise ConfigError(f"the endpoint {base_url!r} is not an address: {error}; correct it") from error
 
 
 def _limit_named(base_url: str, default: "ModelProfile") -> "ModelProfile":

@@ -28,6 +28,5 @@ class NoModel(Model):
     ) -> ModelResponse:
         """Raise ConfigError."""
         raise ConfigError(
-            "the program calls work.model, and no model was given; add model=, such as model='openai:gpt-5-mini'",
-            code="no_model",
+            "the program calls work.model, and no model was given; add model=, such as model='openai:gpt-5-mini'"
         )

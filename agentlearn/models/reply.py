@@ -166,11 +166,11 @@ def read_parts(content: object) -> tuple[Part, ...]:
     Raises UnreadReply for a part that is neither a text nor an object with a type or a text.
     """
     blocks = cast("list[object]", content) if isinstance(content, list) else [content]
-    read = (read_part(block) for block in blocks if block is not None)
+    read = (_read_part(block) for block in blocks if block is not None)
     return tuple(part for part in read if part is not None)
 
 
-def read_part(block: object) -> Part | None:
+def _read_part(block: object) -> Part | None:
     """Return one part of a content, or one item of Responses that is no message; None for a thought without words.
 
     Raises UnreadReply, as `read_parts` does.
@@ -195,7 +195,7 @@ def read_part(block: object) -> Part | None:
     return Attachment(text_of(fields["type"]), _address(fields) if "image" in kind else "")
 
 
-def read_message(message: _Json) -> tuple[Part, ...]:
+def _read_message(message: _Json) -> tuple[Part, ...]:
     """Return the parts of a message of a model: what it thought, said and called. Raises UnreadReply."""
     content = read_parts(message.get("content"))
     if not said_in(content):
@@ -213,7 +213,7 @@ def read_items(items: Iterable[object]) -> tuple[Part, ...]:
     parts: list[Part | None] = []
     for one in items:
         item = fields_of(one) or {}
-        parts += read_message(item) if item.get("type") == "message" else [read_part(one)]
+        parts += _read_message(item) if item.get("type") == "message" else [_read_part(one)]
     return tuple(part for part in parts if part is not None)
 
 
@@ -246,14 +246,14 @@ def _messages_in(given: object) -> list[DialogueMessage]:
         raise UnreadReply(f"is a {type(given).__name__} and no object")
     role, kind = message.get("role"), text_of(message.get("type"))
     if role is None and kind not in {"", "message"}:
-        part = read_part(message)
+        part = _read_part(message)
         if isinstance(part, Said):
             raise UnreadReply(f"has no role, and its type {kind!r} says nothing of who wrote it")
         by = "tool" if isinstance(part, CallResult) else "assistant"
         return [DialogueMessage(by, (part,))] if part is not None and part_says(part) else []
     match role:
         case "assistant" | "model":
-            return [DialogueMessage("assistant", read_message(message))]
+            return [DialogueMessage("assistant", _read_message(message))]
         case "system" | "developer":
             return [DialogueMessage("system", read_parts(message.get("content")))]
         case "user" | "tool" | "function":
@@ -382,7 +382,7 @@ def _answer(body: _Fields, choice: _Fields) -> tuple[tuple[Part, ...], object]:
     """Return the parts of a reply and how it ended. Raises UnreadReply."""
     if choice:
         said = fields_of(choice.get("message")) or fields_of(choice.get("delta")) or {"content": choice.get("text")}
-        return read_message(said), choice.get("finish_reason")
+        return _read_message(said), choice.get("finish_reason")
     if isinstance(body.get("output"), list):
         parts = read_items(body["output"])
         if not any(map(part_says, parts)):

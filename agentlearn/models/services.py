@@ -139,12 +139,12 @@ def check_variables(name: str) -> None:
     prefix, colon, model = name.partition(":")
     service = known_service(prefix)
     if service.refused:
-        raise ConfigError(f"the endpoint {name!r} {service.refused}", code="bad_endpoint")
+        raise ConfigError(f"the endpoint {name!r} {service.refused}")
     if not colon:
         return
     if not model.strip():
         example = f"{prefix}:{service.example or 'MODEL'}"
-        raise ConfigError(f"the endpoint {name!r} names no model; write one, as in {example}", code="bad_endpoint")
+        raise ConfigError(f"the endpoint {name!r} names no model; write one, as in {example}")
     if service.unless and _value(service.unless) and service.needs[0][0] not in os.environ:
         return
     for group in service.needs:

@@ -236,7 +236,7 @@ def _library_words(report: LearnReport, store: Path | None) -> str:
     return _shown_by(stays, store, "library", "show", current)
 
 
-def selection_words(selection: SelectedVersion, versions: Sequence[VersionLine]) -> str:
+def _selection_words(selection: SelectedVersion, versions: Sequence[VersionLine]) -> str:
     """Which version a run selected, and why, or why it is not published."""
     updates = next((one.updates for one in versions if one.version == selection.selected), 0)
     after = f"made after {count_words(updates, 'update')}" if updates else "the library at the start"
@@ -266,7 +266,7 @@ def learn_end(report: LearnReport, store: Path | None = None) -> Iterator[EndPar
     else:
         yield from labelled_lines("pilot", report.pilot.lines())
     if report.selection is not None:
-        yield "selection", selection_words(report.selection, report.versions)
+        yield "selection", _selection_words(report.selection, report.versions)
     yield "weights", f"{report.weights.identity}: {report.weights.note}"
     yield "taught", report.taught.words
     ends = report.proposals

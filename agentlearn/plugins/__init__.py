@@ -203,7 +203,7 @@ class Announced(NamedTuple):
     def get(self, name: str) -> Plugin | None:
         """Return the plug-in; None when there is none. Raises ConfigError when two packages announce the name."""
         if name not in self.usable and (refusals := [one for one in self.refused if one.name == name]):
-            raise ConfigError(refusals[0].why, code="bad_plugin")
+            raise ConfigError(refusals[0].why)
         return self.usable.get(name)
 
 
@@ -294,13 +294,11 @@ def guarded(plugin: Plugin, what: str, call: Callable[[], object]) -> object:
         if isinstance(error, ModuleNotFoundError) and error.name == root:
             raise ConfigError(
                 f"the {what} {plugin.name!r} is in {root}, a part of {plugin.package!r} that is not installed;"
-                f" reinstall {plugin.package!r}",
-                code="bad_plugin",
+                f" reinstall {plugin.package!r}"
             ) from error
         raise ConfigError(
             f"the {what} {plugin.name!r} of the package {plugin.package!r} ({plugin.value}) cannot be loaded:"
-            f" {cause_words(error)}{place_in(error, plugin)}; reinstall or uninstall the package",
-            code="bad_plugin",
+            f" {cause_words(error)}{place_in(error, plugin)}; reinstall or uninstall the package"
         ) from error
 
 

@@ -22,7 +22,7 @@ async def open_sandbox(name: str, *, limits: SandboxLimits | None = None) -> Asy
     `zygote`: processes isolated by Landlock, seccomp, resource limits and, if allowed, namespaces. `unsafe-local`:
     only resource limits; the code can read your files and use your network.
     limits: limits of each session; None takes the defaults.
-    Raises ConfigError on entering: for an unknown name, and with the code `sandbox_unavailable` when the machine lacks
+    Raises ConfigError on entering: for an unknown name, and when the machine lacks
     Landlock or seccomp, or an attack of the self-test succeeds.
     """
     if name not in sandbox_names():

@@ -142,10 +142,7 @@ class Zygote:
     async def start(cls, *, sealed: bool, limits: SandboxLimits) -> Self:
         """Start a zygote. The caller must `end` it. Raises ConfigError; ToolError when no process can be started."""
         if sys.platform != "linux":
-            raise ConfigError(
-                f"the code sandbox 'zygote' needs Linux; this is {sys.platform!r}; {INSTEAD}",
-                code="sandbox_unavailable",
-            )
+            raise ConfigError(f"the code sandbox 'zygote' needs Linux; this is {sys.platform!r}; {INSTEAD}")
         packages = _packages()
         try:
             scratch = tempfile.mkdtemp(prefix="agentlearn-")
@@ -351,10 +348,7 @@ def _packages() -> tuple[str, ...]:
     for name in _PACKAGES:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
-            raise ConfigError(
-                f"the code sandbox needs {name!r}, which is not installed: pip install {name}",
-                code="sandbox_unavailable",
-            )
+            raise ConfigError(f"the code sandbox needs {name!r}, which is not installed: pip install {name}")
         package = Path(spec.origin).resolve().parent
         metadata = (entry for kind in ("dist", "egg") for entry in package.parent.glob(f"{name}-*.{kind}-info"))
         found += [package, package.with_name(f"{name}.libs"), *metadata]
@@ -459,6 +453,5 @@ class SupervisedZygote:
         assert self._hello is not None
         if self._hello.refusal:
             raise ConfigError(
-                f"the code sandbox {self._name!r} cannot isolate code here: {self._hello.refusal}; {INSTEAD}",
-                code="sandbox_unavailable",
+                f"the code sandbox {self._name!r} cannot isolate code here: {self._hello.refusal}; {INSTEAD}"
             )

@@ -121,10 +121,7 @@ def _storable(value: object, table: str, column: str) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         raise StoreError(f"{column} of a {table} is {value}; store a finite number, or None if it is unknown")
     if isinstance(value, datetime) and value.tzinfo is None:
-        raise StoreError(
-            f"{column} of a {table} is {value.isoformat()!r} without a time zone; use datetime.now(UTC)",
-            code="no_time_zone",
-        )
+        raise StoreError(f"{column} of a {table} is {value.isoformat()!r} without a time zone; use datetime.now(UTC)")
     return value
 
 

@@ -273,7 +273,7 @@ class Database:
         self.refuse_in_fork()
         with self._root_lock:
             if self._root is None:
-                raise StoreError(f"the store {str(self.directory)!r} is closed", code="store_closed")
+                raise StoreError(f"the store {str(self.directory)!r} is closed")
             cursor = self._root.cursor()
         cursor.execute("USE store")
         return cursor
@@ -283,8 +283,7 @@ class Database:
         if os.getpid() != self._pid:
             raise StoreError(
                 f"the store was opened by process {self._pid} and cannot be used in process {os.getpid()}, a fork of"
-                " it; start worker processes with the 'spawn' method and write in the parent",
-                code="store_forked",
+                " it; start worker processes with the 'spawn' method and write in the parent"
             )
 
     def acknowledge(self, seq: int, journal: int = 0) -> None:

@@ -193,7 +193,7 @@ class Removal:
         except (duckdb.Error, OSError) as error:
             for name in (INTENT, COPY):  # in this order: an intent without its copy means that it took its place
                 (directory / name).unlink(missing_ok=True)
-            raise StoreError(f"nothing was erased: {error_line(error)}", code="store_write") from error
+            raise StoreError(f"nothing was erased: {error_line(error)}") from error
 
     def close(self) -> None:
         """Close the connection."""

@@ -328,7 +328,7 @@ class GroupCommit:
             self._connection = None  # a failed checkpoint can invalidate the database, whatever the error's type
             with suppress(StoreError):
                 self._connected()
-            raise StoreError(f"the store could not be checkpointed: {error_line(error)}", code="store_write") from error
+            raise StoreError(f"the store could not be checkpointed: {error_line(error)}") from error
 
     def close(self) -> None:
         """Flush, then close the connection. The next opening commits unflushed entries."""
@@ -429,7 +429,7 @@ def _gaps(known: Mapping[int, object], after: int, last: int) -> list[tuple[int,
 def _not_written(failure: Exception | None) -> StoreError:
     if isinstance(failure, StoreError):
         return failure
-    return StoreError(f"the store could not be written: {error_line(failure)}", code="store_write")
+    return StoreError(f"the store could not be written: {error_line(failure)}")
 
 
 MOST_REMEMBERED = 100_000

@@ -185,15 +185,14 @@ class JournalFile:
 
     def _open(self) -> sqlite3.Connection:
         if self._closed:
-            raise StoreError(f"the journal {str(self._path)!r} is closed", code="store_closed")
+            raise StoreError(f"the journal {str(self._path)!r} is closed")
         return self._connection
 
     def _refuse_in_fork(self) -> None:
         if os.getpid() != self._pid:
             raise StoreError(
                 f"the journal was opened by process {self._pid} and cannot be used in process {os.getpid()}, a fork of"
-                " it; open the journal again in each process",
-                code="store_forked",
+                " it; open the journal again in each process"
             )
 
     @contextmanager
@@ -205,7 +204,7 @@ class JournalFile:
             of_file = not isinstance(error, sqlite3.OperationalError) or any(words in str(error) for words in _DAMAGED)
             if of_file and isinstance(error, sqlite3.DatabaseError | OverflowError):
                 raise self._damaged(f"cannot be read ({error_line(error)})") from error
-            raise StoreError(f"the store could not be written: {error_line(error)}", code="store_write") from error
+            raise StoreError(f"the store could not be written: {error_line(error)}") from error
 
     def _refuse(self, refused: bool, problem: str) -> None:
         if refused:
@@ -309,7 +308,7 @@ def begin_store(directory: Path) -> None:
             if not begun:
                 _open_once(directory)
     except OSError as error:
-        raise StoreError(f"the store {str(directory)!r} cannot be used: {error}", code="store_write") from error
+        raise StoreError(f"the store {str(directory)!r} cannot be used: {error}") from error
 
 
 def _begin(directory: Path) -> bool:

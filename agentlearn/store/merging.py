@@ -107,8 +107,7 @@ def merge_rows(database: Database, source: Path, receipts: Sequence[ErasureRecei
     if (source / INTENT).exists():
         raise StoreError(
             f"an erasure of the store {str(source)!r} is unfinished; finish it with `agentlearn runs list --store"
-            f" {source}`, then merge again",
-            code="erasure_unfinished",
+            f" {source}`, then merge again"
         )
     copying = archived_store(source, database.staging) if is_archive(source) else copied_store(source, database.staging)
     try:

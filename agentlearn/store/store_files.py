@@ -164,8 +164,7 @@ class FileWatch:
             what = "was replaced" if path.exists() else "was removed"
             raise StoreDamaged(
                 f"{str(path)!r} {what} while the store was open; nothing is stored from here on. What was stored"
-                f" before is in the files that are left: run `agentlearn store check --store {path.parent}`",
-                code="store_files_changed",
+                f" before is in the files that are left: run `agentlearn store check --store {path.parent}`"
             )
 
 
@@ -289,8 +288,7 @@ class Watermark:
             if time.monotonic() > give_up:
                 raise StoreError(
                     f"another process has held the journal of {str(self._path.parent)!r} for {LOCK_TIMEOUT_S:.0f} s;"
-                    " end it if it hangs, then try again",
-                    code="store_write",
+                    " end it if it hangs, then try again"
                 )
             time.sleep(random.uniform(0.0002, 0.002))
         try:

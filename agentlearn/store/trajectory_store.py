@@ -110,7 +110,7 @@ class _StoreWriter:
 
     def _refuse_when_closed(self) -> None:
         if self._closed:
-            raise StoreError("the store is closed; write inside `async with open_store(...)`", code="store_closed")
+            raise StoreError("the store is closed; write inside `async with open_store(...)`")
 
     async def _drain(self) -> None:
         group: list[_Pending] = []
@@ -124,7 +124,7 @@ class _StoreWriter:
             self._closed = True
             while not self._queue.empty():
                 group.append(self._queue.get_nowait())
-            ended = StoreError("the store was closed before this was written", code="store_closed")
+            ended = StoreError("the store was closed before this was written")
             self._report(group, [ended] * len(group))
 
     async def _committed(self, group: Sequence[_Pending]) -> Sequence[Exception | None]:

@@ -66,8 +66,7 @@ class Clipping(LossSettings):
         if self.delta is not None and self.delta <= 1 + self.eps_high:
             raise ConfigError(
                 f"delta is {self.delta}, but ratios are clipped at {1 + self.eps_high:g} already; give a delta above 1"
-                " + eps_high",
-                code="contradiction",
+                " + eps_high"
             )
         return self
 
@@ -348,7 +347,7 @@ class GradientArguments(OptionGroup):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (contradiction := next(self._contradictions(), None)) is not None:
-            raise ConfigError(contradiction, code="contradiction")
+            raise ConfigError(contradiction)
         return self
 
     def _contradictions(self) -> Iterator[str]:

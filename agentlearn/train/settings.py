@@ -185,7 +185,7 @@ class TrainSettings(VllmOptions, RunSettings):
                 " the same probabilities"
             )
         if (contradiction := next(self._contradictions(), None)) is not None:
-            raise ConfigError(contradiction, code="contradiction")
+            raise ConfigError(contradiction)
         if self.sampler == "local" and self.processes == "shard":
             raise ConfigError(
                 "processes is 'shard', but the sampler 'local' needs all weights in each process; use --sampler vllm,"
@@ -251,11 +251,9 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
     """
     model = str(fields.get("model") or default_model(str(fields.get("domain"))))
     if fields.get("served_at") or not isinstance(fields.get("model"), str | None):
-        raise ConfigError("training samples from one endpoint, but several are given; give one", code="bad_endpoint")
+        raise ConfigError("training samples from one endpoint, but several are given; give one")
     if not fields.get("model") and not model.startswith(LAB):
-        raise ConfigError(
-            "training needs a model; give --model with a folder or hub id of a causal language model", code="no_model"
-        )
+        raise ConfigError("training needs a model; give --model with a folder or hub id of a causal language model")
     fields = {**fields, "model": model}
     prefix, _, rest = model.partition(":")
     if prefix in SAMPLERS and rest:

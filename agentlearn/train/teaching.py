@@ -106,7 +106,6 @@ def library_to_distil(settings: TrainSettings, libraries: LibraryStore) -> Libra
     if not len(library):
         raise ConfigError(
             f"the library {settings.distill!r} has no lessons to distil; learn some first: agentlearn learn"
-            f" {settings.domain}",
-            code="no_lessons",
+            f" {settings.domain}"
         )
     return library

@@ -92,8 +92,7 @@ def refuse_own_judge(domain: Domain, settings: TrainSettings) -> None:
     if domain.uses_judge and settings.reward == "judge":
         raise ConfigError(
             "the reward 'judge' would ask the model in training about its own answers, so it would learn to please"
-            " itself; use another reward, or a function module:function that asks a model of your choice",
-            code="contradiction",
+            " itself; use another reward, or a function module:function that asks a model of your choice"
         )
 
 
@@ -103,8 +102,7 @@ def refuse_long_warmup(settings: TrainSettings, updates: int) -> None:
     if warmup > steps:
         raise ConfigError(
             f"warmup_steps is {warmup}, but the run makes at most {steps} optimiser steps, so the learning rate would"
-            f" never reach {settings.gradient.learning_rate:g}; give fewer warmup_steps, or more epochs",
-            code="contradiction",
+            f" never reach {settings.gradient.learning_rate:g}; give fewer warmup_steps, or more epochs"
         )
 
 
@@ -113,8 +111,7 @@ def refuse_unmeasured_margin(settings: TrainSettings, held_out: int) -> None:
     if settings.margin is not None and not (settings.evaluate and held_out):
         raise ConfigError(
             f"margin is {settings.margin:g}, but no held-out task is measured, so no weights would be published; give"
-            " --test-data with tasks that must not get worse, or leave the margin out",
-            code="contradiction",
+            " --test-data with tasks that must not get worse, or leave the margin out"
         )
 
 

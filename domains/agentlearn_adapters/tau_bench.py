@@ -163,7 +163,7 @@ class TauBenchDomain(CustomerDomain):
 
     async def verify(self, task: Task, trajectory: Trajectory) -> Verdict:
         """Repeat the rollout in a new environment, and return the reward that tau-bench gives it."""
-        result = await asyncio.to_thread(tau_reward, self.env, task, trajectory.steps)
+        result = await asyncio.to_thread(_tau_reward, self.env, task, trajectory.steps)
         missing = [words for words, found in getattr(result.info, "outputs", {}).items() if not found]
         reasons = [f"The agent did not tell the user {', '.join(map(repr, missing))}."] if missing else []
         if result.reward < 1 and not missing:
@@ -220,7 +220,7 @@ def adapter(name: str) -> TauBenchDomain:
     return TauBenchDomain(env, only)
 
 
-def tau_reward(env_name: str, task: Task, steps: Sequence[Step]) -> Any:
+def _tau_reward(env_name: str, task: Task, steps: Sequence[Step]) -> Any:
     """Return tau-bench's result for a finished rollout: its `reward`, and `info` with the reason."""
     env = _of_task(env_name, task)
     ends, env.terminate_tools, action = frozenset(env.terminate_tools), [], _package().types.Action

@@ -41,7 +41,7 @@ def serve_world(
     from agentlearn_demo.sim.skills import installed_skills
 
     if not 0 <= port <= 65_535:
-        raise ConfigError(f"--port is {port!r}; give 0 to 65535", code="out_of_range")
+        raise ConfigError(f"--port is {port!r}; give 0 to 65535")
     faults = Faults.of({name: value for name, value in given.items() if name not in {"port", "seed"}})
     world = World(installed_skills(), seed=seed, faults=faults)
 

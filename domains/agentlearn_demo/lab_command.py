@@ -36,7 +36,7 @@ def lab_build(
     """Train a lab model from random weights and write its checkpoint. A model that is already built is kept."""
     lab = cast("MathLab", lab_model(name))
     if tokens is not None and tokens < 1:
-        raise ConfigError(f"--tokens is {tokens!r}; give at least 1", code="out_of_range")
+        raise ConfigError(f"--tokens is {tokens!r}; give at least 1")
     require_torch()
     from agentlearn_demo.lab.files import SHIPPED
     from agentlearn_demo.lab.training import Recipe, build_lab_model

@@ -195,7 +195,7 @@ class _Acts:
         return _shown(ctx, await ctx.deps.walk.tabs(select=select, close=close))
 
 
-def walker_tools() -> list[Tool[WalkDeps]]:
+def _walker_tools() -> list[Tool[WalkDeps]]:
     """Return the acts as tools. They run one after the other, because each one changes the page for the next.
 
     A model is offered those that the walk's settings name; `upload` only with a task that names files, and `screenshot`
@@ -233,4 +233,4 @@ def web_agent() -> Agent[WalkDeps, Answer]:
     """Return the agent, without a model and without lessons."""
     output: Any = ToolOutput(_answer, name="answer", max_retries=2)
     instructions = load_prompt("walk", 1, package="agentlearn_web.prompts").text
-    return Agent(deps_type=WalkDeps, output_type=output, instructions=instructions, name="web", tools=walker_tools())
+    return Agent(deps_type=WalkDeps, output_type=output, instructions=instructions, name="web", tools=_walker_tools())

@@ -91,7 +91,7 @@ def _read_session(path: Path) -> SavedSession:
         text = readable(path).read_text(encoding="utf-8") if path.stat().st_size <= _MAX_BYTES else ""
         return _kept_secret(json.loads(text))
     except FileNotFoundError:
-        raise ConfigError(f"there is no storage state {str(path)!r}; check the path", code="missing_file") from None
+        raise ConfigError(f"there is no storage state {str(path)!r}; check the path") from None
     except OSError as error:
         raise ConfigError(f"the storage state {str(path)!r} cannot be read: {error.strerror}; check the path") from None
     except (ValueError, RecursionError):
@@ -106,9 +106,7 @@ def _login_values(acts: Sequence[LoginAct]) -> Mapping[str, str]:
     values: dict[str, str] = {}
     for name in (act.env for act in acts if act.env):
         if not os.environ.get(name):
-            raise ConfigError(
-                f"the login needs the environment variable {name!r}; set it and run again", code="missing_secret"
-            )
+            raise ConfigError(f"the login needs the environment variable {name!r}; set it and run again")
         values[name] = os.environ[name]
         know_secret(values[name])
     return values
@@ -163,9 +161,7 @@ def _read_certificates(path: Path) -> tuple[str, ...]:
         for one in found:
             ssl.create_default_context().load_verify_locations(cadata=one)
     except FileNotFoundError:
-        raise ConfigError(
-            f"there is no file of certificates {str(path)!r}; check the path", code="missing_file"
-        ) from None
+        raise ConfigError(f"there is no file of certificates {str(path)!r}; check the path") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"the certificates in {str(path)!r} cannot be read: {error}; give a PEM file") from None
     if not found:

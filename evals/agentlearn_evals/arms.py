@@ -256,7 +256,7 @@ class ArmReader:
             chosen = subject.chosen_model(given, needed=False)
             given = {named_model(chosen): chosen}
         if not given:
-            raise ConfigError("model= is empty; give at least one model, or leave it out", code="no_model")
+            raise ConfigError("model= is empty; give at least one model, or leave it out")
         models = list[tuple[str, str]]()
         reader = ArmReader(models, temperature, libraries)
         for label, model in given.items():

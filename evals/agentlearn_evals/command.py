@@ -100,10 +100,7 @@ def compare(
         own = {name: getattr(settings, name) for name in _FOR_LOGS}
         done = compare_logs(logs, arms, allow_missing=allow_missing, **own)
     elif allow_missing:
-        raise ConfigError(
-            "--allow-missing is only for --logs; without logs, missing rollouts are made; leave it out",
-            code="contradiction",
-        )
+        raise ConfigError("--allow-missing is only for --logs; without logs, missing rollouts are made; leave it out")
     elif not arms:
         raise ConfigError("say what to compare, the baseline first, such as: agentlearn compare none math")
     else:
@@ -159,8 +156,7 @@ def _refuse_with_logs(given: Collection[str], *, dry_run: bool) -> None:
     if options:
         raise ConfigError(
             f"{', '.join(options)}: not with --logs, which compares finished rollouts; leave"
-            f" {'it' if len(options) == 1 else 'them'} out",
-            code="contradiction",
+            f" {'it' if len(options) == 1 else 'them'} out"
         )
 
 
@@ -248,9 +244,7 @@ def evaluate(
 
     show_logs(log)
     if tasks is not None and is_source(what):
-        raise ConfigError(
-            f"the tasks are given twice, as {tasks!r} and {what!r}; leave one of them out", code="contradiction"
-        )
+        raise ConfigError(f"the tasks are given twice, as {tasks!r} and {what!r}; leave one of them out")
     named = {"agent": what} if is_agent(what) else {"domains": (what,)}
     settings = given_settings(EvalSettings, {**given.over(), **named, "data": tasks, "arms": (library,)})
     done = run_planned(settings, dry_run=dry_run, yes=yes, json=json)

@@ -138,11 +138,9 @@ class CompareSettings(
     @model_validator(mode="after")
     def _without_contradictions(self) -> Self:
         if self.placebo is not None and not self.controls:
-            raise ConfigError(
-                f"--placebo {self.placebo!r} is for --controls; add it, or leave --placebo out", code="contradiction"
-            )
+            raise ConfigError(f"--placebo {self.placebo!r} is for --controls; add it, or leave --placebo out")
         if self.min_judge_agreement is not None and self.judge_labels is None:
-            raise ConfigError("--min-judge-agreement is for --judge-labels FILE; add it", code="contradiction")
+            raise ConfigError("--min-judge-agreement is for --judge-labels FILE; add it")
         refuse_large_margin(self.margin, self.score_range)
         return self
 

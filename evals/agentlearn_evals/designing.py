@@ -216,7 +216,7 @@ def comparison_of(reference: str, store: Path) -> Comparison:
         try:
             text = readable(Path(reference)).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"the comparison {reference!r} cannot be read: {error}", code="missing_file") from error
+            raise ConfigError(f"the comparison {reference!r} cannot be read: {error}") from error
     else:
         with read_store(store) as reader:
             row = reader.run(reference)

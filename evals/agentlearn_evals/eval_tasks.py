@@ -3,9 +3,9 @@
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from agentlearn.config import ONLINE, TASK_FILES, TaskOptions, is_source
+from agentlearn.config import ONLINE, SIMULATED_MODEL, TASK_FILES, TaskOptions, default_model, is_source
 from agentlearn.config.names import name_of_result
 from agentlearn.domain.base import Domain, installed_domains
 from agentlearn.domain.chosen_settings import read_source, with_chosen_columns
@@ -13,9 +13,9 @@ from agentlearn.domain.custom import CustomTasks, default_reward, name_for
 from agentlearn.domain.objects import OutputTasks
 from agentlearn.errors import ConfigError
 from agentlearn.learning.open_run import domain_of
-from agentlearn.learning.subject import Subject, agent_of
+from agentlearn.learning.subject import Subject, agent_of, named_model
 from agentlearn.library.curate.leaks import Leaks
-from agentlearn.store import StoreReader
+from agentlearn.store import StoreReader, read_store
 from agentlearn.types.task import Task
 from agentlearn_evals.compare_settings import CompareSettings
 
@@ -62,9 +62,7 @@ class EvalTasks:
             return EvalTasks(domain, found.tasks, judged_by(domain), found.note)
         tasks = tuple(domain.tasks("test", seed=settings.seed, limit=settings.limit)) if given is None else given
         if not tasks:
-            raise ConfigError(
-                f"there is no task to compare {domain.name!r} on; give tasks with --data", code="no_tasks"
-            )
+            raise ConfigError(f"there is no task to compare {domain.name!r} on; give tasks with --data")
         return EvalTasks(domain, tasks, judged_by(domain))
 
 
@@ -85,8 +83,7 @@ def named_subjects(
     if settings.agent is not None and settings.held_out_of is None and (settings.data is None or settings.domains):
         raise ConfigError(
             f"say which tasks {settings.agent!r} is measured on: a file, hf:NAME, gym:TASK or MODULE:NAME after its"
-            " name, or --held-out-of RUN",
-            code="no_tasks",
+            " name, or --held-out-of RUN"
         )
     if subject := agent_of(settings, settings.data):
         return (subject,)
@@ -103,14 +100,12 @@ def _refuse_unfit(settings: CompareSettings, names: Sequence[str]) -> None:
     """Raise ConfigError for options that are only for one domain, or only for tasks from a file."""
     if settings.data is not None and len(names) > 1:
         raise ConfigError(
-            f"--data {settings.data!r} is for one domain, but {len(names)} are given; leave --data out, or give one",
-            code="contradiction",
+            f"--data {settings.data!r} is for one domain, but {len(names)} are given; leave --data out, or give one"
         )
     for option in () if any(map(is_source, names)) else ("reward", "tools", "instructions"):
         if getattr(settings, option) != CompareSettings.model_fields[option].default:
             raise ConfigError(
-                f"--{option} is for tasks from a file, but {' and '.join(names)} has its own {option}; leave it out",
-                code="contradiction",
+                f"--{option} is for tasks from a file, but {' and '.join(names)} has its own {option}; leave it out"
             )
 
 
@@ -150,8 +145,7 @@ class HeldOutTasks:
         reference = settings.held_out_of or _LAST
         if others:
             raise ConfigError(
-                f"--held-out-of {reference!r} names the tasks, and other tasks are given too; leave one of them out",
-                code="contradiction",
+                f"--held-out-of {reference!r} names the tasks, and other tasks are given too; leave one of them out"
             )
         self.reader, last = reader, reference == _LAST
         for row in reader.runs(limit=_RUNS) if last else (reader.run(reference),):
@@ -211,6 +205,44 @@ class HeldOutTasks:
             f"{changed} of the {len(tasks)} tasks that run {self.row.run} held out are no longer in"
             f" {' and '.join(sources)}, which changed since; they are compared as they were then"
         )
+
+
+class ChosenTasks(NamedTuple):
+    """The tasks that the settings of a comparison name, and what these decide."""
+
+    task_sets: tuple[EvalTasks, ...]
+    subject: Subject
+    """What the first of them are solved by."""
+    settings: CompareSettings
+    """With what the run knows that held the tasks out."""
+
+    @property
+    def model(self) -> str:
+        """The model of arms that name none: the first given, the agent's own, or the domains' common default."""
+        if self.settings.models:
+            return self.settings.models[0]
+        if self.settings.agent is not None:
+            return named_model(self.subject.chosen_model(None, needed=False))
+        defaults = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in self.task_sets}
+        return defaults.pop() if len(defaults) == 1 else SIMULATED_MODEL
+
+
+def chosen_tasks(settings: CompareSettings, libraries: Collection[str], *, imports_reward: bool) -> ChosenTasks:
+    """Read the tasks that the settings name. Raises ConfigError or DataError.
+
+    libraries, imports_reward: see `named_subjects`.
+    """
+    if settings.held_out_of is None:
+        subjects = named_subjects(settings, libraries, imports_reward=imports_reward)
+        return ChosenTasks(tuple(EvalTasks.of(one, settings) for one in subjects), subjects[0], settings)
+    with read_store(settings.store) as reader:
+        others = bool(settings.domains) or settings.data is not None
+        held_out = HeldOutTasks(settings, reader, libraries, others=others)
+        settings = held_out.completed(settings)
+        subject, *_ = named_subjects(settings, libraries, imports_reward=imports_reward)
+        task_set = held_out.tasks(subject, settings)
+        judge = held_out.judge(task_set.domain, settings)
+        return ChosenTasks((task_set,), subject, settings.model_copy(update={"judge": judge}))
 
 
 def _default_domain(settings: CompareSettings, libraries: Collection[str]) -> str:

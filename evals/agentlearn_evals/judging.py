@@ -188,7 +188,7 @@ def _asked(labels: Sequence[_Label], path: str, reward: str | None, judge: str |
         raise DataError(f"{path!r} has labels without {missing!r}, which the judge has to be asked about")
     domain = judged_tasks("judge-check", find_reward(reward))
     if domain.uses_judge and judge is None:
-        raise ConfigError(f"the reward {reward!r} asks a model; name it with --judge", code="no_model")
+        raise ConfigError(f"the reward {reward!r} asks a model; name it with --judge")
     require_extras([judge] if judge else [], otel=False)
 
     async def ask(model: Any = None) -> list[float | None]:

@@ -334,8 +334,7 @@ def _domain(names: Sequence[str]) -> Domain | None:
     """Return the domain that reads records. Raises ConfigError for several."""
     if len(names) > 1:
         raise ConfigError(
-            f"with --logs, one --domain can read records, and {len(names)} are given ({', '.join(names)}); give one",
-            code="contradiction",
+            f"with --logs, one --domain can read records, and {len(names)} are given ({', '.join(names)}); give one"
         )
     return load_domain(names[0]) if names else None
 

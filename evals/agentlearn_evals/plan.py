@@ -5,17 +5,15 @@ model.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from agentlearn.config import SIMULATED_MODEL, RequestOptions, SiteOptions, default_model
+from agentlearn.config import SIMULATED_MODEL, RequestOptions, SiteOptions
 from agentlearn.config.model_folders import contents_sha256
 from agentlearn.errors import ConfigError
 from agentlearn.learning.costs import refuse_unpriced
-from agentlearn.learning.subject import named_model
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.leaks import leaks
 from agentlearn.library.shown import masks
@@ -25,7 +23,7 @@ from agentlearn.models.call_settings import CallSettings, call_settings, local_a
 from agentlearn.models.endpoint import check_endpoint
 from agentlearn.plugins.installed import version
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
-from agentlearn.store import EvaluatedRow, Store, StoreReader, read_store
+from agentlearn.store import EvaluatedRow, Store, StoreReader
 from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.ids import RunId, TaskId, content_hash, derive_seed, new_run_id
 from agentlearn.types.ranking import Retrieval, shown_tokens
@@ -35,7 +33,7 @@ from agentlearn.types.value import Value
 from agentlearn_evals.arms import Arm, ArmReader, baseline_first, learned_names, named_pairs, refuse_alike
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.controls import control_arms
-from agentlearn_evals.eval_tasks import EvalTasks, HeldOutTasks, named_subjects
+from agentlearn_evals.eval_tasks import EvalTasks, chosen_tasks
 from agentlearn_evals.judging import labels_by_arm
 
 if TYPE_CHECKING:
@@ -210,9 +208,7 @@ class ComparePlan:
             ("judge", settings.judge if not (plan.judge or plan.user) else None, "no model judges these answers"),
         ):
             if given_name is not None:
-                raise ConfigError(
-                    f"--{option} {given_name!r} is not needed, because {why}; leave it out", code="contradiction"
-                )
+                raise ConfigError(f"--{option} {given_name!r} is not needed, because {why}; leave it out")
         refuse_unpriced(plan.models, settings.max_cost_usd)
         return plan
 
@@ -351,8 +347,7 @@ class ComparePlan:
             source = settings.data or own[0].tasks[0].source.rpartition(":")[0]
             raise ConfigError(
                 f"no model is named for the tasks in {source!r}, and {SIMULATED_MODEL} solves only problems in"
-                " the words of the bundled ones; add --model, such as --model http://localhost:8000/v1#MODEL",
-                code="no_model",
+                " the words of the bundled ones; add --model, such as --model http://localhost:8000/v1#MODEL"
             )
 
     def question_key(self, arm: str, baseline: str) -> str:
@@ -425,34 +420,12 @@ def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, f
     libraries = LibraryStore(settings.store / "libraries")
     named = [(model, model) for model in settings.models or ("",)]
     arms = ArmReader(named, settings.temperature, libraries).arms(settings.arms, fewest=fewest)
-    compared = learned_names(arms, libraries)
-    with nullcontext() if settings.held_out_of is None else read_store(settings.store) as reader:
-        others = bool(settings.domains) or settings.data is not None
-        held_out = None if reader is None else HeldOutTasks(settings, reader, compared, others=others)
-        settings = settings if held_out is None else held_out.completed(settings)
-        subjects = named_subjects(settings, compared, imports_reward=imports_reward)
-        if held_out is None:
-            task_sets = tuple(EvalTasks.of(one, settings) for one in subjects)
-        else:
-            task_sets = (held_out.tasks(subjects[0], settings),)
-            settings = settings.model_copy(update={"judge": held_out.judge(task_sets[0].domain, settings)})
-    own = subjects[0]
-    if settings.models:
-        model = settings.models[0]
-    elif settings.agent is None:
-        model = _default_model(task_sets)
-    else:
-        model = named_model(own.chosen_model(None, needed=False))
-    arms = [arm.on(model) for arm in arms]
-    if settings.agent is None:
-        return ComparePlan.checked(settings, arms, task_sets)
-    found = {arm.model: own.model_named(arm.model) for arm in arms}
+    chosen = chosen_tasks(settings, learned_names(arms, libraries), imports_reward=imports_reward)
+    arms = [arm.on(chosen.model) for arm in arms]
+    if chosen.settings.agent is None:
+        return ComparePlan.checked(chosen.settings, arms, chosen.task_sets)
+    found = {arm.model: chosen.subject.model_named(arm.model) for arm in arms}
     models = {name: model for name, model in found.items() if model is not None}
     # The code of an agent may change, so no earlier rollout is used again.
-    return ComparePlan.checked(settings, arms, task_sets, CompareGiven(models, version=f"{ONE_RUN}{new_run_id()}"))
-
-
-def _default_model(task_sets: Sequence[EvalTasks]) -> str:
-    """Return the domains' common default model, else the simulated one."""
-    defaults = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in task_sets}
-    return defaults.pop() if len(defaults) == 1 else SIMULATED_MODEL
+    given = CompareGiven(models, version=f"{ONE_RUN}{new_run_id()}")
+    return ComparePlan.checked(chosen.settings, arms, chosen.task_sets, given)

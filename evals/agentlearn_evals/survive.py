@@ -49,8 +49,7 @@ def library_survive(
     settings = given_settings(EvalSettings, {**given.over(), "arms": (name,)})
     if len(settings.models) != 1:
         raise ConfigError(
-            f"say which model is new to {name!r}, such as: agentlearn library survive {name} --model openai:gpt-5-mini",
-            code="no_model",
+            f"say which model is new to {name!r}, such as: agentlearn library survive {name} --model openai:gpt-5-mini"
         )
     if settings.k < 2:
         raise ConfigError(f"--k is {settings.k}; a lesson is hidden from half of a task's rollouts, so give 2 or more")

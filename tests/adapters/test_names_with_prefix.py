@@ -25,7 +25,7 @@ LIBRARY_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
     [
         ("inspect:", "bad_config"),
         ("inspect:nope/nothing", "bad_config"),
-        ("inspect:missing.py@sums", "missing_file"),
+        ("inspect:missing.py@sums", "bad_config"),
         (f"inspect:{EXAMPLES}@nope", "bad_config"),
         (f"inspect:{EXAMPLES}", "bad_config"),
         (f"inspect:{EXAMPLES}@sandboxed", "bad_config"),

@@ -52,8 +52,8 @@ def test_every_command_has_help(capfd: pytest.CaptureFixture[str], subtests: pyt
 def test_with_json_an_error_is_one_object(capfd: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
     for command, code in {
         "lern": "usage",
-        "learn math --epochs 0": "out_of_range",
-        "learn": "no_tasks",
+        "learn math --epochs 0": "bad_config",
+        "learn": "bad_config",
         "runs list": "no_store",
     }.items():
         with subtests.test(command):

@@ -88,17 +88,3 @@ def test_two_endpoints_give_what_one_gives_also_when_one_stops(folders: Callable
     assert service["endpoints"][1]["set_asides"] >= 1
     assert report["failed_requests"]["connection"] == service["endpoints"][1]["failures"]["connection"]
     assert any("had 2 endpoints: " in note and "set aside" in note for note in report["notes"])
-
-
-def test_bad_endpoints_are_one_sentence(folders: Callable[[str], Path]) -> None:
-    folder = folders("bad")
-    for names, words in (
-        (("http://127.0.0.1:9/v1#a", "http://127.0.0.1:8/v1#b"), "name different models"),
-        (("http://127.0.0.1:9/v1#a", "http://localhost:9/v1/#a"), "are the same"),
-        (("http://127.0.0.1:9/v1#a", "http://127.0.0.1:8/v1#a"), "cannot be reached"),
-        (("openai:gpt-5-mini?replicas=2",), "must stand between the name of a vllm: model"),
-    ):
-        models = [word for name in names for word in ("--model", name)]
-        refused = learned(folder, *LEARN, *models, "--yes", expect=2)["stderr"]
-        assert words in " ".join(refused.split())
-        assert "Traceback" not in refused

@@ -22,7 +22,7 @@ def test_numbers_out_of_range(subtests: pytest.Subtests) -> None:
             with pytest.raises(ConfigError) as caught:
                 learn_settings({"domain": "math", field: value})
             assert str(caught.value).startswith(sentence)
-            assert (caught.value.code, caught.value.exit_status) == ("out_of_range", 2)
+            assert (caught.value.code, caught.value.exit_status) == ("bad_config", 2)
 
 
 def test_an_unknown_setting_names_the_known_ones() -> None:

@@ -89,7 +89,7 @@ def test_two_packages_with_one_name_are_both_refused() -> None:
         with pytest.raises(ConfigError) as error:
             refused()
         assert error.value.message == "the packages 'twin-a' and 'twin-b' both announce 'shared'; uninstall one of them"
-        assert (error.value.code, error.value.exit_status) == ("bad_plugin", 2)
+        assert (error.value.code, error.value.exit_status) == ("bad_config", 2)
 
 
 @pytest.mark.usefixtures("broken")

@@ -55,7 +55,7 @@ def test_only_credentials_are_taken_out(subtests: pytest.Subtests) -> None:
 def test_an_address_that_is_not_valid_is_not_repeated(address: str) -> None:
     with pytest.raises(ConfigError) as refused:
         learn_settings({"domain": "math", "model": address})
-    assert refused.value.code == "bad_endpoint"
+    assert refused.value.code == "bad_config"
     assert "@host" not in refused.value.message
     assert "user" not in refused.value.message.replace("user name", "")
 

@@ -161,7 +161,7 @@ def test_every_public_name_has_its_place_in_the_reference() -> None:
 
 def test_every_code_of_an_error_is_listed_with_a_sentence() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| \d[^|]* \| (.*) \|$", docs.error_codes(), re.MULTILINE))
-    assert {"no_model", "out_of_range", "missing_extra", "endpoint_gone", "store_locked"} <= set(rows)
+    assert {"bad_config", "not_written", "missing_extra", "endpoint_gone", "store_locked"} <= set(rows)
     sources = [path.read_text(encoding="utf-8") for path in (docs.ROOT / "agentlearn").rglob("*.py")]
     given = {code for text in sources for code in re.findall(r'[(\s]code="(\w+)"', text)}
     assert given - set(rows) == set()

@@ -44,7 +44,7 @@ def own_function(name: str, what: OwnKind, fits: Callable[..., bool], wanted: st
                 return found
             why = f"gave {short_repr(found)} for {short_repr(given[0])}; return {wanted}"
         except Exception as error:  # noqa: BLE001  whatever a user's code raises
-            why = f"raised {words_with_place(error, cwd)}; correct it"
+            why = f"raised {_words_with_place(error, cwd)}; correct it"
         raise ConfigError(f"the {what} {name!r} {why}", code=f"bad_{what}")
 
     return called
@@ -57,7 +57,7 @@ def check_function(name: str, what: OwnKind, *, own: Iterable[str] = ()) -> Plug
     """
     plugins, plugin = announced(GROUPS_OF_FUNCTIONS[what]), None
     if ":" in name:
-        check_reference(name, what=what)
+        _check_reference(name, what=what)
     elif (plugin := plugins.get(name)) is None:
         known = ", ".join((*own, *sorted(plugins.usable)))
         one_of = f"give one of {known}, or " if known else "no installed package announces one; give "
@@ -70,7 +70,7 @@ def load_object(reference: str, *, what: str, folder: Path | None = None) -> obj
 
     what: its role, for messages. Raises ConfigError with the next step.
     """
-    module_name, attributes = check_reference(reference, what=what)
+    module_name, attributes = _check_reference(reference, what=what)
     found: object = _module(module_name, reference, what, folder or Path.cwd())
     place = getattr(found, "__file__", None) or "built in"
     for attribute in attributes.split("."):
@@ -97,11 +97,11 @@ def call_object(found: Callable[[], Any], reference: str, *, what: str) -> Any:
         with stdout_for_results():
             return found()
     except (Exception, SystemExit) as error:
-        raised = words_with_place(error, Path.cwd())
+        raised = _words_with_place(error, Path.cwd())
         raise ConfigError(f"the {what} {reference!r} cannot be made: calling it raised {raised}; correct it") from error
 
 
-def check_reference(reference: str, *, what: str) -> tuple[str, str]:
+def _check_reference(reference: str, *, what: str) -> tuple[str, str]:
     """Return the names of the module and of the object. what: its role, for messages. Raises ConfigError."""
     module_name, _, attributes = reference.partition(":")
     if module_name.endswith(".py"):
@@ -138,12 +138,12 @@ def _module(name: str, reference: str, what: str, folder: Path) -> object:
 
 def _broken(reference: str, what: str, error: BaseException, folder: Path) -> ConfigError:
     return ConfigError(
-        f"the {what} {reference!r} cannot be loaded: importing its module raised {words_with_place(error, folder)};"
+        f"the {what} {reference!r} cannot be loaded: importing its module raised {_words_with_place(error, folder)};"
         " correct the module and run again"
     )
 
 
-def words_with_place(error: BaseException, folder: Path) -> str:
+def _words_with_place(error: BaseException, folder: Path) -> str:
     """Return an error of a user's code in words, with file and line: the last place in a file of the folder."""
     at, found = error.__traceback__, place_of(error)
     while at is not None:

@@ -125,7 +125,7 @@ class CustomTasks(Domain):
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
         """Raise ConfigError: all tasks come from the user."""
-        raise ConfigError(f"{self.name!r} has no tasks; give some with --data FILE", code="no_tasks")
+        raise ConfigError(f"{self.name!r} has no tasks; give some with --data FILE")
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
         """Return the tasks of a source: a file, `hf:NAME`, `gym:TASK`, or objects at `module:name`.

@@ -35,12 +35,11 @@ def refuse_document(settings: LearnSettings, *, other_start: bool = False, own_r
     if settings.on is None:
         return
     if settings.library is not None or other_start:
-        raise ConfigError("--on names the document to start from; leave --from out", code="contradiction")
+        raise ConfigError("--on names the document to start from; leave --from out")
     if is_simulated(settings.reflector_name) and not own_reflector:
         raise ConfigError(
             f"{settings.reflector_name} is simulated and writes lessons alone; name a model that can change a"
-            " document with --reflector",
-            code="contradiction",
+            " document with --reflector"
         )
     if settings.on_file:
         _file(Path(settings.on))
@@ -56,10 +55,7 @@ async def start_document(settings: LearnSettings, domain: Domain, task: Task, li
     text = _file(Path(settings.on or "")) if settings.on_file else await _of_agent(name, domain, task)
     head = history.load() if history.exists else EMPTY_LIBRARY
     if history.exists and head.document != name:
-        raise ConfigError(
-            f"the library {settings.library_name!r} is not the document {name!r}; give another --name",
-            code="contradiction",
-        )
+        raise ConfigError(f"the library {settings.library_name!r} is not the document {name!r}; give another --name")
     known = (one for _, one in history.load_each(history.versions()) if isinstance(one, Library))
     if any(document_text(section.lesson for section in one.experiences) == _ended(text) for one in known):
         return head
@@ -84,7 +80,7 @@ def _file(path: Path) -> str:
             raise ConfigError(f"{str(path)!r} has {len(content):,} bytes; at most {_MOST_BYTES:,} are read")
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError as error:
-        raise ConfigError(f"there is no file {str(path)!r}; check the path", code="missing_file") from error
+        raise ConfigError(f"there is no file {str(path)!r}; check the path") from error
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise ConfigError(f"{str(path)!r} cannot be read: {why}") from error

@@ -598,8 +598,7 @@ def missing_file(file: KeptFile) -> LibraryError:
     """The error about a file beside a skill whose bytes no library of this store has."""
     return LibraryError(
         f"the bytes of {file.path!r} (sha256 {file.sha256[:12]}) are not in this store; import the folder of the skill"
-        " here, or export to another format than 'skill'",
-        code="missing_file",
+        " here, or export to another format than 'skill'"
     )
 
 

@@ -98,9 +98,7 @@ class SourceFiles:
                 return cls._folder(inside[0], limits)
             return cls._folder(given, limits)
         except FileNotFoundError as error:
-            raise LibraryError(
-                f"there is no file or folder {str(path)!r}; check the path", code="missing_file"
-            ) from error
+            raise LibraryError(f"there is no file or folder {str(path)!r}; check the path") from error
         except OSError as error:
             raise LibraryError(f"{str(path)!r} cannot be read: {error.strerror or error}; check the path") from error
 

@@ -282,9 +282,7 @@ def locked(file: Path, *, wait_s: float = _WAIT_S) -> Generator[None]:
             except BlockingIOError as error:
                 if time.monotonic() > ends:
                     raise LibraryError(
-                        f"another process has changed {str(file.parent)!r} for {wait_s:.0f} seconds; wait until it"
-                        " ends",
-                        code="library_locked",
+                        f"another process has changed {str(file.parent)!r} for {wait_s:.0f} seconds; wait until it ends"
                     ) from error
             time.sleep(_PAUSE_S)
         yield

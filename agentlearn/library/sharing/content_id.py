@@ -127,7 +127,7 @@ class Package:
         held = [(one, "shown") for one in self.library.experiences]
         held += [(one.experience, one.status) for one in self.library.withheld]
         if not held:
-            raise LibraryError("the library holds no lesson; add one before you share it", code="no_lessons")
+            raise LibraryError("the library holds no lesson; add one before you share it")
         return tuple(
             SharedLesson(id=one.id, lesson=one.lesson, number=number, status=status, tags=one.tags)
             for number, (one, status) in enumerate(held)

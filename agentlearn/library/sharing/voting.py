@@ -28,7 +28,7 @@ _TYPES = {"Vote": [{"name": name, "type": kind} for name, kind in zip(_NAMES, _K
 CHOICES = {"for": 1, "against": 2, "abstain": 3}
 
 
-def voter_id(voter: Voter) -> str:
+def _voter_id(voter: Voter) -> str:
     """Return the id of a voter's key: the address of a wallet in lower case, or the id of a P-256 key."""
     return voter.key.lower() if voter.key.startswith("0x") else key_id(public_key(voter.key))
 
@@ -64,7 +64,7 @@ def propose(policy: Policy, library: str, lessons: Iterable[str], opened_at: dat
         raise LibraryError(f"{library!r} has no policy with votes; see docs/sharing.md")
     if not (words := tuple(lessons)):
         raise LibraryError(f"no lesson of {library!r} waits, so there is nothing to propose")
-    voters = tuple(map(voter_id, policy.voters))
+    voters = tuple(map(_voter_id, policy.voters))
     told: dict[str, Any] = {"space": policy.space, "library": library, "rule": policy.rule, "voters": voters}
     return LessonProposal(lessons=words, opened=opened_at.replace(microsecond=0), **told)
 
@@ -176,7 +176,7 @@ class Ballot(Value):
             raise SharingError(f"the proposal is for {proposal.space!r}, not {policy.space!r}", code="wrong_space")
         if proposal.rule != policy.rule:
             raise SharingError("the rule has changed since it was proposed; propose it again", code="rule_changed")
-        voters = {voter_id(one): one for one in policy.voters}
+        voters = {_voter_id(one): one for one in policy.voters}
         last, refused = dict[str, tuple[int, str, int]](), dict[str, str]()
         for content in sorted(map(str.encode, self.votes)):
             digest = hashlib.sha256(content).hexdigest()

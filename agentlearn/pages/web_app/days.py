@@ -74,7 +74,7 @@ def _last_day(view: View) -> date:
     try:
         return date.fromisoformat(given) if given else clock.now().date()
     except ValueError:
-        raise ConfigError(f"the last day is {given[:40]!r}; give one such as 2026-03-31", code="bad_query") from None
+        raise ConfigError(f"the last day is {given[:40]!r}; give one such as 2026-03-31") from None
 
 
 def _places(view: View, days: list[date]) -> Iterator[_Place]:

@@ -85,16 +85,14 @@ class View:
         """A whole number of the question, at least 0. Raises ConfigError for anything else."""
         given = self.query.get(name, "") or "0"
         if not (given.isascii() and given.isdigit() and int(given[:12]) <= _MOST):
-            raise ConfigError(
-                f"{name} is {given[:40]!r} and must be a whole number from 0 to {_MOST:,}", code="bad_query"
-            )
+            raise ConfigError(f"{name} is {given[:40]!r} and must be a whole number from 0 to {_MOST:,}")
         return int(given)
 
     def choice(self, name: str, known: Sequence[str]) -> str:
         """One of the known words, the first of them by default. Raises ConfigError for another one."""
         given = self.query.get(name, "") or known[0]
         if given not in known:
-            raise ConfigError(f"{name} is {given[:40]!r}; use one of {', '.join(map(repr, known))}", code="bad_query")
+            raise ConfigError(f"{name} is {given[:40]!r}; use one of {', '.join(map(repr, known))}")
         return given
 
     def form(self, act: str, *fields: Html | None, submit: str, kind: str | None = None, **hidden: str) -> Html | None:
@@ -341,7 +339,7 @@ def saved(page: Page, what: str) -> File:
     number, _, kind = what.partition(".")
     part = page.body[int(number)] if re.fullmatch("[0-9]{1,4}", number) and int(number) < len(page.body) else None
     if not kind or part is None or _saved_as(part) != kind:
-        raise ConfigError(f"the page has no {what[:40]!r}; use a link on the page", code="bad_query")
+        raise ConfigError(f"the page has no {what[:40]!r}; use a link on the page")
     if isinstance(part, Table):
         content, media = _csv(part), "text/csv; charset=utf-8"
     else:

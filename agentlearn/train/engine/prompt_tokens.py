@@ -85,6 +85,5 @@ class PromptTokens:
             raise ConfigError(
                 f"the context of {self.name!r} is {most:,} tokens, and the prompt of the shortest task has"
                 f" more than {needed:,}; use another model, or shorter instructions (--only-instructions with"
-                " --instructions sends only your own)",
-                code="context_too_long",
+                " --instructions sends only your own)"
             )

@@ -85,7 +85,7 @@ class _GgufFile:
             tokenizer: Any = AutoTokenizer.from_pretrained(alone.parent, gguf_file=alone.name, trust_remote_code=False)
         except Exception as error:
             what = f"transformers {__version__} cannot read the tokenizer of {str(self.path)!r} ({short(error)})"
-            raise ConfigError(f"{what}; {_INSTEAD}", code="bad_weights") from error
+            raise ConfigError(f"{what}; {_INSTEAD}") from error
         splitter: Any = pre_tokenizers
         if self.is_byte_level and isinstance(tokenizer.backend_tokenizer.pre_tokenizer, splitter.ByteLevel):
             words, rule = splitter.ByteLevel(add_prefix_space=False), self.tokenizer("pre") or ""
@@ -113,14 +113,12 @@ class _GgufFile:
                 raise ConfigError(f"{str(self.path)!r} does not fit into memory", code="out_of_memory") from error
             raise ConfigError(
                 f"transformers {__version__} cannot read the weights of {str(self.path)!r}, of the architecture"
-                f" {self.fields.get('general.architecture')!r} ({short(error)}); {_INSTEAD}",
-                code="bad_weights",
+                f" {self.fields.get('general.architecture')!r} ({short(error)}); {_INSTEAD}"
             ) from error
         if lacking := sorted(found.get("missing_keys") or ()):
             raise ConfigError(
                 f"{str(self.path)!r} lacks {len(lacking)} of the weights that a {type(model).__name__} has (first:"
-                f" {lacking[0]!r}); {_INSTEAD}",
-                code="bad_weights",
+                f" {lacking[0]!r}); {_INSTEAD}"
             )
         return model
 
@@ -198,7 +196,7 @@ def read_gguf(path: Path) -> _GgufFile:
         parameters = sum(int(one.n_elements) for one in reader.tensors)
     except Exception as error:
         why = f"cannot be read as a GGUF file ({short(error)}); it may be cut short: get it again"
-        raise ConfigError(f"{str(path)!r} {why}", code="bad_weights") from error
+        raise ConfigError(f"{str(path)!r} {why}") from error
     tokens, parts = fields.get("tokenizer.ggml.tokens"), fields.get("split.count") or 1
     if parts > 1:
         why = f"is one of {parts} parts of a model; join them first with llama-gguf-split --merge"
@@ -207,7 +205,7 @@ def read_gguf(path: Path) -> _GgufFile:
         why = f"holds no language model: it has no {missing}; give the GGUF file of a whole model"
     else:
         return _GgufFile(path, parameters, fields)
-    raise ConfigError(f"{str(path)!r} {why}", code="bad_weights")
+    raise ConfigError(f"{str(path)!r} {why}")
 
 
 def convert_gguf(file: Path, folder: Path, *, name: str, source: str, sha256: str | None = None) -> ModelRecord:

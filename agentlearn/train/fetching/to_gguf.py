@@ -48,7 +48,6 @@ def write_gguf(model: str, file: Path, llama_cpp: Path, *, kind: str) -> None:
         if ran.returncode or not draft.is_file():
             said = [line.strip() for line in ran.stdout.splitlines() if line.strip()]
             raise ConfigError(
-                f"llama.cpp's converter wrote no file from {model!r}: {said[-1][:300] if said else 'it said nothing'}",
-                code="not_converted",
+                f"llama.cpp's converter wrote no file from {model!r}: {said[-1][:300] if said else 'it said nothing'}"
             )
         draft.rename(file)

@@ -158,8 +158,7 @@ def _model_folder(directory: str) -> Path:
     if not path.is_dir():
         raise ConfigError(
             f"there is no directory {directory!r}; name one with a Hugging Face checkpoint, as in local:models/my-model"
-            f" (from the hub: hf download OWNER/NAME --local-dir DIRECTORY)",
-            code="no_model",
+            f" (from the hub: hf download OWNER/NAME --local-dir DIRECTORY)"
         )
     check_model_files(path, directory)
     return path

@@ -362,7 +362,7 @@ def served_directory(model: str) -> Path | None:
         looks_like_a_path = not model or model.startswith((".", "/", "~")) or model.count("/") > 1
         if looks_like_a_path:
             words = f"there is no directory {model!r}; name one with a Hugging Face checkpoint, or a hub id OWNER/NAME"
-            raise ConfigError(words, code="no_model")
+            raise ConfigError(words)
         return None
     check_model_files(path, model)
     return path.resolve()
@@ -412,8 +412,7 @@ async def _copy_model(path: Path | None, model: str, folder: Path) -> Path:
     if path is None:
         raise ConfigError(
             f"training needs the weights in a directory, and {model!r} is not one; download them with"
-            f" hf download {model} --local-dir DIRECTORY",
-            code="no_model",
+            f" hf download {model} --local-dir DIRECTORY"
         )
     need_extra(f"training with 'vllm:{model}'")
     config = read_config(path) if (path / "config.json").is_file() else {}

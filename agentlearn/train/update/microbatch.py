@@ -309,8 +309,7 @@ def shares_prompts(scorer: LogprobModel, arguments: GradientArguments, precision
         return False
     if arguments.packing:
         raise ConfigError(
-            "share_prompts and packing are both true, and rows can be laid out in one way only; leave out one of them",
-            code="contradiction",
+            "share_prompts and packing are both true, and rows can be laid out in one way only; leave out one of them"
         )
     core = core_of(scorer.model)
     try:

@@ -62,7 +62,7 @@ class ModelSource:
         if path.is_file():
             if path.suffix == ".gguf":
                 raise _gguf(name, path)
-            raise ConfigError(f"{name!r} is a file; name the folder of a Hugging Face checkpoint", code="no_model")
+            raise ConfigError(f"{name!r} is a file; name the folder of a Hugging Face checkpoint")
         if path.is_dir():
             check_model_files(path, name)
             return cls._adapter(path, name, ask_hub=ask_hub) if is_adapter(path) else cls(name, str(path))
@@ -121,9 +121,9 @@ class ModelSource:
         if self.adapter is None:
             without = "lora_rank=0 trains this model without an adapter; set lora_rank"
             if not arguments.lora_rank and arguments.reference == "adapter_off":
-                raise ConfigError(f"reference is 'adapter_off', but {without}, or reference=copy", code="contradiction")
+                raise ConfigError(f"reference is 'adapter_off', but {without}, or reference=copy")
             if not arguments.lora_rank and arguments.lora_dropout:
-                raise ConfigError(f"lora_dropout is {arguments.lora_dropout}, but {without}", code="contradiction")
+                raise ConfigError(f"lora_dropout is {arguments.lora_dropout}, but {without}")
             return
         given, defaults = read_config(self.adapter, ADAPTER_CONFIG), type(arguments).model_fields
         rank, alpha = given.get("r", 8), given.get("lora_alpha", 8)
@@ -260,16 +260,14 @@ def check_model_files(path: Path, directory: str) -> None:
         if (path / "adapter_model.bin").is_file():
             raise ConfigError(
                 f"the adapter in {directory!r} has its weights in adapter_model.bin only, a format that can hold code;"
-                f" save it again as {ADAPTER_WEIGHTS}",
-                code="bad_weights",
+                f" save it again as {ADAPTER_WEIGHTS}"
             )
         raise ConfigError(f"the adapter in {directory!r} has no {ADAPTER_WEIGHTS}")
     if not weights and (files := sorted(path.glob("*.gguf"))):
         raise _gguf(directory, files[0])
     if not whole:
         raise ConfigError(
-            f"the directory {directory!r} holds no model: it has neither config.json nor {ADAPTER_CONFIG}",
-            code="no_model",
+            f"the directory {directory!r} holds no model: it has neither config.json nor {ADAPTER_CONFIG}"
         )
     read_config(path)
     for name in _INDEXES:
@@ -302,8 +300,7 @@ def _check_safetensors(file: Path) -> None:
             return
     except Exception as error:
         raise ConfigError(
-            f"the weights in {str(file)!r} are damaged or cut short ({short(error, 200)}); download the file again",
-            code="bad_weights",
+            f"the weights in {str(file)!r} are damaged or cut short ({short(error, 200)}); download the file again"
         ) from error
 
 
@@ -334,8 +331,7 @@ def reach_hub(name: str) -> str:
     except HFValidationError as error:
         raise ConfigError(
             f"there is no folder {name!r}, and it is not a hub id either; give a folder with a Hugging Face checkpoint,"
-            " or a hub id OWNER/NAME",
-            code="no_model",
+            " or a hub id OWNER/NAME"
         ) from error
     error = _answer(name)
     if error is None:
@@ -375,14 +371,12 @@ def _refusal(name: str, error: Exception) -> ConfigError:
     if isinstance(error, GatedRepoError):
         return ConfigError(
             f"the Hugging Face hub gives the model {name!r} only to users who accepted its terms; accept them on its"
-            " page and log in with hf auth login",
-            code="no_model",
+            " page and log in with hf auth login"
         )
     if isinstance(error, RepositoryNotFoundError):
         return ConfigError(
             f"there is no folder {name!r}, and the Hugging Face hub has no such model; if it is private, log in with"
-            " hf auth login",
-            code="no_model",
+            " hf auth login"
         )
     why = short(error, 150)
     return ConfigError(
@@ -419,8 +413,7 @@ def refuse_bad_numbers(model: "nn.Module", where: str) -> None:
     if bad:
         raise ConfigError(
             f"{where} has NaN or infinite numbers in {len(bad)} of its weights (first: {bad[0]!r}), so it gives no"
-            " probabilities; download it again, or use a checkpoint from before its training failed",
-            code="bad_weights",
+            " probabilities; download it again, or use a checkpoint from before its training failed"
         )
 
 

@@ -88,8 +88,7 @@ def attach_adapter(
             kind = getattr(config.peft_type, "value", config.peft_type)
             raise ConfigError(  # noqa: TRY301
                 f"{where} is of the type {kind}, which adds tokens to every prompt and cannot be used here; use a LoRA"
-                " adapter",
-                code="bad_weights",
+                " adapter"
             )
         config.inference_mode = not trainable
         if trainable:
@@ -128,8 +127,7 @@ def check_adapter(source: ModelSource) -> None:
     how = "use a LoRA adapter, or merge this one into its base model with peft's merge_and_unload and train that"
     if kind != "LORA":
         raise ConfigError(
-            f"the adapter in {source.name!r} is of the type {kind!r}, which cannot be trained here; {how}",
-            code="bad_weights",
+            f"the adapter in {source.name!r} is of the type {kind!r}, which cannot be trained here; {how}"
         )
     plain = LoraConfig().to_dict()
     other = sorted(
@@ -141,8 +139,7 @@ def check_adapter(source: ModelSource) -> None:
         other.append(f"init_lora_weights={given['init_lora_weights']!r}")
     if other:
         raise ConfigError(
-            f"the adapter in {source.name!r} has {', '.join(other)[:200]}, which cannot be trained here exactly; {how}",
-            code="bad_weights",
+            f"the adapter in {source.name!r} has {', '.join(other)[:200]}, which cannot be trained here exactly; {how}"
         )
 
 
@@ -156,8 +153,7 @@ def _check_layers(adapted: nn.Module, what: str) -> None:
             why = "the model's head" if module is head else f"{type(base).__name__}, which is not linear"
             raise ConfigError(
                 f"{what} has the layer {name.rpartition('.')[2]!r} ({why}); use an adapter on linear layers inside the"
-                " model, such as q_proj and v_proj",
-                code="bad_weights",
+                " model, such as q_proj and v_proj"
             )
 
 

@@ -190,7 +190,7 @@ def _name_in_file(name: str, path: Path, wanted: str | None) -> str:
     from inspect_ai import list_tasks
 
     if not path.is_file():
-        raise ConfigError(f"there is no file {str(path)!r} for {name!r}; name a file with tasks", code="missing_file")
+        raise ConfigError(f"there is no file {str(path)!r} for {name!r}; name a file with tasks")
     try:
         names = [one.name for one in list_tasks(path.name, root_dir=path.resolve().parent)]
     except Exception as error:

@@ -58,7 +58,7 @@ def read_weights(folder: Path, name: str) -> tuple[Layout, Mapping[str, NDArray[
             return Layout(**card["layout"]), dict(weights), card
     except (OSError, ValueError, LookupError, TypeError, BadZipFile) as error:
         raise ConfigError(
-            f"the weights of the lab model {name!r} cannot be used: {error}; reinstall the package", code="bad_weights"
+            f"the weights of the lab model {name!r} cannot be used: {error}; reinstall the package"
         ) from error
 
 

@@ -49,11 +49,9 @@ class Faults:
             is_share = name in (*FAILURES, "malformed")
             if not 0 <= value <= (1 if is_share else float("inf")):
                 wanted = "a share from 0 to 1" if is_share else "a number of at least 0"
-                raise ConfigError(f"--{name.replace('_', '-')} is {value!r}; give {wanted}", code="out_of_range")
+                raise ConfigError(f"--{name.replace('_', '-')} is {value!r}; give {wanted}")
         if (total := sum(given.get(name, 0.0) for name in FAILURES)) > 1:
-            raise ConfigError(
-                f"the shares of failures add up to {total:g}; reduce them to at most 1", code="out_of_range"
-            )
+            raise ConfigError(f"the shares of failures add up to {total:g}; reduce them to at most 1")
         return cls(**given)
 
     def failure(self, *named: object) -> str:

@@ -175,8 +175,7 @@ def _authorization(variable: str) -> str:
     if not user or not colon:
         raise ConfigError(
             f"site_proxy_login names the environment variable {variable!r}, which does not hold user:password;"
-            " set it and run again",
-            code="missing_secret",
+            " set it and run again"
         )
     encoded = base64.b64encode(value.encode()).decode("ascii")
     for secret in (password, value, encoded):

@@ -61,8 +61,7 @@ def find_chromium() -> Chromium:
     if match is None:
         raise ConfigError(
             f"no Chromium was found; install one with `{_PLAYWRIGHT_INSTALL}`, or on Debian and Ubuntu with"
-            f" `{_DEBIAN_INSTALL}`, or name one in {_CHROMIUM_VARIABLE}",
-            code="no_browser",
+            f" `{_DEBIAN_INSTALL}`, or name one in {_CHROMIUM_VARIABLE}"
         )
     return match
 
@@ -78,10 +77,7 @@ def _candidates() -> Iterator[Chromium]:
     if named := os.environ.get(_CHROMIUM_VARIABLE):
         path = shutil.which(named)
         if path is None:
-            raise ConfigError(
-                f"{_CHROMIUM_VARIABLE} names {named!r}, which is no program here; correct it or unset it",
-                code="no_browser",
-            )
+            raise ConfigError(f"{_CHROMIUM_VARIABLE} names {named!r}, which is no program here; correct it or unset it")
         yield Chromium(Path(path), _CHROMIUM_VARIABLE)
     folder = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
 

@@ -50,8 +50,7 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None, domain
     if domain is not None and not any(records):
         raise ConfigError(
             f"none of the logs is a record that the domain {domain.name!r} reads: a folder, or a JSON array; leave"
-            " --domain out",
-            code="contradiction",
+            " --domain out"
         )
     results = [
         _recordings(log, domain)

@@ -107,9 +107,9 @@ def test_what_breaks_in_a_rollout_is_counted_and_shown(tmp_path: Path) -> None:
         ({"arms": ("none", 3)}, "bad_config"),
         ({"arms": {"none": None, "gone": "gone"}}, "unknown_library"),
         ({"arms": {"none": None, "long": ["word " * 50]}}, "bad_library"),
-        ({"arms": TWO, "k": 0}, "out_of_range"),
-        ({"arms": TWO, "model": {}}, "no_model"),
-        ({"arms": TWO, "judge": "sim:expert"}, "contradiction"),
+        ({"arms": TWO, "k": 0}, "bad_config"),
+        ({"arms": TWO, "model": {}}, "bad_config"),
+        ({"arms": TWO, "judge": "sim:expert"}, "bad_config"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence_before_anything_is_spent(

@@ -78,7 +78,7 @@ def test_a_task_source_is_not_a_domain(source: str, tmp_path: Path, capsys: pyte
     )
     with pytest.raises(UnknownDomain) as caught:
         asyncio.run(run_solving(SolveSettings(domain=source, problem="How many?", store=tmp_path)))
-    assert (caught.value.message, caught.value.code) == (words, "source_for_domain")
+    assert (caught.value.message, caught.value.code) == (words, "unknown_domain")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_own_tasks_need_a_model(
 
 
 @pytest.mark.parametrize(
-    ("options", "code"), [(["--model", "folder"], "no_reward"), (["--reward", "number"], "no_model")]
+    ("options", "code"), [(["--model", "folder"], "no_reward"), (["--reward", "number"], "bad_config")]
 )
 def test_train_takes_a_task_file_as_learn_does(
     options: list[str], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -52,7 +52,7 @@ def test_missing_and_changed_files_are_refused(tmp_path: Path) -> None:
             read_checkpoint(folder, "novice")
         why = f"{file} is not the file that was built; reinstall the package"
         assert str(refused.value) == f"the weights of the lab model 'novice' cannot be used: {why}"
-        assert refused.value.code == "bad_weights"
+        assert refused.value.code == "bad_config"
 
 
 def test_the_shipped_model_writes_a_program_for_a_problem() -> None:

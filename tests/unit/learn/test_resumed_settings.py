@@ -57,4 +57,4 @@ def test_settings_of_another_version_are_refused_in_a_sentence(tmp_path: Path, k
     asyncio.run(begin())
     with pytest.raises(ConfigError, match="was started by another version of agentlearn") as refused:
         RESUME[kind](tmp_path)
-    assert refused.value.code == "not_resumable"
+    assert refused.value.code == "bad_config"

@@ -134,7 +134,7 @@ def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
     assert head.read_text() == behind
     with pytest.raises(LibraryError) as refused, log.writing(), locked(lock, wait_s=0.0):
         pass
-    assert refused.value.code == "library_locked"
+    assert refused.value.code == "bad_library"
 
 
 @pytest.mark.parametrize("kept", [0, 1])

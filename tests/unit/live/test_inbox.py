@@ -350,7 +350,7 @@ def test_a_decision_that_was_cut_off_is_finished_by_the_next(tmp_path: Path, mon
 
 
 def cut_off(*_: object) -> None:
-    raise StoreError("the power failed", code="store_write")
+    raise StoreError("the power failed")
 
 
 def test_later_and_all_of_one_source(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_every_known_service_opens_with_its_variables_or_says_what_is_missing(
             elif error is None:
                 assert not (service and service.refused)
             else:
-                assert error.code == "bad_endpoint"
+                assert error.code == "bad_config"
                 assert prefix in NEEDS_MORE or (service and service.refused), error.message
 
 

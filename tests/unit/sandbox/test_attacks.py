@@ -206,7 +206,7 @@ def _without(sandbox: str, errno: int, *numbers: int) -> dict[str, object]:
 def test_where_a_wall_cannot_stand_the_sandbox_refuses(number: int, feature: str) -> None:
     assert _without("zygote", 38, number) == {
         "type": "ConfigError",
-        "code": "sandbox_unavailable",
+        "code": "bad_config",
         "message": f"the code sandbox 'zygote' cannot isolate code here: {feature}; {INSTEAD}",
     }
 

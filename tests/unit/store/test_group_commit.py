@@ -251,7 +251,7 @@ def test_a_lasting_failure_is_reported_and_the_next_group_goes_on(database: Data
         commits = FailingLedger(database, [kind("Disk full.\nStack trace: …")] * 3, after=False)
         outcomes = commits.commit([task_rows([nouns.TASK])] * 2)
         assert [str(outcome) for outcome in outcomes] == ["the store could not be written: Disk full"] * 2
-        assert [outcome and outcome.code for outcome in outcomes] == ["store_write"] * 2
+        assert [outcome and outcome.code for outcome in outcomes] == ["store"] * 2
         assert asked(database, "SELECT count(*) FROM task") == [(0,)]
     assert commits.commit([task_rows([nouns.TASK])] * 2) == [None, None]
     commits.close()

@@ -91,7 +91,7 @@ def test_a_store_that_was_left_takes_no_more(tmp_path: Path) -> None:
         for use in (store.save_run(nouns.run_event()), store.checkpoint()):
             with pytest.raises(StoreError) as refused:
                 await use
-            assert refused.value.code == "store_closed"
+            assert refused.value.code == "store"
         with pytest.raises(StoreError):
             store.runs()
 

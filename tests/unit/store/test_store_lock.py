@@ -117,7 +117,7 @@ asyncio.run(main())
     root = Path(__file__).parents[3]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240, cwd=root).stdout
     assert len(said.splitlines()) == len(acts) > 1
-    assert all(line.startswith("store_forked the store was opened by process ") for line in said.splitlines())
+    assert all(line.startswith("store the store was opened by process ") for line in said.splitlines())
     with read_store(tmp_path) as reader:
         assert reader.task(nouns.TASK.id) == nouns.TASK
         assert [row.run for row in reader.runs()] == [nouns.RUN]

@@ -87,7 +87,7 @@ def test_contradictions_are_refused(subtests: pytest.Subtests) -> None:
             with pytest.raises(ConfigError) as refused:
                 gradient_arguments(given)
             assert str(refused.value) == sentence
-            assert refused.value.code == "contradiction"
+            assert refused.value.code == "bad_config"
 
 
 def test_what_goes_together_is_taken(subtests: pytest.Subtests) -> None:
@@ -114,7 +114,7 @@ def test_each_field_has_a_range(subtests: pytest.Subtests) -> None:
         with subtests.test(repr(given)):
             with pytest.raises(ConfigError) as refused:
                 gradient_arguments(given)
-            assert refused.value.code == "out_of_range"
+            assert refused.value.code == "bad_config"
 
 
 def test_a_setting_that_stands_elsewhere_is_named_with_its_place(subtests: pytest.Subtests) -> None:

@@ -71,7 +71,7 @@ def test_files_that_are_missing_or_damaged_are_named(load: Loader, folder: Path)
     for cut in (whole[: len(whole) // 2], whole[:5], b"", b"not a tensor file at all" * 9):
         weights.write_bytes(cut)
         error = refusal(load, folder)
-        assert error.code == "bad_weights"
+        assert error.code == "bad_config"
         assert "damaged or cut short" in error.message
     weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n")
     assert "is a Git LFS pointer" in refusal(load, folder).message
@@ -88,7 +88,7 @@ def test_a_missing_or_cut_shard_is_named(load: Loader, tmp_path: Path) -> None:
     assert weights_hash(load(str(folder))) == weights_hash(family_model("llama"))
     kept = shards[1].read_bytes()
     shards[1].write_bytes(kept[:-10])
-    assert refusal(load, folder).code == "bad_weights"
+    assert refusal(load, folder).code == "bad_config"
     shards[1].unlink()
     error = refusal(load, folder)
     assert error.code == "bad_config"

@@ -69,7 +69,7 @@ def test_a_context_that_holds_no_prompt_is_refused(fresh: Path) -> None:
     tokens.refuse_unreadable("", {"1": long, "2": "short"}, {})  # one of them can be answered
     with pytest.raises(ConfigError, match=r"the context of .* is 64 tokens") as refused:
         tokens.refuse_unreadable(long, {"1": "a", "2": "b"}, {})
-    assert refused.value.code == "context_too_long"
+    assert refused.value.code == "bad_config"
 
 
 def test_the_plan_refuses_both(fresh: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_a_chromium_the_error_says_how_to_install_one(machine: Path) -> None:
     with pytest.raises(ConfigError, match=r"no Chromium was found; install one with `playwright install") as caught:
         find_chromium()
-    assert caught.value.code == "no_browser"
+    assert caught.value.code == "bad_config"
 
 
 def test_the_order_is_variable_playwright_shell_path_playwright_chromium(
