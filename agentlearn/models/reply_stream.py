@@ -57,7 +57,7 @@ def _events(content: bytes) -> list[_Event]:
     plain = content.removeprefix(b"\xef\xbb\xbf")
     if b"\r" in plain:  # JSON has no bare line ends
         plain = plain.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    if not _NAMED_ERROR.search(plain):
+    if b"event:" not in plain or not _NAMED_ERROR.search(plain):  # the pattern alone takes ten times as long
         with suppress(ValueError):  # all at once takes a third of the time
             return from_json(b"[%b]" % b",".join(_DATA.findall(plain)))
     return [event for block in plain.split(b"\n\n") for event in _events_in(block)]

@@ -35,15 +35,6 @@ def is_inference(path: str) -> bool:
     return takes_advice(path.removesuffix(_COUNT))
 
 
-def json_object(content: bytes) -> dict[str, Any] | None:
-    """The JSON object in a body; None for anything else."""
-    try:
-        found = json.loads(content.decode())
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
-
-
 def with_lessons(
     path: str,
     content: bytes,
@@ -56,7 +47,7 @@ def with_lessons(
 ) -> bytes:
     """Return a request with lessons and for this model; all bytes of `content` that say something else stay.
 
-    body: what `json_object` returned for it. advice_for, choose, place: as for `with_advice`. Raises LibraryError for a
+    body: the JSON object in it. advice_for, choose, place: as for `with_advice`. Raises LibraryError for a
     message that is no text.
     """
     wanted = dict(with_advice(path.removesuffix(_COUNT), body, advice_for, choose=choose, place=place))
