@@ -28,8 +28,9 @@ _ENDS = (b"data: [DONE]", b"event: message_stop", b"event: response.completed")
 """What the last event of a stream says in each dialect. It goes out when the reply is recorded."""
 _HELD = 2**16
 """Bytes of the end of a reply that wait for its record. All before them goes out as fast as the client reads."""
-_CONNECT_S, _SILENT_S = 15.0, 900.0
-"""Longest time for the service to accept a connection, and between its bytes."""
+_CONNECT_S, _SILENT_S, _IDLE_S = 15.0, 900.0, 4.0
+"""Longest time for the service to accept a connection, and between its bytes; and for which an idle connection is kept:
+vLLM and others close one after 5 s, and a request on it would be lost."""
 
 
 class Upstream:
@@ -173,7 +174,7 @@ class Upstream:
 
         if self._session is None:
             self._session = ClientSession(
-                connector=TCPConnector(limit=0, keepalive_timeout=30, socket_factory=_opened_socket),
+                connector=TCPConnector(limit=0, keepalive_timeout=_IDLE_S, socket_factory=_opened_socket),
                 cookie_jar=DummyCookieJar(),
                 auto_decompress=bool(self._key),
                 timeout=ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENT_S),
