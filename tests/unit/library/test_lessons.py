@@ -245,7 +245,7 @@ def test_a_change_inside_openai_is_an_error(method: str, monkeypatch: pytest.Mon
     with pytest.raises(LibraryError) as caught, lessons(CARRY):
         pass
     client_bases.cache_clear()
-    assert caught.value.code == "bad_library"
+    assert caught.value.code == "openai_changed"
     assert f"openai {openai.__version__}" in str(caught.value)
     assert str(caught.value).endswith("put `lessons(...).text` into your messages")
 
