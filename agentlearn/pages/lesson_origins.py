@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from fractions import Fraction
@@ -69,10 +69,12 @@ def version_to_try(store: Path, reference: str, lesson: str = "") -> Library:
     X: as for `find_library`, or the start of the id of what waits. lesson: see `Inbox.candidate`. Raises LibraryError.
     """
     from agentlearn.live.inbox import Inbox
+    from agentlearn.live.waiting import Item
 
     name, _, at = reference.partition("@")
-    inbox = Inbox(store / "libraries", store)
-    waiting = [one for one in inbox.items(library=name) if one.kind in {"lesson", "version"}]
+    inbox, waiting = Inbox(store / "libraries", store), list[Item]()
+    with suppress(StoreError):  # published versions are files and need no store
+        waiting = [one for one in inbox.items(library=name) if one.kind in {"lesson", "version"}]
     found = [one for one in waiting if at and (one.version or one.id).startswith(at)]
     if len(found) == 1:
         return inbox.candidate(found[0], lesson=lesson)
