@@ -232,8 +232,6 @@ class Sizes(Value):
     """Share of groups that are all wrong and teach."""
     validated: float = VALIDATED
     """Share of the largest number of rollouts on validation tasks that is made."""
-    tried: float = 1.0
-    """Rollouts in which changes are tried, for each group that teaches."""
     library: float
     """Tokens of lessons in a prompt at the end of the run."""
     judge: RolloutSize | None = None
@@ -254,7 +252,7 @@ class Sizes(Value):
         stages = {name: one.ends(measured=self.measured) for name, one in self if isinstance(one, RolloutSize)}
         library = min(settings.max_library_tokens, _MEASURED_SPREAD * self.library)
         teaches = "wrong" if settings.all_wrong == "teach" else "mixed"
-        kinds = ({"right": 1.0, "library": 0.0}, {teaches: 1.0, "validated": 1.0, "tried": 3.0, "library": library})
+        kinds = ({"right": 1.0, "library": 0.0}, {teaches: 1.0, "validated": 1.0, "library": library})
         nothing = {"mixed": 0.0, "right": 0.0, "wrong": 0.0}
         return [
             self.model_copy(update={**nothing, **kind, **{name: both[end] for name, both in stages.items()}})
@@ -361,7 +359,7 @@ def _of_size(settings: LearnSettings, train: int, test: int, size: Sizes) -> Cos
     # Where nothing is learned, there are no versions to compare, and the held-out tasks are measured once.
     teaches = (size.mixed and settings.group_size > 1) or (size.wrong and settings.all_wrong == "teach")
     validating = round(course.most_validation() * size.validated) if teaches else 0
-    validating += round(size.tried * (mixed + wrong)) if settings.tries_updates else 0
+    validating += mixed + wrong if settings.tries_updates else 0
     measuring = test * settings.eval_rollouts * (2 if teaches else 1)
 
     model, reflector = settings.model, settings.reflector_name

@@ -105,7 +105,7 @@ class Candidates:
     def finalists(self, most: int) -> tuple[Library, ...]:
         """Return the version with the highest estimate, then those that it would be most costly to overlook.
 
-        Those that it costs nothing to speak of are not among them, nor the start, with or without learned lessons.
+        The start and what is left of it without learned lessons are not among them.
         """
         fit = self._fit()
         fixed = {self.bare.version, self.start.version}
@@ -113,7 +113,7 @@ class Candidates:
         if not latest_first:
             return ()
         leader = fit.leader(latest_first[::-1])
-        others = [one for one in latest_first if one is not leader and fit.expected_excess(one, leader) >= _COSTLY]
+        others = [one for one in latest_first if one is not leader]
         others.sort(key=lambda one: -fit.expected_excess(one, leader))
         return (leader, *others)[:most]
 
@@ -122,10 +122,6 @@ class Candidates:
         fit, best = self._fit(), self.best()
         mean, sd = fit.between(best, current)
         return best if mean > _SURE_TO_GO_BACK * sd else current
-
-    def is_ahead(self, current: Library) -> bool:
-        """Whether a version is better than the start with the certainty that selecting it takes."""
-        return self._fit().is_ahead(current, _SURE_TO_SELECT)
 
     def contenders(self, arms: Sequence[Library]) -> tuple[Library, ...]:
         """Return the leader of the arms, and those that deserve more rollouts, in their order.

@@ -1,7 +1,7 @@
 """Training-free GRPO as a learner: groups become proposals, and proposals become the next library version."""
 
 from asyncio import TaskGroup
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -17,8 +17,7 @@ from agentlearn.learning.lessons.look_up import TrajectoryFiles
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, shown_reason
 from agentlearn.learning.lessons.stages import Stages, labelled_operation
 from agentlearn.learning.lessons.trust import Acceptance, authors_read, unapproved
-from agentlearn.library.curate import CheckContext, NextVersion, OwnRule, RejectionCode, next_version
-from agentlearn.library.curate.codes import reject
+from agentlearn.library.curate import CheckContext, OwnRule, next_version
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import Store
@@ -26,7 +25,7 @@ from agentlearn.text.log import get_log
 from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, GroupUse, Summary, differ
-from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, TaskId, derive_seed
+from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, derive_seed
 from agentlearn.types.operation import Applied, Ended, Proposal, Quarantined, Rejected
 from agentlearn.types.rendering import Rendered
 from agentlearn.types.task import Task
@@ -38,8 +37,6 @@ _ONLY_TOO_MANY = frozenset({"too_many_edits", "too_many_proposals", "too_many_de
 """Codes of refusals that say nothing against a change itself."""
 _FEWEST_DECIDED, _LEAST_RATE = 10, 0.1
 """Decided lessons from which on the share of a source counts, and the lowest rate at which it is asked."""
-_FEW = 4
-"""Lessons are tried while one in so many of those that were tried did not stand."""
 _WITHOUT_SIZE_LIMITS = {"max_lessons": 10_000, "max_library_tokens": 10**9}
 """For checking a single group: only the whole batch's deletes and merges decide whether the library has room."""
 
@@ -108,7 +105,7 @@ class LessonLearner:
     acceptance: Mapping[Author, Acceptance] = field(default_factory=dict[Author, Acceptance])
     """What persons decided before the run started on the lessons of each source."""
     trial: Callable[[Library, Sequence[Task], str], Awaitable[Sequence[Trajectory]]] | None = None
-    """Makes a rollout of a library on each of some tasks after a step; None: changes are not tried first."""
+    """Makes a rollout of a changed document on each of some tasks after a step; None: changes are not tried first."""
     candidates: Candidates = field(init=False)
     """Every version so far, with what the rollouts to learn from say about each."""
     _limits: LessonOptions = field(init=False)
@@ -118,10 +115,6 @@ class LessonLearner:
     """The latest version that an update made, also when an earlier one is in use again."""
     updates: int = 1
     """Updates that the run will make, at most."""
-    _tried: int = field(init=False, default=0)
-    """Changes that were tried so far."""
-    _not_better: int = field(init=False, default=0)
-    """Those of them that did not stand."""
     _made: int = field(init=False, default=0)
     """Updates made so far."""
     _refused_changes: list[str] = field(init=False, default_factory=list[str])
@@ -174,14 +167,13 @@ class LessonLearner:
         else:
             consolidated = [await stages.consolidate(accepted, context, seen)]
         versions = [next_version(one.accepted, before, context) for one in consolidated]
-        taught = [result.seen for result in results if result.use in TEACHING]
-        made, checked = before, list[Ended]()
-        for version in sorted(versions, key=lambda one: one.library.version != before.version):
-            (made, ends), kept = await self._stood_trial(version, before, taught, context)
-            checked += ends
+        made = before
+        for made in sorted((version for version, _ in versions), key=lambda one: one.version != before.version):
+            kept = await self._stands_trial(made, [result.seen for result in results if result.use in TEACHING])
             self._continue_from(made, [result.group for result in results])
             if not kept and self.library.version == made.version:
                 self.library = before
+        checked = (one for _, ended in versions for one in ended)
         drafted = (one for proposed in consolidated for one in proposed.ended)
         ended = (*(one for result in results for one in result.ended), *drafted, *checked)
         self._remember(made, ended, stages.shown)
@@ -204,71 +196,21 @@ class LessonLearner:
             ),
         )
 
-    async def _stood_trial(
-        self, version: NextVersion, before: Library, taught: Sequence[Group], context: CheckContext
-    ) -> tuple[NextVersion, bool]:
-        """The version without the changes that did not stand a trial, and whether the others stood one together.
+    async def _stands_trial(self, made: Library, taught: Sequence[Group]) -> bool:
+        """Whether a changed document does better than the one before on the tasks that the change was made from.
 
-        Each task that changes were made from gets a rollout with all of them. A change stands if its tasks do better
-        than in their groups. Tasks of the others get one with those alone that were made from them, and what stood
-        then is tried together. Nothing is left out where nothing is tried or no rollout could be judged.
+        One rollout per task, against the mean of its group. True where nothing is tried or no rollout could be judged.
         """
-        applied = [one.proposal for one in version.ended if isinstance(one.end, Applied)]
-        if self.trial is None or not applied or not self._doubted():
-            return version, True
-        task_of = {one.id: group.task.id for group in taught for one in group.trajectories}
-        tasks = {one.id: {task_of[at] for at in one.evidence if at in task_of} for one in applied}
-        made, every = version.library, set[TaskId]().union(*tasks.values())
-        self.candidates.add(made)
-        gains = await self._gains(made, [one for one in taught if one.task.id in every])
-        self._tried += len(applied)
-        kept, doubted = _gained(gains, gains), [one for one in applied if not _gained(gains, tasks[one.id])]
-        if not doubted:
-            return version, kept
-        alone = defaultdict[LibraryVersion, list[Group]](list)
-        libraries = {made.version: made}
-        for group in taught:
-            own = next_version([one for one in doubted if group.task.id in tasks[one.id]], before, context).library
-            if own.version not in (before.version, made.version):
-                libraries[own.version] = own
-                alone[own.version].append(group)
-        async with TaskGroup() as running:
-            trials = [running.create_task(self._gains(libraries[one], groups)) for one, groups in alone.items()]
-        again = gains | dict(gain for trial in trials for gain in trial.result().items())
-        stood = [one for one in applied if one not in doubted or _gained(again, tasks[one.id])]
-        self._not_better += len(applied) - len(stood)
-        if len(stood) < len(applied):
-            left = reject(RejectionCode.NO_BETTER, "its tasks did no better with it than before")
-            others = [one for one in version.ended if one.proposal not in applied]
-            others += [Ended(proposal=one, end=left) for one in applied if one not in stood]
-            library, ended = next_version(stood, before, context)
-            version = NextVersion(library, (*ended, *others))
-        made = version.library
-        if made.version in libraries or made.version == before.version:
-            return version, True
-        self.candidates.add(made)
-        together = {task for one in stood for task in tasks[one.id]}
-        return version, _gained(await self._gains(made, [one for one in taught if one.task.id in together]), together)
-
-    def _doubted(self) -> bool:
-        """Whether changes are tried: of a document all, of lessons while the reflector is not shown to be right.
-
-        It is where the version in use is ahead of the start by the rollouts so far, and few changes failed a trial.
-        """
-        if self.library.document:
+        if self.trial is None or not made.document or made.version == self.library.version:
             return True
-        return self._not_better * _FEW > self._tried or not self.candidates.is_ahead(self.library)
-
-    async def _gains(self, library: Library, groups: Sequence[Group]) -> dict[TaskId, float]:
-        """One rollout of a library on the task of each group, less the group's mean; judged ones only, by task."""
-        assert self.trial is not None, "trials are asked for only where the run makes them"
-        by_task, gains = {one.task.id: one for one in groups}, dict[TaskId, float]()
-        for one in await self.trial(library, [group.task for group in groups], self._step):
+        self.candidates.add(made)
+        groups, gains = {one.task.id: one for one in taught}, list[float]()
+        for one in await self.trial(made, [group.task for group in taught], self._step):
             if one.reward is not None:
-                task, rewards = by_task[one.task].task, by_task[one.task].rewards_G
-                self.candidates.observe(one.phase, task.id, task.cluster, one.g, library.version, one.reward)
-                gains[task.id] = one.reward - sum(rewards) / len(rewards)
-        return gains
+                task, rewards = groups[one.task].task, groups[one.task].rewards_G
+                self.candidates.observe(one.phase, task.id, task.cluster, one.g, made.version, one.reward)
+                gains.append(one.reward - sum(rewards) / len(rewards))
+        return not gains or sum(gains) > 0
 
     def _edits(self) -> int | None:
         """Largest number of changes of a document in this update: it falls evenly to 1 over the run. None: lessons."""
@@ -287,7 +229,7 @@ class LessonLearner:
             elif words and isinstance(one.end, Rejected) and one.end.code not in _ONLY_TOO_MANY:
                 self._refused_changes.append(f"{words} (refused: {one.end.reason})")
 
-    def _left(self) -> tuple[str, ...]:
+    def _tried(self) -> tuple[str, ...]:
         """Changes of a document that did not stay, in words: refused ones, and those the run went back from."""
         versions, one = {self.library.version}, self.library
         while one.parent is not None and one.parent in self.candidates.libraries:
@@ -333,7 +275,7 @@ class LessonLearner:
             margin=self.settings.reward_margin,
             prompts=self.prompts,
             refusals=self.reasons,
-            tried=self._left(),
+            tried=self._tried(),
             files=files,
         )
 
@@ -434,12 +376,6 @@ class LessonLearner:
                 log.info("operation.refused", step=step, code=one.end.code, reason=one.end.reason)
             elif isinstance(one.end, Quarantined):
                 log.warning("operation.quarantined", step=step, code=one.end.code, reason=one.end.reason)
-
-
-def _gained(gains: Mapping[TaskId, float], tasks: Iterable[TaskId]) -> bool:
-    """Whether tasks did better, or none of them could be judged."""
-    known = [gains[task] for task in tasks if task in gains]
-    return not known or sum(known) > 0
 
 
 def _texts_of_strangers(trajectory: Trajectory) -> Iterator[str]:

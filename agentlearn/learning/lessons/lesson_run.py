@@ -363,8 +363,8 @@ class LessonRun(RunLoop[LearnSettings]):
         )
 
     async def _trial(self, made: Library, tasks: Sequence[Task], step: str) -> Sequence[Trajectory]:
-        """Make one rollout of a library on each task, as those that an update was made from."""
-        phase, work = f"validation:{step.replace('/', '-')}-{made.version[:12]}", [(task, 0) for task in tasks]
+        """Make one rollout of an update's version on each task, as those that the update was made from."""
+        phase, work = f"validation:{step.replace('/', '-')}", [(task, 0) for task in tasks]
         await self.store.save_version(made, run=self.call_context.run)
         found = await self.batches.measure({phase: made}, work, seeds=phase, temperature=self.settings.temperature)
         return found[phase]
