@@ -226,8 +226,8 @@ def library_canary(
         or ((dry_run or lesson) and not share)
     ):
         raise ConfigError(
-            "give NAME@VERSION with --share 1/10 to start a canary (--dry-run: only say what it would cost), or NAME"
-            " with --stop, --decide or nothing"
+            "give NAME@VERSION with --share 1/10 to start a canary (--dry-run: only say what it would cost; --lesson:"
+            " try one new lesson alone), or NAME with --stop, --decide or nothing"
         )
     for option, value in (("--margin", margin), ("--effect", effect)):
         if value is not None and not 0 < value <= 1:

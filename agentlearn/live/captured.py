@@ -122,9 +122,8 @@ def user_speaks(message: ModelMessage) -> bool:
 
 def without_task(steps: tuple[Step, ...], task: Task) -> tuple[Step, ...]:
     """The steps without the first one where it is the user's message that is the task."""
-    first = steps[0].text if steps and isinstance(steps[0], UserTurn) else None
-    is_task = first is not None and (first == task.problem or first.split() == task.problem.split())
-    return steps[1:] if is_task else steps
+    first = steps[0] if steps else None
+    return steps[1:] if isinstance(first, UserTurn) and first.text.split() == task.problem.split() else steps
 
 
 def task_of(name: str, task: object, asked: str, cleaning: Cleaning) -> Task:

@@ -158,6 +158,17 @@ def test_every_text_is_readable_and_nothing_overflows(browser: Browser, files: P
         assert page.evaluate(COLLISIONS) == []
 
 
+@pytest.mark.parametrize("name", ["hostile", "learned-hostile"])
+def test_hostile_texts_do_nothing(browser: Browser, files: Path, name: str) -> None:
+    with view(browser, files / f"{name}.html", width=PHONE) as page:
+        unfold(page)
+        assert page.evaluate("window.hacked === undefined")
+        assert page.locator("img, iframe").count() == 0
+        assert page.locator("script").count() == 1
+        assert "<script>window.hacked=1</script>" in page.locator("h1").inner_text()
+        assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+
+
 def test_the_policy_stops_what_would_get_in(browser: Browser, files: Path) -> None:
     context = browser.new_context()
     page = context.new_page()

@@ -55,11 +55,12 @@ def run(store, at):
 assert run(Path(shutil.copytree(folder / "before", folder / "whole")), 0) == 0
 steps = int((folder / "steps").read_text())
 assert steps > kills, steps
-ended = 0  # a busy machine takes a step more or less
 for number in range(kills):
-    store = Path(shutil.copytree(folder / "before", folder / f"{number}"))
-    ended += run(store, 1 + number * steps // kills) != signal.SIGKILL
-assert ended <= 2, ended
+    store, at = folder / f"{number}", 1 + number * steps // kills
+    while (ended := run(Path(shutil.copytree(folder / "before", store)), at)) != signal.SIGKILL:
+        assert (ended, at > 1) == (0, True), (ended, at)  # on a busy machine it took a step less than it did alone
+        shutil.rmtree(store)
+        at -= 1
 """
 
 
