@@ -16,7 +16,10 @@ import agentlearn
 from agentlearn.plugins.installed import LEARN_MODULES
 
 HIDE = f"""
+import faulthandler
 import sys
+
+faulthandler.dump_traceback_later(300, exit=True)  # a program that hangs says where
 
 class Hidden:
     def find_spec(self, name, path=None, target=None):
