@@ -59,6 +59,8 @@ _EVERY = 3
 """Days from one pass of `live` to the next one. It also steps the canary."""
 _FULL = range(10, 12)
 """The hours of day 23 in which no file can grow."""
+_ENDS = ("recorded", "unrecorded")
+"""What the gateway counts of each conversation that it answered, sooner or later."""
 
 
 def at(days: float) -> datetime:
@@ -81,6 +83,8 @@ class Office:
         self.service = Service(company)
         self._file = folder / "done.json"
         self._done: dict[str, Any] = json.loads(self._file.read_text()) if self._file.exists() else {}
+        self._answered = 0
+        """Conversations that this process asked and that were answered."""
         self._due = defaultdict[int, list[Said]](list)
         """Feedback by the day on which it is given."""
 
@@ -165,6 +169,8 @@ class Office:
             with _full_disk(day == FULL_DISK and hour in _FULL):
                 now = [talk for talk in talks if int(talk.second // 3600) == hour]
                 await self._together(self._asks(one) for one in now if self._key(one) not in self._recorded)
+                if day == FULL_DISK:
+                    await self._written()
                 if day == FULL_DISK and hour == _FULL.start:
                     await self._failing_pass(day)
             due = [one for one in self._due[day] if int(one.due % 1 * 24) == hour]
@@ -198,11 +204,17 @@ class Office:
         if status != 200:
             self._count(f"conversations answered with {status}")
             return
+        self._answered += 1
         if not (talk.day == FULL_DISK and int(talk.second // 3600) in _FULL):  # what was not recorded takes none
             text = reply["choices"][0]["message"]["content"]
             said = talk.feedback(text)
             if said is not None:
                 self._due[said.day].append(said)
+
+    async def _written(self) -> None:
+        """Wait until each conversation is on disk or lost, so that no clock decides which ones a full disk loses."""
+        while sum(count for (what, _), count in self.gateway.counts.items() if what in _ENDS) < self._answered:
+            await asyncio.sleep(0.01)
 
     async def _says(self, said: Said) -> None:
         """Feedback on one conversation."""
