@@ -212,7 +212,7 @@ class Office:
                 self._due[said.day].append(said)
 
     async def _written(self) -> None:
-        """Wait until each conversation is on disk or lost, so that no clock decides which ones a full disk loses."""
+        """Wait until each conversation is on disk or lost, so that chance does not decide what a full disk loses."""
         while sum(count for (what, _), count in self.gateway.counts.items() if what in _ENDS) < self._answered:
             await asyncio.sleep(0.01)
 
