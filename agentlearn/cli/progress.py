@@ -24,6 +24,7 @@ from agentlearn.pages.figure import clock_time, count_words, proposal_words, sco
 from agentlearn.pages.runs import learn_end
 from agentlearn.types.experience import Library
 from agentlearn.types.task import Task
+from agentlearn.types.trajectory import TRIAL
 
 
 class LearnProgress(ProgressLines, Callbacks):
@@ -131,8 +132,8 @@ class LearnProgress(ProgressLines, Callbacks):
     def phase_started(self, phase: str, rollouts: int) -> None:
         number = phase.removeprefix("epoch-")
         label = phase if number == phase else f"epoch {number}/{self.settings.as_pilot().epochs}"
-        if phase.startswith("validation"):
-            label = "validation"
+        if (kind := phase.partition(":")[0]) in ("validation", TRIAL):
+            label = kind
         self.view.start_phase(phase, label.replace("+", " and "), rollouts)
 
     def updated(self, step: str, update: Update) -> None:

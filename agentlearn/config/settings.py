@@ -199,9 +199,9 @@ class LearnSettings(
 
     @property
     def tries_updates(self) -> bool:
-        """Whether each update is tried on the tasks that it was made from: of a document, where a run selects."""
-        untried = self.select == "last" or not self.validation_rollouts or self.from_store or self.pilot is not None
-        return self.on is not None and not untried
+        """Whether changes are tried on the tasks that they were made from: where a run selects by expected answers."""
+        selects = self.select == "best" and self.validation_rollouts > 0 and self.labels == "gold"
+        return selects and self.reflect == "stages" and not self.from_store and self.pilot is None
 
     def as_pilot(self) -> "LearnSettings":
         """The settings of the pilot: one epoch, not measured. The same settings when no pilot is asked for."""

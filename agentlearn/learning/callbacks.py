@@ -140,7 +140,9 @@ class Callbacks:
         """Called once when a resumed run goes on learning. updates: updates that were made before."""
 
     def phase_started(self, phase: str, rollouts: int) -> None:
-        """Called when `epoch-N`, `during:N`, `before` or `after` starts, or a round of `validation:VERSION`.
+        """Called when `epoch-N`, `during:N`, `before` or `after` starts, a round of `validation:VERSION`, or a trial.
+
+        Several changes may be tried at the same time.
 
         rollouts: how many it has at most. `before+after`: both are measured at once, interleaved. So are all versions
         of a round.

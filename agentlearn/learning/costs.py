@@ -38,6 +38,8 @@ _RIGHT = 0.25
 """Assumed share of groups that are all right: half of those whose rewards agree. Their tasks are skipped at times."""
 VALIDATED = 0.5
 """Assumed share of the largest number of rollouts on validation tasks that is made; versions behind drop out."""
+TRIED = 2.5
+"""Assumed rollouts in which changes are tried, for each group that teaches: 2.2 to 2.7 with the models that ship."""
 _STAGE_PROMPT, _SUMMARY, _COMPARISON, _PROPOSAL = 450, 700, 700, 45
 """Assumed tokens of a stage's instructions, of a summary, of a comparison and of a proposal."""
 _SHIPPED_SUMMARY, _SHIPPED_COMPARISON, _SHIPPED_CONSOLIDATION = 145, 50, 300
@@ -232,6 +234,8 @@ class Sizes(Value):
     """Share of groups that are all wrong and teach."""
     validated: float = VALIDATED
     """Share of the largest number of rollouts on validation tasks that is made."""
+    tried: float = TRIED
+    """Rollouts in which changes are tried, for each group that teaches."""
     library: float
     """Tokens of lessons in a prompt at the end of the run."""
     judge: RolloutSize | None = None
@@ -252,7 +256,10 @@ class Sizes(Value):
         stages = {name: one.ends(measured=self.measured) for name, one in self if isinstance(one, RolloutSize)}
         library = min(settings.max_library_tokens, _MEASURED_SPREAD * self.library)
         teaches = "wrong" if settings.all_wrong == "teach" else "mixed"
-        kinds = ({"right": 1.0, "library": 0.0}, {teaches: 1.0, "validated": 1.0, "library": library})
+        kinds = (
+            {"right": 1.0, "library": 0.0},
+            {teaches: 1.0, "validated": 1.0, "tried": 2 * TRIED, "library": library},
+        )
         nothing = {"mixed": 0.0, "right": 0.0, "wrong": 0.0}
         return [
             self.model_copy(update={**nothing, **kind, **{name: both[end] for name, both in stages.items()}})
@@ -359,7 +366,7 @@ def _of_size(settings: LearnSettings, train: int, test: int, size: Sizes) -> Cos
     # Where nothing is learned, there are no versions to compare, and the held-out tasks are measured once.
     teaches = (size.mixed and settings.group_size > 1) or (size.wrong and settings.all_wrong == "teach")
     validating = round(course.most_validation() * size.validated) if teaches else 0
-    validating += mixed + wrong if settings.tries_updates else 0
+    validating += round(size.tried * (mixed + wrong)) if settings.tries_updates else 0
     measuring = test * settings.eval_rollouts * (2 if teaches else 1)
 
     model, reflector = settings.model, settings.reflector_name

@@ -21,6 +21,7 @@ from agentlearn.learning.batch import VALIDATION_ROUND, Allocation
 from agentlearn.learning.costs import (
     HELD_OUT,
     MIXED,
+    TRIED,
     VALIDATED,
     VALIDATION,
     CostEstimate,
@@ -128,7 +129,7 @@ def _wall_seconds(settings: LearnSettings, train: int, test: int, size: Sizes) -
             *([] if once else [Wave(teach, 1, stage_s["compare"])]),
         ]
         consolidated = [Wave(1, 1, stage_s["compare" if once else "consolidate"])] * settings.drafts if teach else []
-        tried = [Wave(teach, calls, call_s, size.own_s)] if teach and settings.tries_updates else []
+        tried = [Wave(teach * size.tried, calls, call_s, size.own_s)] if teach and settings.tries_updates else []
         phases += [Phase(part, times=batches) for part in (waves, consolidated, tried) if part]
     if validating := course.most_validation():
         versions = min(settings.finalists, course.batches * settings.drafts) + 1
@@ -298,7 +299,8 @@ class PilotReport(Value):
         more_batches = course.batches / math.ceil(tasks / settings.batch_size)
         held_out = 2 * len(whole.test) * settings.eval_rollouts
         validating = round(VALIDATED * course.most_validation())
-        validating += round(course.visits * (mixed + taught_wrong) / total) if settings.tries_updates and total else 0
+        if settings.tries_updates and total:
+            validating += round(TRIED * course.visits * (mixed + taught_wrong) / total)
         lessons = max(0, Course(settings, train).average_library() - library)
         scaled: list[StageEstimate] = []
         for one in stages:

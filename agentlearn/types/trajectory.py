@@ -61,7 +61,9 @@ DEMONSTRATION = "demonstration"
 """Phase of the right answers that persons wrote for rollouts of live traffic."""
 IMPORTED = "import"
 """Phase of the rollouts of other programs' logs."""
-_MEASURING = ("before", "during", "after", "validation", "compare")
+TRIAL = "trial"
+"""Phase of the rollouts in which the changes of an update are tried; `:` and the step and version follow."""
+_MEASURING = ("before", "during", "after", "validation", TRIAL, "compare")
 
 
 def measures(phase: str) -> bool:

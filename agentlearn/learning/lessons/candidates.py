@@ -1,4 +1,4 @@
-"""Every version of a run's library, and what the rollouts already made say about each.
+"""Every version of a run's library, what the rollouts already made say about each, and the trial of changes.
 
 Versions met different tasks, so their mean rewards cannot be compared. A ridge regression explains each reward by the
 task, the lessons that were shown, and the version. What two versions share in lessons they share in evidence. The
@@ -6,14 +6,21 @@ estimates are posterior means under normal priors, so a version with little evid
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from asyncio import TaskGroup
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from agentlearn.library.curate import CheckContext, NextVersion, RejectionCode, next_version
+from agentlearn.library.curate.codes import reject
 from agentlearn.types.experience import Library
+from agentlearn.types.group import Group
 from agentlearn.types.ids import LibraryVersion, TaskId
+from agentlearn.types.operation import Applied, Ended, Proposal
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
 
 _NOISE, _NOISE_WEIGHT = 0.18, 10
 """Variance of a reward around what task and lessons explain, before rollouts are seen, and how many they count for."""
@@ -29,6 +36,10 @@ _SURE_TO_LEAVE_START = 2.0
 """Posterior standard deviations by which the leader must be better than the start for the start to be left out."""
 _SURE_TO_SELECT = 1.0
 """Posterior standard deviations by which a version must be better than the start to be selected instead of it."""
+_ALONE = 3
+"""Rollouts on each of its tasks in which a change is tried alone."""
+_EQUAL = 1e-9
+"""Sums of rewards that differ by no more than this are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +116,7 @@ class Candidates:
     def finalists(self, most: int) -> tuple[Library, ...]:
         """Return the version with the highest estimate, then those that it would be most costly to overlook.
 
-        The start and what is left of it without learned lessons are not among them.
+        Those that it costs nothing to speak of are not among them, nor the start, with or without learned lessons.
         """
         fit = self._fit()
         fixed = {self.bare.version, self.start.version}
@@ -113,7 +124,7 @@ class Candidates:
         if not latest_first:
             return ()
         leader = fit.leader(latest_first[::-1])
-        others = [one for one in latest_first if one is not leader]
+        others = [one for one in latest_first if one is not leader and fit.expected_excess(one, leader) >= _COSTLY]
         others.sort(key=lambda one: -fit.expected_excess(one, leader))
         return (leader, *others)[:most]
 
@@ -246,3 +257,74 @@ class _Fit:
         row_C[self.columns["version", library.version]] = 1.0
         row_C[[self.columns["lesson", one.id] for one in library.experiences]] = 1.0
         return row_C
+
+
+@dataclass(slots=True)
+class UpdateTrial:
+    """Tries the changes of one update on the tasks of its batch, before more is learned with them."""
+
+    make: Callable[[Library, Sequence[tuple[Task, int]]], Awaitable[Sequence[Trajectory]]]
+    """Makes rollouts of a library, given as task and number."""
+    groups: Sequence[Group]
+    """Of the batch, made with the version before the update."""
+    threshold: float
+    """Reward from which an answer counts as right."""
+    made: dict[tuple[LibraryVersion, TaskId, int], Trajectory] = field(init=False, default_factory=dict)
+    """Every rollout of the trial."""
+
+    async def stood(self, version: NextVersion, before: Library, context: CheckContext) -> NextVersion:
+        """Return the version without the changes that did not stand the trial.
+
+        One rollout with all changes on each task that they were made from, and on each that was all right, comes first.
+        A change stands if its tasks do better than in their groups. The others are tried alone, three times on each of
+        their tasks, where no worse is enough if some answer is right; all changes are, where a task that was all right
+        does worse, and that task is then one of theirs. A change stands where no rollout could be judged.
+        """
+        applied = [one.proposal for one in version.ended if isinstance(one.end, Applied)]
+        if not applied:
+            return version
+        group_of = {one.id: group for group in self.groups for one in group.trajectories}
+        groups_of = {one.id: {group_of[at].task.id: group_of[at] for at in one.evidence} for one in applied}
+        right = {one.task.id: one for one in self.groups if one.decided and min(one.rewards_G) >= self.threshold}
+        every = right | {task: group for own in groups_of.values() for task, group in own.items()}
+        together = await self._rollouts(version.library, every, range(1))
+        broken = {task: group for task, group in right.items() if not self._stands({task: group}, together)}
+        doubted = [one for one in applied if broken or not self._stands(groups_of[one.id], together, better=True)]
+
+        async def stands_alone(one: Proposal) -> bool:
+            library, own = next_version([one], before, context).library, groups_of[one.id] | broken
+            if library.version == before.version:  # it needs another change of this update
+                return False
+            return self._stands(own, await self._rollouts(library, own, range(1, 1 + _ALONE)))
+
+        async with TaskGroup() as running:
+            trials = {one.id: running.create_task(stands_alone(one)) for one in doubted}
+        left = {at for at, trial in trials.items() if not trial.result()}
+        if not left:
+            return version
+        why = reject(RejectionCode.NO_BETTER, "its tasks did no better with it than before")
+        library, ended = next_version([one for one in applied if one.id not in left], before, context)
+        others = [one for one in version.ended if not isinstance(one.end, Applied)]
+        return NextVersion(library, (*ended, *others, *(Ended(proposal=p, end=why) for p in applied if p.id in left)))
+
+    async def _rollouts(
+        self, library: Library, groups: Mapping[TaskId, Group], numbers: Iterable[int]
+    ) -> Sequence[Trajectory]:
+        """Return rollouts of a library on these tasks, with these numbers; those that are missing are made."""
+        work = {(library.version, task, g): (group.task, g) for task, group in groups.items() for g in numbers}
+        missing = [one for at, one in work.items() if at not in self.made]
+        for one in await self.make(library, missing) if missing else ():
+            self.made[library.version, one.task, one.g] = one
+        return [self.made[at] for at in work]
+
+    def _stands(self, groups: Mapping[TaskId, Group], tried: Iterable[Trajectory], *, better: bool = False) -> bool:
+        """Whether tasks do better than in their groups, by the sum of the differences, or nothing could be judged.
+
+        As well is enough where a rollout is right, unless `better`.
+        """
+        known = [
+            (one.reward, groups[one.task].rewards_G) for one in tried if one.reward is not None and one.task in groups
+        ]
+        gain = sum(reward - sum(rewards) / len(rewards) for reward, rewards in known)
+        as_well = not better and any(reward >= self.threshold for reward, _ in known)
+        return not known or gain > _EQUAL or (as_well and gain > -_EQUAL)

@@ -12,7 +12,7 @@ from agentlearn.domain.custom.own_functions import own_function
 from agentlearn.errors import EndpointError
 from agentlearn.learning.batch_runner import TEACHING, TeachingRules
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, RolledBack, Update
-from agentlearn.learning.lessons.candidates import Candidates
+from agentlearn.learning.lessons.candidates import Candidates, UpdateTrial
 from agentlearn.learning.lessons.look_up import TrajectoryFiles
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, shown_reason
 from agentlearn.learning.lessons.stages import Stages, labelled_operation
@@ -104,8 +104,8 @@ class LessonLearner:
     """Why persons refused lessons before the run started, in their words."""
     acceptance: Mapping[Author, Acceptance] = field(default_factory=dict[Author, Acceptance])
     """What persons decided before the run started on the lessons of each source."""
-    trial: Callable[[Library, Sequence[Task], str], Awaitable[Sequence[Trajectory]]] | None = None
-    """Makes a rollout of a changed document on each of some tasks after a step; None: changes are not tried first."""
+    trial: Callable[[Library, Sequence[tuple[Task, int]], str], Awaitable[Sequence[Trajectory]]] | None = None
+    """Makes rollouts of a library after a step, given as task and number; None: changes are not tried first."""
     candidates: Candidates = field(init=False)
     """Every version so far, with what the rollouts to learn from say about each."""
     _limits: LessonOptions = field(init=False)
@@ -166,14 +166,13 @@ class LessonLearner:
             consolidated = [await stages.draft(seen, context, number) for number in range(self.settings.drafts)]
         else:
             consolidated = [await stages.consolidate(accepted, context, seen)]
+        batch, made, checked = [result.group for result in results], before, list[Ended]()
+        trial = self._trial(batch)
         versions = [next_version(one.accepted, before, context) for one in consolidated]
-        made = before
-        for made in sorted((version for version, _ in versions), key=lambda one: one.version != before.version):
-            kept = await self._stands_trial(made, [result.seen for result in results if result.use in TEACHING])
-            self._continue_from(made, [result.group for result in results])
-            if not kept and self.library.version == made.version:
-                self.library = before
-        checked = (one for _, ended in versions for one in ended)
+        for version in sorted(versions, key=lambda one: one.library.version != before.version):
+            made, ends = version if trial is None else await trial.stood(version, before, context)
+            checked += ends
+            self._continue_from(made, batch, () if trial is None else trial.made.values())
         drafted = (one for proposed in consolidated for one in proposed.ended)
         ended = (*(one for result in results for one in result.ended), *drafted, *checked)
         self._remember(made, ended, stages.shown)
@@ -196,21 +195,12 @@ class LessonLearner:
             ),
         )
 
-    async def _stands_trial(self, made: Library, taught: Sequence[Group]) -> bool:
-        """Whether a changed document does better than the one before on the tasks that the change was made from.
-
-        One rollout per task, against the mean of its group. True where nothing is tried or no rollout could be judged.
-        """
-        if self.trial is None or not made.document or made.version == self.library.version:
-            return True
-        self.candidates.add(made)
-        groups, gains = {one.task.id: one for one in taught}, list[float]()
-        for one in await self.trial(made, [group.task for group in taught], self._step):
-            if one.reward is not None:
-                task, rewards = groups[one.task].task, groups[one.task].rewards_G
-                self.candidates.observe(one.phase, task.id, task.cluster, one.g, made.version, one.reward)
-                gains.append(one.reward - sum(rewards) / len(rewards))
-        return not gains or sum(gains) > 0
+    def _trial(self, groups: Sequence[Group]) -> UpdateTrial | None:
+        """The trial of this update's changes; None where nothing is tried."""
+        trial, step = self.trial, self._step
+        return (
+            None if trial is None else UpdateTrial(lambda made, work: trial(made, work, step), groups, self.threshold)
+        )
 
     def _edits(self) -> int | None:
         """Largest number of changes of a document in this update: it falls evenly to 1 over the run. None: lessons."""
@@ -239,20 +229,22 @@ class LessonLearner:
         worse = (f"{words} (worse by the rollouts so far)" for words in left)
         return tuple(dict.fromkeys((*self._refused_changes, *worse)))[-_MOST_TRIED:]
 
-    def _continue_from(self, made: Library, groups: Sequence[Group]) -> None:
+    def _continue_from(self, made: Library, groups: Sequence[Group], tried: Iterable[Trajectory]) -> None:
         """Use the version that the update made, or an earlier one that is better by the evidence.
 
-        Only groups of finished updates are evidence, so the choice does not depend on when rollouts finish. Stored
-        rollouts of other runs are none: another model or another time may have made them.
+        Only groups and trials of finished updates are evidence, so the choice does not depend on when rollouts finish.
+        Stored rollouts of other runs are none: another model or another time may have made them.
+
+        tried: the rollouts in which the changes were tried.
         """
         if made.version != self.library.version:
             self.last = made
         self.candidates.add(made)
-        for group in groups:
-            for one in group.decided:
-                if one.reward is not None and one.run == self.call_context.run:
-                    family = group.task_of(one).cluster
-                    self.candidates.observe(one.phase, one.task, family, one.g, one.treatment.library, one.reward)
+        families = {task.id: task.cluster for group in groups for task in group.tasks}
+        for one in (*(one for group in groups for one in group.decided), *tried):
+            if one.reward is not None and one.run == self.call_context.run:
+                version, family = one.treatment.library, families[one.task]
+                self.candidates.observe(one.phase, one.task, family, one.g, version, one.reward)
         self.library = made if self.settings.select == "last" else self.candidates.to_continue(made)
 
     @property

@@ -50,7 +50,7 @@ from agentlearn.types.group import GROUP_KINDS
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ROLLOUT_OUTCOMES, Trajectory
+from agentlearn.types.trajectory import ROLLOUT_OUTCOMES, TRIAL, Trajectory
 
 _SHARE_ALONE = 10
 """Lessons that strangers could have shaped are measured by themselves with at most one rollout for ten of the run."""
@@ -362,9 +362,9 @@ class LessonRun(RunLoop[LearnSettings]):
             trial=self._trial if self.settings.tries_updates else None,
         )
 
-    async def _trial(self, made: Library, tasks: Sequence[Task], step: str) -> Sequence[Trajectory]:
-        """Make one rollout of an update's version on each task, as those that the update was made from."""
-        phase, work = f"validation:{step.replace('/', '-')}", [(task, 0) for task in tasks]
+    async def _trial(self, made: Library, work: Sequence[tuple[Task, int]], step: str) -> Sequence[Trajectory]:
+        """Make rollouts of a library as those that an update was made from. work: task and number of each."""
+        phase = f"{TRIAL}:{step.replace('/', '-')}-{made.version[:12]}"
         await self.store.save_version(made, run=self.call_context.run)
         found = await self.batches.measure({phase: made}, work, seeds=phase, temperature=self.settings.temperature)
         return found[phase]

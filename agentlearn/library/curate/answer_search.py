@@ -95,18 +95,25 @@ class AnswerSearch:
 
 
 _CLASS_SIZE = 3
+_PART = re.compile(r"[^\s,;|]+")
+_NUMERAL = re.compile(r"(?<![^\W_])\d")
+"""The first digit of a number; one behind a letter belongs to a name, such as `P1`."""
 
 
 def class_answers(tasks: Sequence[Task]) -> frozenset[str]:
     """Return the expected answers of tasks that are sorted into classes, such as the team that a message goes to.
 
     A rule for such tasks must name a class, and this leaks no answer. There are classes where three or more tasks have
-    the same answer on average. A class is an answer without digits that three tasks or more have.
+    the same answer on average. A class is an answer without a number that three tasks or more have. Tasks may be sorted
+    into several classes at once: then the same holds of the parts of answers, if there are fewer parts than answers.
     """
-    count = Counter(task.answer for task in {task.problem: task for task in tasks}.values() if task.answer is not None)
-    if count.total() < _CLASS_SIZE * len(count):
-        return frozenset()
-    return frozenset(one for one, number in count.items() if number >= _CLASS_SIZE and not re.search(r"\d", one))
+    answers = [task.answer for task in {task.problem: task for task in tasks}.values() if task.answer is not None]
+    parts = [part for answer in answers for part in {*_PART.findall(answer)}]
+    found = set[str]()
+    for count in (Counter(answers), Counter(parts if len({*parts}) < len({*answers}) else ())):
+        if count.total() >= _CLASS_SIZE * len(count):
+            found |= {one for one, times in count.items() if times >= _CLASS_SIZE and not _NUMERAL.search(one)}
+    return frozenset(found)
 
 
 _NUMBER = (

@@ -94,6 +94,8 @@ class RejectionCode(StrEnum):
     """The library would have more lessons than allowed."""
     OVER_TOKEN_BUDGET = "over_token_budget"  # noqa: S105
     """The library would have more tokens than allowed."""
+    NO_BETTER = "no_better"
+    """The tasks that the change was made from did no better with it in a trial."""
     OWN_RULE = "own_rule"
     """A rule of the user's own refuses it."""
     OWN_RULE_FAILED = "own_rule_failed"

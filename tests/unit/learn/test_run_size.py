@@ -70,7 +70,7 @@ def test_the_question_before_spending_counts_the_tasks_of_the_file(
         ask_before_spending(settings, yes=False)
     # 7 tasks x 5 rollouts x 3 epochs, and 3 held-out tasks x 4 before and after.
     assert f"about {7 * 5 * 3 + 3 * 4 * 2} rollouts" in str(refused.value)
-    chosen = settings.model_copy(update={"select": "best", "validation_rollouts": 3})
+    chosen = settings.model_copy(update={"select": "best", "validation_rollouts": 3, "labels": "none"})
     with pytest.raises(ConfigError) as refused:
         ask_before_spending(chosen, yes=False)
     # Two finalists and the start on the 7 tasks, 3 times each, and half of that if some drop out.
@@ -112,7 +112,10 @@ def test_the_estimate_lies_in_its_range(
 def test_validation_is_estimated_as_half_of_the_most_that_it_takes_and_the_most_is_told_apart(tmp_path: Path) -> None:
     given = {"domain": "math", "model": SERVICE, "epochs": 2, "batch_size": 10, "store": tmp_path / "none"}
     settings = LearnSettings.model_validate(given | ALL_ROLLOUTS | {"finalists": 3, "validation_rollouts": 2})
+    tried = estimate(settings, train=60, test=60)
+    settings = settings.model_copy(update={"labels": "none"})  # judged by a majority, changes are not tried first
     found = estimate(settings, train=60, test=60)
+    assert tried.rollouts > found.rollouts
     own = {one.stage: one for one in found.stages}
     most = 40 * 2 * (3 + 1)
     assert own["validation"].calls == most // 2 * 5, "the domain has 40 validation tasks, a rollout 5 calls"

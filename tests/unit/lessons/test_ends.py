@@ -48,6 +48,7 @@ def test_codes_are_stable_and_each_is_explained():
         "near_duplicate", "near_parked", "holds_answer", "copies_task", "copies_page", "copies_reason", "names_address",
         "states_answer", "holds_command", "encoded", "lookalike_letters", "refused_by_person",
         "too_many_deletes", "too_many_edits", "library_full", "over_token_budget", "own_rule", "own_rule_failed",
+        "no_better",
     }  # fmt: skip
     assert {code.value for code in QuarantineCode} == {"refused_source"}
     assert all(code.value == code.name.lower() for code in (*RejectionCode, *QuarantineCode))

@@ -211,8 +211,25 @@ def test_a_lesson_may_name_the_class_that_many_tasks_have_as_their_answer():
     assert codes(rule, context=CheckContext.of(tasks, classes=class_answers(tasks))) == ["applied"]
     single = [*tasks[:2], *(Task.of("shop", f"Message {n}", f"answer {n}") for n in range(8, 16))]
     assert codes(rule, context=CheckContext.of(single, classes=class_answers(single))) == ["holds_answer"]
-    numbers = [Task.of("math", f"How many? {n}", "1729") for n in range(8)]
-    assert class_answers(numbers) == frozenset()
+    for number in ("1729", "-2.5", "12 cm", "level 3"):
+        numbers = [Task.of("math", f"How many? {n}", number) for n in range(8)]
+        assert class_answers(numbers) == frozenset()
+
+
+def test_where_tasks_have_several_classes_a_lesson_may_name_each_and_no_whole_answer() -> None:
+    labels = ("P1 billing", "P2", "P1, login", "login P2", "billing; login", "P2 billing", "P1", "billing")
+    tasks = [Task.of("shop", f"Message {n}", label) for n, label in enumerate(labels)]
+    classes = class_answers(tasks)
+    assert classes == {"P1", "P2", "billing", "login"}
+    context = CheckContext.of(tasks, classes=classes)
+    assert codes(Add(lesson="Whoever cannot pay an invoice is P1."), context=context) == ["applied"]
+    assert codes(Add(lesson="Whoever is sent a wrong invoice is P2 billing."), context=context) == ["holds_answer"]
+
+
+def test_words_that_many_sentences_share_are_no_classes() -> None:
+    years = ("rain", "hail", "snow", "fog", "wind", "sun", "ice")
+    told = ["Paris", *(f"the mayor of Paris in the year of {word}" for word in years)]
+    assert class_answers([Task.of("shop", f"Who? {n}", words) for n, words in enumerate(told)]) == frozenset()
 
 
 def test_a_common_answer_is_only_flagged():
