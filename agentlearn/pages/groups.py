@@ -32,7 +32,7 @@ from agentlearn.types.experience import Library
 from agentlearn.types.group import Summary, differ
 from agentlearn.types.ids import RolloutId, content_hash
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import TRIAL, PromptRef, Trajectory, measures
+from agentlearn.types.trajectory import PromptRef, Trajectory, measures
 
 
 def _allocation(run: RunRow, phase: str) -> Allocation | None:
@@ -79,12 +79,8 @@ def group_list_lines(reader: StoreReader, run: RunRow, groups: Sequence[GroupRow
     yield labelled("run", f"{run.run}  {command_of(run)} {run.domain} with {run.model}, {run.state}")
     epochs: list[dict[str, Any]] = json.loads(run.report or "{}").get("epochs") or []
     skipped = {f"epoch-{one.get('epoch')}": int(one.get("skipped") or 0) for one in epochs}
-
-    def shown_phase(one: GroupRow) -> str:
-        return TRIAL if not full and one.phase.startswith(f"{TRIAL}:") else one.phase
-
-    for phase in dict.fromkeys(map(shown_phase, groups)):
-        members = [one for one in groups if shown_phase(one) == phase]
+    for phase in dict.fromkeys(one.phase for one in groups):
+        members = [one for one in groups if one.phase == phase]
         yield ""
         if measures(phase) and run.kind != "eval" and not full:
             yield f"{phase}: {_measured(reader, run, phase, members)} (--full lists them)"

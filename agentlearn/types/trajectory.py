@@ -62,7 +62,7 @@ DEMONSTRATION = "demonstration"
 IMPORTED = "import"
 """Phase of the rollouts of other programs' logs."""
 TRIAL = "trial"
-"""Phase of the rollouts in which the changes of an update are tried; `:` and the step and version follow."""
+"""Phase of the rollouts in which the changes of an update are tried; `:` and the epoch follow."""
 _MEASURING = ("before", "during", "after", "validation", TRIAL, "compare")
 
 

@@ -269,8 +269,8 @@ class UpdateTrial:
     """Of the batch, made with the version before the update."""
     threshold: float
     """Reward from which an answer counts as right."""
-    made: dict[tuple[LibraryVersion, TaskId, int], Trajectory] = field(init=False, default_factory=dict)
-    """Every rollout of the trial."""
+    made: list[Trajectory] = field(init=False, default_factory=list[Trajectory])
+    """Every rollout of the trial. Those of a task have different numbers, also with different changes."""
 
     async def stood(self, version: NextVersion, before: Library, context: CheckContext) -> NextVersion:
         """Return the version without the changes that did not stand the trial.
@@ -291,14 +291,15 @@ class UpdateTrial:
         broken = {task: group for task, group in right.items() if not self._stands({task: group}, together)}
         doubted = [one for one in applied if broken or not self._stands(groups_of[one.id], together, better=True)]
 
-        async def stands_alone(one: Proposal) -> bool:
+        async def stands_alone(one: Proposal, number: int) -> bool:
             library, own = next_version([one], before, context).library, groups_of[one.id] | broken
             if library.version == before.version:  # it needs another change of this update
                 return False
-            return self._stands(own, await self._rollouts(library, own, range(1, 1 + _ALONE)))
+            first = 1 + number * _ALONE
+            return self._stands(own, await self._rollouts(library, own, range(first, first + _ALONE)))
 
         async with TaskGroup() as running:
-            trials = {one.id: running.create_task(stands_alone(one)) for one in doubted}
+            trials = {one.id: running.create_task(stands_alone(one, at)) for at, one in enumerate(doubted)}
         left = {at for at, trial in trials.items() if not trial.result()}
         if not left:
             return version
@@ -310,12 +311,10 @@ class UpdateTrial:
     async def _rollouts(
         self, library: Library, groups: Mapping[TaskId, Group], numbers: Iterable[int]
     ) -> Sequence[Trajectory]:
-        """Return rollouts of a library on these tasks, with these numbers; those that are missing are made."""
-        work = {(library.version, task, g): (group.task, g) for task, group in groups.items() for g in numbers}
-        missing = [one for at, one in work.items() if at not in self.made]
-        for one in await self.make(library, missing) if missing else ():
-            self.made[library.version, one.task, one.g] = one
-        return [self.made[at] for at in work]
+        """Make rollouts of a library on these tasks, with these numbers."""
+        made = await self.make(library, [(group.task, g) for group in groups.values() for g in numbers])
+        self.made += made
+        return made
 
     def _stands(self, groups: Mapping[TaskId, Group], tried: Iterable[Trajectory], *, better: bool = False) -> bool:
         """Whether tasks do better than in their groups, by the sum of the differences, or nothing could be judged.

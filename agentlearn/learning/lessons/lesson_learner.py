@@ -172,7 +172,7 @@ class LessonLearner:
         for version in sorted(versions, key=lambda one: one.library.version != before.version):
             made, ends = version if trial is None else await trial.stood(version, before, context)
             checked += ends
-            self._continue_from(made, batch, () if trial is None else trial.made.values())
+            self._continue_from(made, batch, () if trial is None else trial.made)
         drafted = (one for proposed in consolidated for one in proposed.ended)
         ended = (*(one for result in results for one in result.ended), *drafted, *checked)
         self._remember(made, ended, stages.shown)

@@ -364,7 +364,7 @@ class LessonRun(RunLoop[LearnSettings]):
 
     async def _trial(self, made: Library, work: Sequence[tuple[Task, int]], step: str) -> Sequence[Trajectory]:
         """Make rollouts of a library as those that an update was made from. work: task and number of each."""
-        phase = f"{TRIAL}:{step.replace('/', '-')}-{made.version[:12]}"
+        phase = f"{TRIAL}:{step.partition('/')[0]}"
         await self.store.save_version(made, run=self.call_context.run)
         found = await self.batches.measure({phase: made}, work, seeds=phase, temperature=self.settings.temperature)
         return found[phase]
