@@ -125,7 +125,7 @@ def test_a_change_is_tried_on_the_tasks_that_it_was_made_from_before_more_is_lea
     with read_store(tmp_path) as reader:
         made = [reader.trajectory(one.id) for one in reader.trajectories(report.run)]
     learned = {one.treatment.library for one in made if one.phase.startswith("epoch")}
-    tried = {one.treatment.library for one in made if one.phase.startswith("validation:epoch")}
+    tried = {one.treatment.library for one in made if one.phase.startswith("trial:epoch")}
     assert len(learned) == 1
     assert tried
     assert not tried & learned

@@ -75,6 +75,7 @@ def test_a_reflector_that_inverts_every_lesson_publishes_nothing_and_the_run_say
     assert published(tmp_path) == []
     assert report["selection"]["status"] == "unchanged"
     assert report["selection"]["last"] != report["selection"]["selected"]
+    assert report["proposals"]["rejected"]["no_better"] > 0
     assert report["library"]["lessons"] == 0
     assert "the library at the start: it has the best evidence" in line_of(said, "selection")
     assert "nothing was published" in line_of(said, "library")
