@@ -116,7 +116,7 @@ class Candidates:
     def finalists(self, most: int) -> tuple[Library, ...]:
         """Return the version with the highest estimate, then those that it would be most costly to overlook.
 
-        Those that it costs nothing to speak of are not among them, nor the start, with or without learned lessons.
+        Those that hardly cost anything to overlook are not among them, nor is the start, with or without its lessons.
         """
         fit = self._fit()
         fixed = {self.bare.version, self.start.version}

@@ -70,11 +70,12 @@ def test_the_question_before_spending_counts_the_tasks_of_the_file(
         ask_before_spending(settings, yes=False)
     # 7 tasks x 5 rollouts x 3 epochs, and 3 held-out tasks x 4 before and after.
     assert f"about {7 * 5 * 3 + 3 * 4 * 2} rollouts" in str(refused.value)
-    chosen = settings.model_copy(update={"select": "best", "validation_rollouts": 3, "labels": "none"})
+    chosen = settings.model_copy(update={"select": "best", "validation_rollouts": 3})
     with pytest.raises(ConfigError) as refused:
         ask_before_spending(chosen, yes=False)
-    # Two finalists and the start on the 7 tasks, 3 times each, and half of that if some drop out.
-    assert f"about {7 * 5 * 3 + 3 * 4 * 2 + 3 * 7 * 3 // 2 + 1} rollouts" in str(refused.value)
+    # Two finalists and the start on the 7 tasks, 3 times each, and half of that if some drop out; and 2.5 rollouts to
+    # try the changes of each of the 15 groups that are expected to teach.
+    assert f"about {7 * 5 * 3 + 3 * 4 * 2 + 3 * 7 * 3 // 2 + 1 + 38} rollouts" in str(refused.value)
 
 
 @pytest.mark.slow
