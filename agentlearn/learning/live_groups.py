@@ -15,6 +15,7 @@ from contextlib import closing
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
+from sys import intern
 from typing import Any, NamedTuple
 
 from agentlearn.data.overlap import most_central, same_text
@@ -140,7 +141,8 @@ class Grouping:
             key = content_hash("same", kind, text, task.answer)[:24]
             bucket = self.buckets[key]
             if not bucket:
-                bucket |= {"words": tuple(sorted({*lower_case_words(text)})), "rows": {}, "in": None, "whole": False}
+                words = tuple(map(intern, sorted({*lower_case_words(text)})))  # each is in memory once
+                bucket |= {"words": words, "rows": {}, "in": None, "whole": False}
             self.numbers["rollouts"] -= bucket["rows"].pop(row.id, None) is not None
             self._changed[key] = None
             if not out:

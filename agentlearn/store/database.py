@@ -200,7 +200,6 @@ OLDEST_DUCKDB = 2
 """First major version that can write the store."""
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
-    "memory_limit": "2GB",
     "checkpoint_threshold": "1TB",  # we checkpoint, so that we know when its log may be replaced
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -208,6 +207,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
+_MEMORY_MB = 2_000
 SCHEMA = 1
 """Number of the schema in `schema.sql`. A store of another schema is refused."""
 DATABASE = "store.duckdb"
@@ -232,7 +232,7 @@ class Database:
                 f"the store needs DuckDB {OLDEST_DUCKDB} or newer, which appends rows in batches, and found"
                 f" {duckdb.__version__!r}: pip install 'duckdb>={OLDEST_DUCKDB},<{OLDEST_DUCKDB + 1}'"
             )
-        self.directory = directory
+        self.directory, self.reads = directory, reads
         self._path = directory / DATABASE
         self._log = directory / DATABASE_LOG
         self.staging = directory.absolute() / STAGING
@@ -307,15 +307,18 @@ class Database:
         """Size of DuckDB's log."""
         return self._log.stat().st_size if self._log.exists() else 0
 
-    def reopen(self) -> None:
-        """Close and reopen the database after DuckDB declared its state invalid. Older cursors stop working."""
+    def reopen(self, memory_mb: int = _MEMORY_MB) -> None:
+        """Close and reopen the database, after DuckDB declared its state invalid. Older cursors stop working.
+
+        memory_mb: what DuckDB may use. It keeps every page that it has read, up to that.
+        """
         self.refuse_in_fork()
         with self._root_lock:
             self._disconnect()
             self._watch.verify()
             self._watch.forget(self._log)
             self._acknowledged = self.journal.acknowledged()
-            self._root = self._open()
+            self._root = self._open(memory_mb)
 
     def checkpoint(self) -> None:
         """Move DuckDB's log into the database file. Skipped when the disk may be too full; nothing is lost.
@@ -352,12 +355,13 @@ class Database:
             self._root.close()
             self._root = None
 
-    def _open(self) -> duckdb.DuckDBPyConnection:
+    def _open(self, memory_mb: int = _MEMORY_MB) -> duckdb.DuckDBPyConnection:
         store = str(self.directory)
         self._require_files()
         for one in file_contradictions(self._acknowledged, self._path):
             raise self._damaged(one.words)
-        connection = duckdb.connect(":memory:", config=_SETTINGS | {"temp_directory": f"{store}/spill"})
+        own = {"temp_directory": f"{store}/spill", "memory_limit": f"{memory_mb}MB"}
+        connection = duckdb.connect(":memory:", config=_SETTINGS | own)
         try:
             _attach(connection, self._path)
             made = has_schema(connection, self.directory)

@@ -219,6 +219,7 @@ class Query(StrEnum):
     DECISIONS = "SELECT * EXCLUDE (decided_at), epoch_us(decided_at) AS at FROM decision ORDER BY decided_at, seq"
 
     COUNT_CALLS = f"SELECT count(*) AS n FROM ({FIRST_CALLS})"
+    COUNT_TRAJECTORIES = "SELECT count(*) AS n FROM trajectory"
     COUNT_SUMMARIES = f"SELECT count(*) AS n FROM ({_SUMMARIES})"
     COUNT_ROLLOUTS = f"""
         SELECT outcome AS key, count(*) AS n FROM ({COUNTED}) WHERE run = $1 GROUP BY outcome ORDER BY key

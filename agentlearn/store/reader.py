@@ -95,6 +95,10 @@ class QuerySource(Protocol):
         ...
 
 
+_DRAFT_MB, _DRAFTED_PER_MB = 80, 5_000
+"""Memory that DuckDB needs to write files: this much, and 1 MB for so many rollouts. Measured with two sizes."""
+
+
 class LocalSource:
     """The database in this process. Thread-safe: each query uses a new cursor."""
 
@@ -119,7 +123,18 @@ class LocalSource:
             raise kind(f"the store {str(self.directory)!r} could not be read: {error_line(error)}") from error
 
     def draft_tables(self, selection: Selection | None, *, texts: bool = False) -> TableDrafts:
-        """Write draft files, see `parquet.draft_tables`."""
+        """Write draft files, see `parquet.draft_tables`; with little memory where nobody else uses the database."""
+        if not self._database.reads:
+            return draft_tables(self._database, selection, texts=texts)
+        rollouts: int = self.rows(Query.COUNT_TRAJECTORIES, ())[0]["n"]
+        self._database.reopen(_DRAFT_MB + rollouts // _DRAFTED_PER_MB)
+        try:
+            return draft_tables(self._database, selection, texts=texts)
+        except StoreError as error:
+            if not isinstance(error.__cause__, duckdb.OutOfMemoryException):  # of a long text, for example
+                raise
+        finally:
+            self._database.reopen()
         return draft_tables(self._database, selection, texts=texts)
 
 

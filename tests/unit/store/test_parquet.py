@@ -101,6 +101,21 @@ def test_an_export_holds_the_selected_rollouts_whole_and_what_belongs_to_them(st
     assert read(out, "task", "problem") == [(nouns.TASK.problem,)]
 
 
+def test_texts_that_need_more_memory_than_an_export_begins_with_are_written(tmp_path: Path) -> None:
+    async def fill() -> None:
+        async with open_store(tmp_path / "store") as opened:
+            await opened.save_run(nouns.run_event(run=nouns.RUN))
+            await opened.save_tasks([nouns.TASK])
+            for g in range(2):
+                await opened.save_trajectory(nouns.trajectory(g), b'["%b"]' % (b"%d" % g * 20_000_000))
+
+    asyncio.run(fill())
+    export_tables(tmp_path / "store", Selection(), tmp_path / "out")
+    lengths = {row[0] for row in read(tmp_path / "out", "trajectory_body", "length(messages)")}
+    assert lengths == {20_000_004}
+    assert nothing_staged(tmp_path / "store")
+
+
 def test_a_second_snapshot_takes_the_place_of_the_first(store: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     snapshot(store, out)
