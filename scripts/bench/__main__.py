@@ -42,6 +42,7 @@ _SIZES = {
     "riders": "--runs 5",
     "sandbox": "--sessions 40 --growth 200",
     "segments": "--total 10000 --processes 4",
+    "sizing": "--rollouts 3000 30000",
     "startup": "--rounds 5",
     "store": "--total 10000 --single 100 --appends 500",
     "storm": "--limit 10",

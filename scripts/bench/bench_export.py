@@ -23,6 +23,8 @@ from agentlearn.store.database import Database
 from scripts.bench.found import Found, Row, Target
 
 GROUP_SIZE, TASKS_PER_BATCH, GROUPS_PER_RUN = 8, 20, 6_000
+_AT_ONCE = 20 * GROUP_SIZE * GROUPS_PER_RUN
+"""Rollouts that are made in one go: whole runs."""
 LIMIT_MB = 400.0
 GROWTH = 1.5
 """Largest allowed ratio of the peak memory at ten times as many rollouts."""
@@ -48,13 +50,13 @@ FILL = (
     SELECT DISTINCT {_RUN} AS run, 'math' AS domain, 'learn' AS kind, 'done' AS state, 'openai:model' AS model,
            false AS simulated, 0 AS seed, '{{}}' AS settings, '0' AS package_version,
            TIMESTAMPTZ '2026-01-01 00:00:00+00' AS happened_at, '' AS report, 1 AS seq
-    FROM range({{count}}) AS rows(i)
+    FROM range({{first}}, {{end}}) AS rows(i)
     """,
     f"""
     INSERT INTO task BY NAME
     SELECT md5('task' || i) AS id, 'math' AS domain, 'Problem ' || i AS problem, (i % 997)::VARCHAR AS answer,
            '' AS family, 'train' AS split, '' AS source, '' AS start, []::VARCHAR[] AS path, '' AS extra, 1 AS seq
-    FROM range(({{count}} + {GROUP_SIZE - 1}) // {GROUP_SIZE}) AS rows(i)
+    FROM range({{first}} // {GROUP_SIZE}, ({{end}} + {GROUP_SIZE - 1}) // {GROUP_SIZE}) AS rows(i)
     """,
     f"""
     INSERT INTO trajectory BY NAME
@@ -68,21 +70,21 @@ FILL = (
            600 + i % 100 AS tokens_out, 0.001 AS cost_usd,
            TIMESTAMPTZ '2026-01-01 00:00:00+00' + to_seconds(i // 10) AS started_at, 3.0 AS seconds, '[]' AS prompts,
            '' AS isolation, i // 16 AS seq
-    FROM range({{count}}) AS rows(i)
+    FROM range({{first}}, {{end}}) AS rows(i)
     """,
     f"""
     INSERT INTO trajectory_body BY NAME
     SELECT md5(i::VARCHAR) AS rollout, 'pydantic-ai/2' AS format,
            '[{{"kind":"model","text":"' || repeat(md5(i || 'd'), 30) || '"}}]' AS steps,
            {_MESSAGES} AS messages, i // 16 AS seq
-    FROM range({{count}}) AS rows(i)
+    FROM range({{first}}, {{end}}) AS rows(i)
     ORDER BY i // 160, hash(i)
     """,
     """
     INSERT INTO step BY NAME
     SELECT md5((i // 3)::VARCHAR) AS rollout, (i % 3)::INTEGER AS ordinal, 'model' AS kind, '' AS call,
            []::VARCHAR[] AS asked, 10 AS tokens_in, 0 AS tokens_cached, 10 AS tokens_out, 1.0 AS seconds, i // 48 AS seq
-    FROM range(3 * {count}) AS rows(i)
+    FROM range(3 * {first}, 3 * {end}) AS rows(i)
     """,
     """
     INSERT INTO journal BY NAME
@@ -91,10 +93,16 @@ FILL = (
            repeat(md5(i || 'e'), 20) AS response, '' AS request_hash,
            10 AS tokens_in, 0 AS tokens_cached, 10 AS tokens_out, 1 AS attempts, 1.0 AS seconds,
            TIMESTAMPTZ '2026-01-01 00:00:00+00' AS recorded_at, i // 32 AS seq
-    FROM range(2 * {count}) AS rows(i)
+    FROM range(2 * {first}, 2 * {end}) AS rows(i)
     """,
-    "INSERT INTO commit_log SELECT {count} // 16, TIMESTAMPTZ '2026-01-01 00:00:00+00', 1, NULL",
 )
+_COMMITS = """
+    INSERT INTO commit_log
+    SELECT seq, TIMESTAMPTZ '2026-01-01 00:00:00+00', count(*), NULL
+    FROM (FROM (SELECT seq FROM run_event) UNION ALL SELECT seq FROM task UNION ALL SELECT seq FROM trajectory
+          UNION ALL SELECT seq FROM trajectory_body UNION ALL SELECT seq FROM step UNION ALL SELECT seq FROM journal)
+    GROUP BY seq
+"""
 _CHILD = """
 import json, sys, time
 from agentlearn.cli.app import run
@@ -112,10 +120,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def fill(directory: Path, count: int) -> None:
-    """Make a store with that many rollouts."""
+    """Make a sound store with that many rollouts."""
     with closing(Database(directory, create=True)) as database, database.cursor() as cursor:
-        for statement in FILL:
-            cursor.execute(statement.replace("{count}", str(count)))
+        for first in range(0, count, _AT_ONCE):
+            for statement in FILL:
+                end = min(first + _AT_ONCE, count)
+                cursor.execute(statement.replace("{first}", str(first)).replace("{end}", str(end)))
+        cursor.execute(_COMMITS)
+        database.acknowledge((count - 1) // 16)
 
 
 def command(*arguments: str) -> dict[str, float]:
