@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from agentlearn.domain.base import Answer, Domain, RolloutContext, Work, Worked, load_domain
     from agentlearn.domain.custom.judge import Rubric
     from agentlearn.errors import AgentlearnError
-    from agentlearn.learning.lessons.learn import learn, learn_sync
-    from agentlearn.learning.lessons.run_learning import run_learning, run_learning_sync
+    from agentlearn.learning.lessons.run_learning import learn, learn_sync, run_learning, run_learning_sync
     from agentlearn.learning.report import LearnReport
-    from agentlearn.learning.solve_objects import solve, solve_sync
+    from agentlearn.learning.solve import solve, solve_sync
     from agentlearn.library import LibraryStore
     from agentlearn.library.capability import Experiences
     from agentlearn.library.lessons import lessons
@@ -45,11 +44,10 @@ _NAMES = {
     "agentlearn.types.task": ("Task", "User"),
     "agentlearn.types.trajectory": ("Trajectory", "Treatment", "Verdict"),
     "agentlearn_evals.compare_objects": ("compare", "compare_sync"),
-    "agentlearn.learning.lessons.learn": ("learn", "learn_sync"),
     "agentlearn.library.lessons": ("lessons",),
     "agentlearn.store": ("open_store", "read_store"),
-    "agentlearn.learning.lessons.run_learning": ("run_learning", "run_learning_sync"),
-    "agentlearn.learning.solve_objects": ("solve", "solve_sync"),
+    "agentlearn.learning.lessons.run_learning": ("learn", "learn_sync", "run_learning", "run_learning_sync"),
+    "agentlearn.learning.solve": ("solve", "solve_sync"),
 }
 """The public names, by the module that each is loaded from when it is first used."""
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
@@ -97,7 +95,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        from agentlearn.plugins.installed import version
+        from agentlearn.plugins import version
 
         return version()
     if name in _HOMES:
@@ -106,7 +104,7 @@ def __getattr__(name: str) -> object:
         try:
             return getattr(import_module(_HOMES[name]), name)
         except ModuleNotFoundError as error:
-            from agentlearn.plugins.installed import missing_learn_of
+            from agentlearn.plugins import missing_learn_of
 
             if (missing := missing_learn_of(f"agentlearn.{name}", error)) is None:
                 raise

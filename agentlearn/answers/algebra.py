@@ -22,8 +22,8 @@ import mpmath
 import sympy
 
 from agentlearn.answers.form_comparison import EXACTLY, Algebra
+from agentlearn.answers.forms import BINDERS, Apply, Literal, Node, Symbol, exact_value, free_symbols, nodes, renamed
 from agentlearn.answers.match import Match
-from agentlearn.answers.syntax import BINDERS, Apply, Literal, Node, Symbol, exact_value, free_symbols, nodes, renamed
 
 _Value = Any
 """mpmath's mpf or mpc."""

@@ -8,29 +8,33 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from agentlearn.answers.amounts import DEGREES, ONE_LETTER_UNITS, PERCENT
 from agentlearn.answers.forms import (
+    Apply,
     Based,
     ChoiceLetter,
     Equation,
     Form,
     Formula,
     Infinity,
+    Literal,
+    Node,
     Number,
     Quantity,
     Ratio,
     Readings,
     SameValues,
+    Symbol,
     Unreadable,
     Words,
     has_letters,
     node_of,
     number,
+    with_constants_of,
 )
+from agentlearn.answers.latex import DEGREES, ONE_LETTER_UNITS, PERCENT
 from agentlearn.answers.match import OPEN, Match
 from agentlearn.answers.numbers import LARGE_NUMBERS, PARTS, SMALL_NUMBERS
 from agentlearn.answers.sets import CollectionComparator
-from agentlearn.answers.syntax import Apply, Literal, Node, Symbol, with_constants_of
 from agentlearn.answers.times import HOUR_S, ClockTime
 from agentlearn.answers.units import MeasureUnit
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal as OneOf
 
-from agentlearn.answers.syntax import Apply, Literal, Node, Symbol
+from agentlearn.answers.forms import Apply, Literal, Node, Symbol
 
 MAX_CHARACTERS = 1_000
 MAX_DEPTH = 25

@@ -17,7 +17,6 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from agentlearn.answers.amounts import DEGREES, amount_and_unit
 from agentlearn.answers.forms import (
     Based,
     ChoiceLetter,
@@ -26,6 +25,7 @@ from agentlearn.answers.forms import (
     Formula,
     Infinity,
     Listing,
+    Literal,
     Matrix,
     Number,
     Quantity,
@@ -34,18 +34,23 @@ from agentlearn.answers.forms import (
     RealInterval,
     SameValues,
     Set,
+    Symbol,
     Tuple,
     Union,
     Unreadable,
     Words,
     as_interval,
+    exact_value,
     has_letters,
+    nodes,
     number,
     parts_of,
 )
 from agentlearn.answers.formula import UnreadableFormula, parse
 from agentlearn.answers.latex import (
+    DEGREES,
     MAX_CHARACTERS,
+    amount_and_unit,
     bracketed,
     normalise,
     split_outside,
@@ -55,7 +60,6 @@ from agentlearn.answers.latex import (
     words_as_commas,
 )
 from agentlearn.answers.numbers import SMALL_NUMBERS, number_value
-from agentlearn.answers.syntax import Literal, Symbol, exact_value, nodes
 from agentlearn.answers.times import ClockTime
 
 EMPTY = Unreadable("is empty")

@@ -11,6 +11,7 @@ from agentlearn.answers.forms import (
     Infinity,
     Listing,
     Matrix,
+    Node,
     Number,
     RealInterval,
     Set,
@@ -21,7 +22,6 @@ from agentlearn.answers.forms import (
     node_of,
 )
 from agentlearn.answers.match import Match
-from agentlearn.answers.syntax import Node
 
 MAX_ITEMS = 100
 """Most items of two collections that are matched one by one; longer collections must hold plain numbers."""

@@ -29,8 +29,8 @@ from agentlearn.plugins import (
     guarded,
     is_command,
     load,
+    version,
 )
-from agentlearn.plugins.installed import version
 from agentlearn.text import meant_or_known, nearest_name, visible_line
 from agentlearn.text.printing import only_results_on_stdout
 from agentlearn.text.secret_values import know_environment

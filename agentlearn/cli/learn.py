@@ -156,7 +156,7 @@ def _settings(
     With `resume`, the settings and the id of the interrupted run, and no fields.
     """
     if resume is not None:
-        from agentlearn.learning.resume import keep_credentials, settings_of
+        from agentlearn.learning.open_run import keep_credentials, settings_of
 
         if what is not None:
             raise ConfigError(

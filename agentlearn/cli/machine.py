@@ -20,9 +20,8 @@ from agentlearn.domain.custom.own_functions import GROUPS_OF_FUNCTIONS
 from agentlearn.errors import AgentlearnError, ConfigError, MissingExtra, StoreMissing
 from agentlearn.models.endpoint import check_endpoint
 from agentlearn.models.services import found_models, is_service, pip_line
-from agentlearn.plugins import Plugin, announced, cause_words, is_command, load, unreadable_packages
-from agentlearn.plugins.installed import version
-from agentlearn.sandbox.protocol import SandboxReport
+from agentlearn.plugins import Plugin, announced, cause_words, is_command, load, unreadable_packages, version
+from agentlearn.sandbox import SandboxReport
 from agentlearn.train.serving.local import NEEDED, TRAIN_EXTRA
 from agentlearn.train.serving.vllm import without_gpu
 

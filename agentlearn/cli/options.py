@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 
 from agentlearn.config import LOGIN, GivenSettings
+from agentlearn.config.defaults import PREFIX, GivenText, variable_of
 from agentlearn.config.endpoint_address import one_model
-from agentlearn.config.environment import PREFIX, GivenText, variable_of
 from agentlearn.config.options import help_text
-from agentlearn.config.recipes import read_login
+from agentlearn.config.settings import read_login
 from agentlearn.errors import ConfigError
 from agentlearn.text import nearest_name
 from agentlearn.text.printing import print_line

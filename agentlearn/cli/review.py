@@ -20,9 +20,8 @@ from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError, StoreError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.codes import ACCEPTABLE
-from agentlearn.live.drift import LabelChange
 from agentlearn.live.inbox import Inbox, ReviewDecision
-from agentlearn.live.waiting import Item, WaitingItems
+from agentlearn.live.waiting import Item, LabelChange, WaitingItems
 from agentlearn.pages.figure import count_words
 from agentlearn.store.database import DATABASE
 from agentlearn.text import block

@@ -286,8 +286,7 @@ def view(
     from agentlearn.store import read_store
 
     with _needing("serve", "view"):
-        from agentlearn.pages.web_app.bundle import write_bundle
-        from agentlearn.pages.web_app.routes import address_of
+        from agentlearn.pages.web_app.routes import address_of, write_bundle
         from agentlearn.pages.web_app.server import Site, app_of, free_port, serve
     with ExitStack() as stack:
         start, channel = "", None

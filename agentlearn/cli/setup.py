@@ -261,7 +261,7 @@ def models_export(
     json: JsonOption = False,
 ) -> None:
     """Write trained weights as a GGUF file, with the converter of llama.cpp."""
-    from agentlearn.train.fetching.to_gguf import write_gguf
+    from agentlearn.train.fetching.conversion import write_gguf
     from agentlearn.train.memory import size_words
 
     write_gguf(model, file, llama_cpp, kind=kind)

@@ -32,12 +32,11 @@ def solve(
     from agentlearn.cli.interrupt import run_async
     from agentlearn.domain.base import load_domain
     from agentlearn.learning.lessons.run_learning import library_caution
-    from agentlearn.learning.solve_objects import not_judged
+    from agentlearn.learning.solve import SolveGiven, not_judged, run_solving
     from agentlearn.learning.subject import Subject, is_agent, named_agent, named_model
     from agentlearn.library import LibraryStore
     from agentlearn.models.endpoint import check_endpoint, is_paid, is_simulated
     from agentlearn.pages.rollouts import step_lines, verdict_words
-    from agentlearn.rollout.solve import SolveGiven, run_solving
     from agentlearn.types.task import Task
 
     fields = {"domain": domain, "problem": problem, **given.over()}

@@ -223,7 +223,7 @@ def _status(arguments: Sequence[str]) -> int:
 
     tolerate_unreadable_packages()
     from agentlearn.errors import MissingExtra
-    from agentlearn.plugins.installed import require_learn
+    from agentlearn.plugins import require_learn
     from agentlearn.text.printing import guard_streams
 
     guard_streams()

@@ -138,7 +138,7 @@ def train_run(
 ) -> tuple[TrainSettings, RunId | None]:
     """The settings of a new run; or, with `resume`, the settings and the id of the interrupted run."""
     if resume is not None:
-        from agentlearn.learning.resume import keep_credentials
+        from agentlearn.learning.open_run import keep_credentials
         from agentlearn.train.settings import resumed_train_settings
 
         if what is not None or gradient.options or pairs:

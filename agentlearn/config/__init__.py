@@ -1,7 +1,6 @@
 """Settings: option groups, the settings of runs, recipes, and the names of built-in models."""
 
-from agentlearn.config.environment import DEFAULT_STORE
-from agentlearn.config.names import LAB, SIMULATED_MODEL, default_model, is_lab
+from agentlearn.config.defaults import DEFAULT_STORE, LAB, SIMULATED_MODEL, default_model, is_lab
 from agentlearn.config.options import (
     LOGIN,
     ONLINE,
@@ -26,14 +25,18 @@ from agentlearn.config.options import (
     WorkerOptions,
     is_source,
 )
-from agentlearn.config.recipes import (
+from agentlearn.config.settings import (
     LEARN_OPTION_NAMES,
     GivenSettings,
+    LearnSettings,
+    RunSettings,
+    SolveSettings,
     default_recipe,
+    given_settings,
+    learn_settings,
     packaged_recipe,
     read_recipe,
 )
-from agentlearn.config.settings import LearnSettings, RunSettings, SolveSettings, given_settings, learn_settings
 
 __all__ = [
     "DEFAULT_STORE",

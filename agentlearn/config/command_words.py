@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 from typing import get_args
 
-from agentlearn.config.environment import default_store
+from agentlearn.config.defaults import default_store
 from agentlearn.types.value import Value
 
 _COMMAND = re.compile(r"(\b(?:agentlearn|pip) [a-z][^;,)`\n]*)")

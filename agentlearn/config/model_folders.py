@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentlearn.config.environment import variable_of
+from agentlearn.config.defaults import variable_of
 from agentlearn.errors import ConfigError
 from agentlearn.text.files import sha256_of
 from agentlearn.types.value import Value

@@ -28,9 +28,8 @@ from pydantic import (
     model_validator,
 )
 
+from agentlearn.config.defaults import SIMULATED_MODEL, default_store
 from agentlearn.config.endpoint_address import endpoint_name, has_login, one_model
-from agentlearn.config.environment import default_store
-from agentlearn.config.names import SIMULATED_MODEL
 from agentlearn.errors import ConfigError
 from agentlearn.types.author import TrustedAuthor
 from agentlearn.types.rendering import ASKED_LESSON_WORDS, MAX_LESSON_WORDS

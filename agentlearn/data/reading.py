@@ -8,9 +8,8 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from agentlearn.data.answer_cells import TaskChoices, amount_without_unit, boxed_answer, marked_answer
-from agentlearn.data.files import file_rows, files_in, stem
+from agentlearn.data.files import HARBOR, file_rows, files_in, harbor_path, harbor_rows, stem
 from agentlearn.data.gym import GYM, gym_rows, parse_gym
-from agentlearn.data.harbor import HARBOR, harbor_path, harbor_rows
 from agentlearn.data.hub import HUB, hub_rows, published
 from agentlearn.data.row import Columns, RowLayout, SourceRow, both_places, cell
 from agentlearn.errors import DataError

@@ -20,7 +20,7 @@ from pydantic import ConfigDict
 from agentlearn.config import SiteOptions, is_source
 from agentlearn.errors import ConfigError, StopSignal, UnknownDomain
 from agentlearn.plugins import Plugin, announced, cause_words, load, place_in
-from agentlearn.sandbox.protocol import CodeSandbox
+from agentlearn.sandbox import CodeSandbox
 from agentlearn.text import nearest_name
 from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.reward import OptionalReward

@@ -29,7 +29,7 @@ from agentlearn.domain.base import (
 )
 from agentlearn.domain.custom import load_object
 from agentlearn.errors import ConfigError, DataError, VerifierError
-from agentlearn.sandbox.protocol import CodeResult, SandboxReport, Session
+from agentlearn.sandbox import CodeResult, SandboxReport, Session
 from agentlearn.types.ids import LibraryVersion, RunId, rollout_id
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import ModelTurn, PromptRef, Trajectory, Treatment, Verdict

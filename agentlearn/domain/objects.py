@@ -25,7 +25,7 @@ from agentlearn.domain.custom.judge import JudgeReward
 from agentlearn.domain.custom.own_functions import call_object, load_object
 from agentlearn.domain.custom.reward import FunctionReward, function_reward
 from agentlearn.errors import ConfigError, DataError
-from agentlearn.sandbox.protocol import CodeSandbox
+from agentlearn.sandbox import CodeSandbox
 from agentlearn.text import short_repr
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict

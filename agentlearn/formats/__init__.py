@@ -3,14 +3,13 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentlearn.formats.atif import export_atif
-    from agentlearn.formats.export import LineFormat, export_lines
+    from agentlearn.formats.export import LineFormat, export_atif, export_lines
     from agentlearn.formats.import_logs import Imported, import_file
 
 _HOMES = {
     "Imported": "agentlearn.formats.import_logs",
     "LineFormat": "agentlearn.formats.export",
-    "export_atif": "agentlearn.formats.atif",
+    "export_atif": "agentlearn.formats.export",
     "export_lines": "agentlearn.formats.export",
     "import_file": "agentlearn.formats.import_logs",
 }

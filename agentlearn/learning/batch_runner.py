@@ -22,7 +22,7 @@ from agentlearn.learning.batch import Allocation, Batch, GroupStream, LearnerSta
 from agentlearn.learning.evaluate import Scores
 from agentlearn.learning.evidence import LessonBlock, blocks_of
 from agentlearn.learning.lessons.stage_agent import shown_reason
-from agentlearn.learning.resume import FinishedRollouts, TaskRollout
+from agentlearn.learning.open_run import FinishedRollouts, TaskRollout
 from agentlearn.learning.run_stats import RunMonitor
 from agentlearn.learning.stored_groups import StoredGroups
 from agentlearn.library.capability import Experiences

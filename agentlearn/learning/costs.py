@@ -19,8 +19,8 @@ from agentlearn.learning.batch import Allocation
 from agentlearn.learning.open_run import USUAL_TASKS, TaskSize
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.models.endpoint import is_paid, is_simulated
-from agentlearn.models.price import USUAL_TOKENS, Price, price_of
 from agentlearn.models.services import address_of
+from agentlearn.models.token_estimate import USUAL_TOKENS, Price, price_of
 from agentlearn.store import RunRow, StageTotals, StoreReader, read_store
 from agentlearn.types.rendering import ASKED_LESSON_WORDS
 from agentlearn.types.run_event import RunKind

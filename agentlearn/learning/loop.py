@@ -16,9 +16,8 @@ from agentlearn.learning.batch import Allocation, Batch, LearnerState, SamplingA
 from agentlearn.learning.batch_runner import BatchRunner
 from agentlearn.learning.callbacks import Callbacks, Learner, RunWarning, Update
 from agentlearn.learning.evaluate import ArmNames, RunResult, Scores, score_of
-from agentlearn.learning.open_run import TaskSets
+from agentlearn.learning.open_run import FinishedRollouts, TaskSets
 from agentlearn.learning.report import HeldOutScore
-from agentlearn.learning.resume import FinishedRollouts
 from agentlearn.learning.run_stats import RunMonitor, RunStats
 from agentlearn.learning.stored_groups import StoredGroups
 from agentlearn.models.call_context import CallContext

@@ -14,8 +14,7 @@ from agentlearn.learning.report import Allocated, EpochLine, StageLine
 from agentlearn.library.curate import EndCounts
 from agentlearn.measure.difference import sign_flip_p
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import EndpointState, Limiter
 from agentlearn.rollout.executor import lost_workers_note
 from agentlearn.store import StageTotals
 from agentlearn.text import number_text, visible

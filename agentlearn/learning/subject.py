@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.config import OwnAgentOptions, default_model, is_source
-from agentlearn.config.environment import default_store
+from agentlearn.config.defaults import default_store
 from agentlearn.domain.base import Domain, installed_domains, is_domain, load_domain
 from agentlearn.domain.custom import CustomTasks, default_reward, find_reward, judged_tasks, load_object, name_for
 from agentlearn.domain.custom.own_functions import call_object, names_object
@@ -63,7 +63,7 @@ class Subject:
         if chosen is None and not self.own:
             return default_model(self.domain.name)
         if chosen is None and self.domain.runs_itself and not needed:
-            from agentlearn.models.no_model import NoModel
+            from agentlearn.models.client import NoModel
 
             return NoModel()
         if chosen is None:

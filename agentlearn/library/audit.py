@@ -1,8 +1,11 @@
-"""The audit of libraries: what is wrong with each lesson, as codes and sentences."""
+"""The audit of libraries: what is wrong with each lesson, as codes and sentences, and which tasks lessons give away.
+
+A score on a task that is given away says nothing about new tasks, so no verdict counts it.
+"""
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
@@ -14,7 +17,15 @@ from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.library.curate.library_draft import CheckContext
 from agentlearn.library.curate.similarity import NearIndex, refusal_key
 from agentlearn.text.secret_values import key_caution, without_keys
-from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, Library, word_count
+from agentlearn.types.experience import (
+    MAX_LESSON_CHARACTERS,
+    MAX_LESSON_WORDS,
+    Experience,
+    Library,
+    counted_lessons,
+    word_count,
+)
+from agentlearn.types.ids import ExperienceId, TaskId
 from agentlearn.types.operation import Rejected
 from agentlearn.types.ranking import lower_case_words
 from agentlearn.types.rendering import is_section
@@ -246,3 +257,55 @@ class LibraryAudit:
     def failing(self, threshold: int = DEFAULT_THRESHOLD) -> tuple[LessonAudit, ...]:
         """The lessons with a score below the threshold. Parked lessons are left out: no agent will see them."""
         return tuple(one for one in self.lessons if one.score < threshold and one.lesson.status != "parked")
+
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Leaks:
+    """The tasks that lessons give away: those whose expected answer they hold, or whose words they repeat."""
+
+    asked: int
+    """Number of tasks that were looked at."""
+    lessons: Mapping[TaskId, frozenset[ExperienceId]]
+    """Each task that is given away, with the lessons that do it."""
+
+    def kept(self, tasks: Iterable[Task]) -> tuple[Task, ...]:
+        """Return the tasks that no lesson gives away."""
+        return tuple(task for task in tasks if task.id not in self.lessons)
+
+    @property
+    def why(self) -> str:
+        """Which lessons give tasks away, in words."""
+        by = sorted(frozenset[str]().union(*self.lessons.values()))
+        named = ", ".join(one[:8] for one in by[:_MOST_NAMED]) + (", …" if len(by) > _MOST_NAMED else "")
+        verbs = ("holds", "repeats") if len(by) == 1 else ("hold", "repeat")
+        return f"{counted_lessons(len(by))} ({named}) {verbs[0]} an expected answer or {verbs[1]} the words of a task"
+
+    @property
+    def sentence(self) -> str:
+        """Which tasks are not counted, and why; empty when all are."""
+        count = len(self.lessons)
+        return f"{count} of {self.asked} tasks {'is' if count == 1 else 'are'} not counted: {self.why}" if count else ""
+
+
+def leaks(lessons: Iterable[Experience], tasks: Sequence[Task]) -> Leaks:
+    """Return which of the tasks these lessons give away.
+
+    Answers that occur in many sentences anyway, such as a small integer, and the classes that tasks are sorted into
+    give nothing away; see `answer_search`.
+    """
+    classes = class_answers(tasks)
+
+    def gives_away(context: CheckContext, lesson: str) -> bool:
+        return context.holds_answer(lesson) or bool(context.copied_words(lesson))
+
+    every = CheckContext.of(tasks, classes=classes)
+    suspects = {one.id: one.lesson for one in lessons if gives_away(every, one.lesson)}
+    found: dict[TaskId, frozenset[ExperienceId]] = {}
+    for task in tasks if suspects else ():
+        alone = CheckContext.of([task], classes=classes)
+        if given := frozenset(one for one, lesson in suspects.items() if gives_away(alone, lesson)):
+            found[task.id] = given
+    return Leaks(len(tasks), found)

@@ -615,7 +615,7 @@ def open_source(
             library, because = given, "a Library object never changes"
         case str() | PathLike():
             if store is None:
-                from agentlearn.config.environment import default_store  # here: applications need no settings
+                from agentlearn.config.defaults import default_store  # here: applications need no settings
 
                 store = default_store()
             libraries = LibraryStore(Path(store).absolute() / "libraries")

@@ -31,7 +31,7 @@ def tenant_store(store: Path | str | None, tenant: str | None) -> Path:
     where a link stands in the place of the tenant's folder.
     """
     if store is None:
-        from agentlearn.config.environment import default_store  # here: applications need no settings
+        from agentlearn.config.defaults import default_store  # here: applications need no settings
 
         store = default_store()
     if tenant is None:

@@ -38,7 +38,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.history.canary import Canary, canaries
 from agentlearn.library.history.change_log import Change
 from agentlearn.library.shown import in_canary
-from agentlearn.live.drift import LabelChange, label_changes
+from agentlearn.live.waiting import LabelChange, label_changes
 from agentlearn.measure.sequential import EProcess, log_threshold
 from agentlearn.store import ServedEpisode, StoreReader, read_store
 from agentlearn.text import clock

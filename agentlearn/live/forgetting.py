@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 
-from agentlearn.config.environment import default_store
+from agentlearn.config.defaults import default_store
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import ConfigError, LibraryError, StoreError, StoreLocked, StoreMissing
 from agentlearn.learning.lessons.trust import brings_more, pending_versions

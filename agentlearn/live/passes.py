@@ -35,16 +35,15 @@ from agentlearn.learning.callbacks import Callbacks, calling_both
 from agentlearn.learning.costs import refuse_unpriced
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.live_groups import KEPT_FILE, KeptGroups
-from agentlearn.learning.open_run import USUAL_TASKS
+from agentlearn.learning.open_run import USUAL_TASKS, resumed_run
 from agentlearn.learning.report import LearnReport
-from agentlearn.learning.resume import resumed_run
 from agentlearn.learning.stored_groups import held_out_tasks
 from agentlearn.learning.subject import NOTHING_GIVEN, Given, named_model
 from agentlearn.library import LibraryStore
 from agentlearn.library.tenants import tenant_store
 from agentlearn.live.canary import step_canary
-from agentlearn.live.drift import LabelChange
 from agentlearn.live.inbox import Inbox
+from agentlearn.live.waiting import LabelChange
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import StoreReader, read_store

@@ -24,7 +24,7 @@ from agentlearn.errors import AgentlearnError, ConfigError, StoreDamaged, StoreE
 from agentlearn.library.tenants import tenant_store
 from agentlearn.live.captured import ShownLibrary, captured, clean, given_of, shown_of, task_of, without_task
 from agentlearn.live.personal_data import PersonalData, PersonalDataMode
-from agentlearn.plugins.installed import version
+from agentlearn.plugins import version
 from agentlearn.store.codec import (
     EntryValue,
     FeedbackEntry,

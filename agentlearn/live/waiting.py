@@ -2,16 +2,20 @@
 
 Four kinds of things wait. A version that a run did not publish; a lesson of a run that a rule held back; a lesson that
 came with a file or another library; and a lesson that the evidence calls harmful, which is to be parked.
+
+A person is also told which lessons have another label than when somebody last looked. The labels of the last look are
+kept in a file of the library, so whoever looks first is told.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from agentlearn.errors import LibraryError
-from agentlearn.learning.evidence import LibraryEvidence, ToPark, to_park
+from agentlearn.learning.evidence import EvidenceLabel, LibraryEvidence, ToPark, to_park
 from agentlearn.learning.lessons.trust import (
     Acceptance,
     LessonSource,
@@ -32,6 +36,7 @@ from agentlearn.library.history import MAIN, Change, History
 from agentlearn.library.history.hand_edits import LibraryDiff
 from agentlearn.store import StoreReader
 from agentlearn.text import estimated_tokens
+from agentlearn.text.files import own, write_whole
 from agentlearn.types.author import Author, strangers
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId
@@ -356,3 +361,51 @@ def _waiting(
         nearest=nearest if near else "",
         tokens=-grows if change in {"remove", "park"} else grows - leaves,
     )
+
+
+LABELS_FILE = "labels"
+"""File in a library's folder with the labels of the last look: JSON, by lesson and model."""
+_SHORT_ID = 12
+
+
+class LabelChange(Value):
+    """A lesson that agents see, and whose label is another one than at the last look."""
+
+    library: str
+    lesson: ExperienceId
+    model: str
+    before: EvidenceLabel
+    after: EvidenceLabel
+    sentence: str
+    """All of it in words, with the evidence of now."""
+
+
+def label_changes(libraries: LibraryStore, found: LibraryEvidence, *, remember: bool = True) -> tuple[LabelChange, ...]:
+    """Return the labels of shown lessons that got worse, or were lost, since the last look.
+
+    found: the evidence on a library. remember: make this the last look. A lesson that is proven now, and was not, is no
+    alarm. Raises OSError where the labels cannot be written.
+    """
+    file, changed = libraries.head(found.name).with_name(LABELS_FILE), list[LabelChange]()
+    last, now = _read(libraries, found.name), dict[str, EvidenceLabel]()
+    for one in found.evidence:
+        now[key := f"{one.lesson} {one.model}"] = one.label
+        before = last.get(key, "unknown")
+        if one.lesson in found.library.by_id and one.label not in {before, "proven"}:
+            why = f"; {one.withheld}" if one.withheld else ""
+            sentence = f"lesson {one.lesson[:_SHORT_ID]} of {found.name} was {before} and is {one.words()}{why}"
+            known = {"library": found.name, "lesson": one.lesson, "model": one.model, "after": one.label}
+            changed.append(LabelChange.model_validate({**known, "before": before, "sentence": sentence}))
+    if remember and now != last:
+        write_whole(file, json.dumps(now, sort_keys=True).encode(), private=True)
+    return tuple(changed)
+
+
+def _read(libraries: LibraryStore, name: str) -> Mapping[str, EvidenceLabel]:
+    """The labels of the last look; none where there was none or its file is damaged."""
+    with suppress(OSError, ValueError):
+        file = own(libraries.head(name).with_name(LABELS_FILE), libraries.directory.parent)
+        found: Any = json.loads(file.read_bytes())
+        if isinstance(found, dict):
+            return {str(key): label for key, label in found.items() if label in {"proven", "harmful", "unknown"}}
+    return {}

@@ -18,11 +18,10 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from agentlearn.errors import DataError
-from agentlearn.measure.clustered import Interval, bounded_mean, clustered_mean
+from agentlearn.measure.clustered import Interval, bounded_mean, clustered_mean, text_clusters
 from agentlearn.measure.contrast import Missing, Pass, Undecided
 from agentlearn.measure.difference import estimate_difference
 from agentlearn.measure.score import pass_at_k, pass_hat_k
-from agentlearn.measure.text_clusters import text_clusters
 from agentlearn.types.trajectory import RolloutOutcome
 from agentlearn.types.value import Value
 

@@ -29,13 +29,18 @@ from agentlearn.models.call_context import CallRecord, WorkUnit
 from agentlearn.models.call_settings import CallSettings, folded
 from agentlearn.models.chat_reply import STREAMED, ask_once
 from agentlearn.models.endings import FAULT_REMEDIES, ReplyFault, UnusedReply, fault_of, is_at_limit
-from agentlearn.models.endpoint_state import GARBLED, EndpointState
-from agentlearn.models.limiter import Ticket
+from agentlearn.models.endpoint_state import GARBLED, EndpointState, Ticket
 from agentlearn.models.outage import duration_words, is_garbled, is_silence, is_transient, retry_after_s
-from agentlearn.models.price import cost_usd, price_of
 from agentlearn.models.refusal import SYSTEM, TOOLS, RefusedRequest
 from agentlearn.models.replicas import Replica, is_of_endpoint
-from agentlearn.models.token_estimate import BYTES_PER_TOKEN, ExpectedCall, reply_bytes, request_bytes
+from agentlearn.models.token_estimate import (
+    BYTES_PER_TOKEN,
+    ExpectedCall,
+    cost_usd,
+    price_of,
+    reply_bytes,
+    request_bytes,
+)
 from agentlearn.text import visible
 from agentlearn.text.log import get_log
 from agentlearn.types.ids import CallId, content_hash, derive_seed

@@ -1,4 +1,4 @@
-"""A pydantic-ai model that limits, retries, prices and journals every request.
+"""A pydantic-ai model that limits, retries, prices and journals every request; and one for programs with their own.
 
 A `ModelClient` belongs to one unit of work (a rollout, a summary, a comparison); the units of an endpoint share its
 limiter. The `seed` of a request is derived from the unit's seed and the request's index, so the answer of a seeded
@@ -28,6 +28,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
+from agentlearn.errors import ConfigError
 from agentlearn.models.call import ModelCall
 from agentlearn.models.call_context import WorkUnit
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
@@ -170,3 +171,28 @@ class ModelClient(WrapperModel):
         return await ModelCall.following(
             self.wrapped, self.endpoint_state, self.unit, self.call_settings, *given
         ).answer()
+
+
+class NoModel(Model):
+    """Stands where a rollout's model would be. It cannot be called."""
+
+    @property
+    def model_name(self) -> str:
+        """Name for the record."""
+        return "own"
+
+    @property
+    def system(self) -> str:
+        """Name of what calls the models."""
+        return "program"
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Raise ConfigError."""
+        raise ConfigError(
+            "the program calls work.model, and no model was given; add model=, such as model='openai:gpt-5-mini'"
+        )

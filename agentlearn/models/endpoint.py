@@ -29,7 +29,7 @@ from agentlearn.config.endpoint_address import (
 )
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings, never_sent
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import Limiter
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.models.replicas import Replica, Replicas, refuse_other_models
 from agentlearn.models.services import check_key, check_variables, is_service, known_service, pip_line
@@ -154,7 +154,7 @@ def is_paid(name: str, model: "Model | None" = None) -> bool:
     if model is not None:
         from pydantic_ai.models.function import FunctionModel
 
-        from agentlearn.models.no_model import NoModel
+        from agentlearn.models.client import NoModel
 
         own_code = _is_stand_in(model) or isinstance(_innermost(model), FunctionModel | NoModel)
         return not own_code and not _loopback(model.base_url or "")

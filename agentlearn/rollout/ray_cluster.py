@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.errors import ConfigError, MissingExtra
-from agentlearn.plugins.installed import version
+from agentlearn.plugins import version
 from agentlearn.rollout.link import LinkMessage
 from agentlearn.rollout.workers import Cluster, NoRoom, Started, WorkerLost, WorkerNeeds
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from agentlearn.errors import AgentlearnError, only_stops, root_cause
 from agentlearn.models.call_context import CallContext
-from agentlearn.plugins.installed import version
+from agentlearn.plugins import version
 from agentlearn.store import Store
 from agentlearn.text import clock, storable
 from agentlearn.text.log import get_log

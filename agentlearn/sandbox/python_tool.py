@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pydantic_ai import RunContext, Tool
 from pydantic_ai.messages import ToolReturn
 
-from agentlearn.sandbox.protocol import CodeResult, CodeStatus, Session
+from agentlearn.sandbox import CodeResult, CodeStatus, Session
 from agentlearn.types.trajectory import STATUS
 
 TOOL = "run_python"

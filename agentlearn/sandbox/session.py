@@ -1,24 +1,94 @@
-"""Sessions, each with one interpreter at a time, which is replaced when it is lost."""
+"""Sessions, each with one interpreter at a time, which is replaced when lost, and programs that need not run again.
 
+A program whose result is known is one that was run before and prints the same whenever it runs: it imports nothing but
+a few modules that compute, opens nothing, asks for no time, no random number and no address in memory, and ended well.
+Comments and spacing make no difference.
+"""
+
+import ast
 import asyncio
+import builtins
 import contextlib
 import os
 import signal
 import socket
 import sys
 import time
+import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
 from agentlearn.errors import ToolError, ToolLost
+from agentlearn.sandbox import CodeResult, CodeStatus, SandboxReport
 from agentlearn.sandbox.inside.config import HEADER_BYTES, MAX_FRAME_BYTES, READ_BYTES, SandboxLimits, pack, reply_bytes
-from agentlearn.sandbox.known_programs import KnownResults, Past, program_key
-from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport
 from agentlearn.sandbox.zygote import BACK_OFF_S, Exit, SupervisedZygote, Zygote
 from agentlearn.text.log import get_log
+from agentlearn.types.ids import content_hash
 from agentlearn.types.value import Value
+
+Past = tuple[str, ...]
+"""Keys of the programs that an interpreter has run, oldest first; its variables depend on nothing else."""
+
+_MODULES = frozenset(
+    {"bisect", "cmath", "collections", "decimal", "fractions", "functools", "heapq", "itertools", "math", "operator"}
+)
+_NAMES = frozenset(dir(builtins)) - {
+    *("breakpoint", "compile", "delattr", "dir", "eval", "exec", "exit", "getattr", "globals", "hash", "help", "id"),
+    *("input", "locals", "memoryview", "object", "open", "quit", "setattr", "vars"),
+}
+"""Names of Python itself that a program may use."""
+_ADDRESS = " at 0x"
+_MOST_CHARS = 10_000
+_MOST_RESULTS = 20_000
+
+
+def program_key(code: str) -> str | None:
+    """Return what is the same for two programs that do the same; None for one that may do another thing each time."""
+    if len(code) > _MOST_CHARS:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes that mean nothing
+            tree = ast.parse(code)
+        return content_hash(ast.dump(tree)) if all(map(_computes, ast.walk(tree))) else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _computes(node: ast.AST) -> bool:
+    match node:
+        case ast.Import(names=names):
+            return all(one.name in _MODULES for one in names)
+        case ast.ImportFrom(module=module, level=level):
+            return level == 0 and module in _MODULES
+        case ast.Name(id=name):
+            return not name.startswith("__") and (name in _NAMES or not hasattr(builtins, name))
+        case ast.Attribute(attr=name):
+            return not name.startswith("_")
+        case _:
+            return True
+
+
+class _KnownResults:
+    """Results by the programs that led to them. The oldest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._results = dict[Past, CodeResult]()
+
+    def of(self, past: Past) -> CodeResult | None:
+        """Return the result of the last of these programs, in an interpreter that ran those before it."""
+        return self._results.get(past)
+
+    def add(self, past: Past, result: CodeResult) -> None:
+        """Keep a result of a program that ended well."""
+        if _ADDRESS in result.stdout:
+            return
+        self._results[past] = result.model_copy(update={"reused": True, "seconds": 0.0})
+        if len(self._results) > _MOST_RESULTS:
+            del self._results[next(iter(self._results))]
+
 
 _CALLS_PER_PROCESSOR = 2
 """Calls that run at once per processor. Others wait, so that a time limit measures the code, not the machine's load."""
@@ -194,7 +264,7 @@ class _InterpreterSession:
         seed: int,
         limits: SandboxLimits,
         slots: asyncio.Semaphore,
-        known: KnownResults,
+        known: _KnownResults,
     ) -> None:
         self._start_interpreter = start_interpreter
         self._known = known
@@ -303,7 +373,7 @@ class InterpreterSandbox:
     def __init__(self, zygote: SupervisedZygote, limits: SandboxLimits) -> None:
         self._zygote = zygote
         self._limits = limits
-        self._known = KnownResults()
+        self._known = _KnownResults()
         processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
         self._slots = asyncio.Semaphore(_CALLS_PER_PROCESSOR * processors)
 

@@ -28,8 +28,8 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import Field, TypeAdapter
 
 from agentlearn.errors import FILES_NEEDED, ConfigError, ToolError, ToolLost, words_of_failed_start
+from agentlearn.sandbox import SandboxReport
 from agentlearn.sandbox.inside.config import Config, SandboxLimits, remove_tree
-from agentlearn.sandbox.protocol import SandboxReport
 from agentlearn.text.log import get_log
 from agentlearn.types.value import Value
 

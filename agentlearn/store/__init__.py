@@ -59,7 +59,7 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         if "duckdb" not in sys.modules:  # looking for the packages takes longer than the import
-            from agentlearn.plugins.installed import require_learn
+            from agentlearn.plugins import require_learn
 
             require_learn("agentlearn.store")
         return getattr(import_module(f"agentlearn.store.{_HOMES.get(name, 'queries')}"), name)

@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError, UnknownSchema
-from agentlearn.plugins.installed import version
+from agentlearn.plugins import version
 from agentlearn.store.codec import error_line, sql_string
 from agentlearn.store.database import DATABASE, SCHEMA, Database, open_draft
 from agentlearn.store.erasure import Removal

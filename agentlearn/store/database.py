@@ -15,7 +15,7 @@ from typing import NamedTuple
 import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, StoreMissing, UnknownSchema
-from agentlearn.plugins.installed import version
+from agentlearn.plugins import version
 from agentlearn.store.codec import error_line, sql_string
 from agentlearn.store.erasure_intent import finish_erasure
 from agentlearn.store.journal_file import (

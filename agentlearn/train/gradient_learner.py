@@ -14,12 +14,21 @@ from agentlearn.errors import ConfigError, WeightsDiffer
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.train.distributed.torchrun import all_processes, whole_hash
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.signs import ANSWER_TOKENS, ENTROPY, collapsed, early_end, hints, one_reward, spread
-from agentlearn.train.teaching import Teaching
 from agentlearn.train.trainable import Sampler
 from agentlearn.train.update.advantages import BatchAdvantages, FurtherRewards, batch_advantages, length_penalised
-from agentlearn.train.update.metrics import UNEXPLAINED, UNEXPLAINED_ROW, StepMetrics
-from agentlearn.train.update.sequences import TrainingRow, training_rows
+from agentlearn.train.update.metrics import (
+    ANSWER_TOKENS,
+    ENTROPY,
+    UNEXPLAINED,
+    UNEXPLAINED_ROW,
+    StepMetrics,
+    collapsed,
+    early_end,
+    hints,
+    one_reward,
+    spread,
+)
+from agentlearn.train.update.sequences import Teaching, TrainingRow, training_rows
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.types.experience import Library

@@ -42,12 +42,11 @@ from agentlearn.train.distributed.torchrun import (
     leaving,
     whole_hash,
 )
+from agentlearn.train.engine.attention import PromptTokens
 from agentlearn.train.engine.chat_template import TemplateFormat
-from agentlearn.train.engine.prompt_tokens import PromptTokens
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.report import TrainCallbacks, TrainedWeights, TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.teaching import Teaching, library_to_distil
 from agentlearn.train.trackers import MetricsWriter, metrics_writers, require_trackers
 from agentlearn.train.trainable import open_trainable
 from agentlearn.train.training_plan import (
@@ -57,6 +56,7 @@ from agentlearn.train.training_plan import (
     refuse_unmeasured_margin,
     refuse_unreadable,
 )
+from agentlearn.train.update.sequences import Teaching, library_to_distil
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.train.weights.loading import LoadedModel

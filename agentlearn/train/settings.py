@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from agentlearn.config import LAB, OptionGroup, RunSettings, default_model, given_settings
-from agentlearn.config.names import name_of_result
+from agentlearn.config.defaults import name_of_result
 from agentlearn.config.options import as_tuple
 from agentlearn.errors import ConfigError
 from agentlearn.library import NO_LIBRARY
@@ -277,7 +277,7 @@ def resumed_train_settings(prefix: str, store: Path, given: Mapping[str, Any]) -
     given: settings that replace the stored ones. Raises ConfigError for a run that is unknown, finished or not a
     training run, and for a setting that may not change.
     """
-    from agentlearn.learning.resume import NOT_KEPT, of_this_version, started_with
+    from agentlearn.learning.open_run import NOT_KEPT, of_this_version, started_with
 
     run, begun = started_with("train", prefix, store, given)
     with of_this_version(run):

@@ -28,14 +28,13 @@ from agentlearn.library import LibraryStore
 from agentlearn.models.call_settings import context_of
 from agentlearn.prompts import load_prompt
 from agentlearn.store import read_store
-from agentlearn.train.engine.attention import AttentionLayout
-from agentlearn.train.engine.prompt_tokens import PromptTokens
+from agentlearn.train.engine.attention import AttentionLayout, PromptTokens
 from agentlearn.train.memory import size_words, stored_size
 from agentlearn.train.serving.local import need_extra
 from agentlearn.train.serving.vllm import require_vllm
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.teaching import library_to_distil
 from agentlearn.train.trackers import require_trackers
+from agentlearn.train.update.sequences import library_to_distil
 from agentlearn.train.weights.loading import (
     ModelSource,
     check_tokenizer_files,

@@ -24,8 +24,7 @@ from agentlearn.domain.base import RolloutContext
 from agentlearn.errors import MissingExtra
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
-from agentlearn_adapters.customers import CustomerDomain
-from agentlearn_adapters.foreign_domain import unknown, verdict_of
+from agentlearn_adapters.foreign_domain import CustomerDomain, unknown, verdict_of
 
 SEEDS = 5
 """Number of tasks of each kind, each with another seed."""

@@ -40,8 +40,7 @@ from agentlearn.rollout.dialogue import PlayedUser
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.types.task import Split, Task, User
 from agentlearn.types.trajectory import PromptRef, Step, Trajectory, Verdict
-from agentlearn_adapters.customers import CustomerDomain, acts_in, import_clone, toolset
-from agentlearn_adapters.foreign_domain import unknown, verdict_of
+from agentlearn_adapters.foreign_domain import CustomerDomain, acts_in, import_clone, toolset, unknown, verdict_of
 
 VARIABLE = "AGENTLEARN_STATE_BENCH"
 """Environment variable that names the folder of a clone."""

@@ -27,8 +27,7 @@ def main() -> int:
 
             service = serve_lab_model(name, seed=seed, port=port)
         else:
-            from agentlearn_demo.sim.faults import Faults
-            from agentlearn_demo.sim.server import World
+            from agentlearn_demo.sim.server import Faults, World
             from agentlearn_demo.sim.skills import installed_skills
 
             service = World(installed_skills(), seed=seed, faults=Faults.of(options)).serve(port)
@@ -51,7 +50,7 @@ def _options() -> dict[str, Any]:
         one.add_argument("--seed", type=int, default=0, help="seed of the world, or for requests without one")
     sim.set_defaults(name="")
     lab.add_argument("name", help="name of the lab model, such as 'novice'")
-    from agentlearn_demo.sim.faults import PARAMETERS
+    from agentlearn_demo.sim.server import PARAMETERS
 
     for name in PARAMETERS:
         sim.add_argument(f"--{name.replace('_', '-')}", type=float, help="see `agentlearn sim serve --help`")

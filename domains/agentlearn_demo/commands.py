@@ -36,8 +36,7 @@ def serve_world(
 ) -> None:
     """Serve the simulated models on loopback, OpenAI-compatible, until interrupted."""
     given = dict(locals())
-    from agentlearn_demo.sim.faults import Faults
-    from agentlearn_demo.sim.server import World
+    from agentlearn_demo.sim.server import Faults, World
     from agentlearn_demo.sim.skills import installed_skills
 
     if not 0 <= port <= 65_535:

@@ -69,7 +69,7 @@ async def lab_endpoint(name: str, *, seed: int = 0) -> AsyncGenerator[_LabServic
     seed: for requests without a seed. Raises ConfigError for an unknown name and for a package without weights,
     EndpointError when the service does not start within a minute.
     """
-    from agentlearn_demo.lab.files import WEIGHTS, check_present
+    from agentlearn_demo.lab.transformer import WEIGHTS, check_present
 
     folder = lab_model(name).folder
     check_present(folder, name)

@@ -38,8 +38,8 @@ def lab_build(
     if tokens is not None and tokens < 1:
         raise ConfigError(f"--tokens is {tokens!r}; give at least 1")
     require_torch()
-    from agentlearn_demo.lab.files import SHIPPED
     from agentlearn_demo.lab.training import Recipe, build_lab_model
+    from agentlearn_demo.lab.transformer import SHIPPED
 
     recipe = Recipe(seed=seed) if tokens is None else Recipe(tokens=tokens, seed=seed)
     folder = out or DEFAULT_STORE / "lab" / f"{name}-{recipe.key(name, lab.version)}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from agentlearn.answers.workers import AlgebraWorkers
     from agentlearn.data import ColumnChoice, Columns
-    from agentlearn.sandbox.protocol import CodeSandbox
+    from agentlearn.sandbox import CodeSandbox
     from agentlearn.sandbox.python_tool import CodeDeps
 
 __all__ = ["MathDomain", "domain"]
@@ -74,7 +74,7 @@ class MathDomain(Domain):
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Return the tasks in a file or folder. Raises DataError with file, line and next step."""
         from agentlearn import data
-        from agentlearn_math.answers import answer_key
+        from agentlearn_math.verify import answer_key
 
         found = data.read_tasks(
             path,
@@ -108,7 +108,7 @@ class MathDomain(Domain):
     def answer_reader(self, source: str | Path) -> Callable[[str], str]:
         """Return how the source writes expected answers: after `####`, zero-padded, 0..999 for AIME sets."""
         from agentlearn import data
-        from agentlearn_math.answers import aime_gold, gold
+        from agentlearn_math.verify import aime_gold, gold
 
         return aime_gold if "aime" in data.name_of(source).casefold() else gold
 
@@ -160,7 +160,7 @@ class MathDomain(Domain):
 
     def answer_key(self, answer: str) -> str | None:
         """Return one key for equal numbers (`033` and `33`, `1/2` and `0.5`); None for an empty answer."""
-        from agentlearn_math.answers import answer_key
+        from agentlearn_math.verify import answer_key
 
         return answer_key(answer)
 

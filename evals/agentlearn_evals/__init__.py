@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agentlearn_evals.designing import PowerReport, power
     from agentlearn_evals.log_comparison import compare_logs
     from agentlearn_evals.page import comparison_page
-    from agentlearn_evals.progress import CompareCallbacks
+    from agentlearn_evals.terminal import CompareCallbacks
 
 _HOMES = {
     "CompareSettings": "compare_settings",

@@ -27,9 +27,9 @@ from agentlearn.learning.costs import (
 from agentlearn.learning.open_run import TaskSize
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import words_line
+from agentlearn.measure.clustered import text_clusters
 from agentlearn.measure.contrasts import estimate_contrasts, with_verdicts
 from agentlearn.measure.score_table import Observation, tabulate
-from agentlearn.measure.text_clusters import text_clusters
 from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.store import StoreReader, read_store

@@ -177,7 +177,7 @@ def run_planned(
     from agentlearn_evals.before_calls import before_calls
     from agentlearn_evals.comparing import compare_planned
     from agentlearn_evals.plan import plan_comparison
-    from agentlearn_evals.progress import CompareProgress
+    from agentlearn_evals.terminal import CompareProgress
 
     alone = isinstance(settings, EvalSettings)
 

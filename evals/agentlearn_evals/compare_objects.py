@@ -25,7 +25,7 @@ from agentlearn_evals.comparing import compare_planned
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.eval_tasks import EvalTasks, HeldOutTasks
 from agentlearn_evals.plan import ONE_RUN, CompareGiven, ComparePlan
-from agentlearn_evals.progress import CompareCallbacks
+from agentlearn_evals.terminal import CompareCallbacks
 from agentlearn_evals.write_results import write_all
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ async def compare(
     plan.check_models()
     if wants_progress(progress, callbacks):
         from agentlearn.cli.output import console
-        from agentlearn_evals.progress import CompareProgress
+        from agentlearn_evals.terminal import CompareProgress
 
         with CompareProgress(plan, console(to_stderr=True), python=True) as shown:
             done = await compare_planned(plan, calling_both(shown, callbacks, CompareCallbacks), refuse=True)

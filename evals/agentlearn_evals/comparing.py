@@ -24,7 +24,7 @@ from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.endpoint import Endpoint, open_endpoint
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
-from agentlearn.plugins.installed import version
+from agentlearn.plugins import version
 from agentlearn.rollout.executor import lost_workers_note, open_executor
 from agentlearn.rollout.first_rollouts import FirstRollouts
 from agentlearn.rollout.recorded_run import recorded_run, started_event
@@ -42,7 +42,7 @@ from agentlearn_evals.controls import blocks, judged_controls
 from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.judging import corrected
 from agentlearn_evals.plan import ComparePlan, StoredRollouts, plan_comparison, rollout_seed
-from agentlearn_evals.progress import CompareCallbacks
+from agentlearn_evals.terminal import CompareCallbacks
 
 
 @dataclass(frozen=True, slots=True)

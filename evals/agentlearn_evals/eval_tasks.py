@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from agentlearn.config import ONLINE, SIMULATED_MODEL, TASK_FILES, TaskOptions, default_model, is_source
-from agentlearn.config.names import name_of_result
+from agentlearn.config.defaults import name_of_result
 from agentlearn.domain.base import Domain, installed_domains
 from agentlearn.domain.chosen_settings import read_source, with_chosen_columns
 from agentlearn.domain.custom import CustomTasks, default_reward, name_for
@@ -14,7 +14,7 @@ from agentlearn.domain.objects import OutputTasks
 from agentlearn.errors import ConfigError
 from agentlearn.learning.open_run import domain_of
 from agentlearn.learning.subject import Subject, agent_of, named_model
-from agentlearn.library.curate.leaks import Leaks
+from agentlearn.library.audit import Leaks
 from agentlearn.store import StoreReader, read_store
 from agentlearn.types.task import Task
 from agentlearn_evals.compare_settings import CompareSettings

@@ -19,14 +19,13 @@ from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, YesOptio
 from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
 from agentlearn.cli.train import train_shown
 from agentlearn.config.command_words import command_words
-from agentlearn.config.names import default_reflector, name_of_result
+from agentlearn.config.defaults import default_reflector, name_of_result
 from agentlearn.domain.chosen_settings import with_domain
 from agentlearn.errors import ConfigError
 from agentlearn.learning.lessons.run_learning import run_learning
-from agentlearn.learning.open_run import domain_of
+from agentlearn.learning.open_run import domain_of, latest_run
 from agentlearn.learning.plan import plan
 from agentlearn.learning.report import LearnReport
-from agentlearn.learning.resume import latest_run
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.measure.contrasts import LossEvidence, shows_no_loss
 from agentlearn.train.report import TrainReport

@@ -20,7 +20,7 @@ from agentlearn.errors import ConfigError, DataError, StoreError, StoreLocked
 from agentlearn.measure.contrast import Contrast, Correction
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.score_table import Observation, ScoreTable, comparable, in_score_range, tabulate
-from agentlearn.plugins.installed import version
+from agentlearn.plugins import version
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import RunRow, open_store, read_store
 from agentlearn.types.ids import content_hash, new_run_id

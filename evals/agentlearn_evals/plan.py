@@ -15,13 +15,13 @@ from agentlearn.config.model_folders import contents_sha256
 from agentlearn.errors import ConfigError
 from agentlearn.learning.costs import refuse_unpriced
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate.leaks import leaks
+from agentlearn.library.audit import leaks
 from agentlearn.library.shown import masks
 from agentlearn.measure.agreement import Pair
 from agentlearn.measure.contrasts import Rules
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
 from agentlearn.models.endpoint import check_endpoint
-from agentlearn.plugins.installed import version
+from agentlearn.plugins import version
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
 from agentlearn.store import EvaluatedRow, Store, StoreReader
 from agentlearn.types.experience import estimated_tokens

@@ -16,9 +16,8 @@ from statistics import median
 from typing import Any
 
 from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening
-from agentlearn_web.boundary.access_policy import AccessPolicy
+from agentlearn_web.boundary.access_policy import FLAGS, AccessPolicy
 from agentlearn_web.boundary.proxy import open_proxy
-from agentlearn_web.boundary.proxy_session import FLAGS
 from agentlearn_web.browser.chromium import find_chromium
 from scripts.bench.found import Found, Row, Target
 

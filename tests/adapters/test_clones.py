@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.config.names import name_of_result
+from agentlearn.config.defaults import name_of_result
 from agentlearn.errors import ConfigError, MissingExtra
-from agentlearn_adapters.customers import import_clone
+from agentlearn_adapters.foreign_domain import import_clone
 
 VARIABLE, ADDRESS = "AGENTLEARN_SMALL_BENCH", "https://example.org/small-bench"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
-from agentlearn.config.names import name_of_result
+from agentlearn.config.defaults import name_of_result
 from agentlearn.domain.base import is_domain, load_domain
 from agentlearn.errors import ConfigError
 from tests.support.cases import cases

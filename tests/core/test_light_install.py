@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import agentlearn
-from agentlearn.plugins.installed import LEARN_MODULES
+from agentlearn.plugins import LEARN_MODULES
 
 HIDE = f"""
 import faulthandler

@@ -12,7 +12,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.store import read_store
 from agentlearn.train.engine.chat_template import TemplateFormat
 from agentlearn.train.settings import train_settings
-from agentlearn.train.teaching import RolloutPrompts
+from agentlearn.train.update.sequences import RolloutPrompts
 from agentlearn.types.experience import library_of
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory

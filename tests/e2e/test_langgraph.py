@@ -7,7 +7,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from agentlearn import Task, compare_sync
-from agentlearn.learning.lessons.learn import learn_sync
+from agentlearn.learning.lessons.run_learning import learn_sync
 from tests.support.desk import LESSON, TICKETS, desk_model, right_text
 from tests.support.openai_script import Reply, Request, digest, text
 from tests.support.openai_stub import OpenAIStub

@@ -41,7 +41,7 @@ def test_the_core_alone_runs_it() -> None:
         "for name in ('torch', 'transformers', 'tokenizers', 'jinja2'): sys.modules[name] = None\n"
         "import agentlearn_demo.lab.engine\n"
         "from agentlearn.domain.demo import lab_model\n"
-        "from agentlearn_demo.lab.files import read_checkpoint\n"
+        "from agentlearn_demo.lab.transformer import read_checkpoint\n"
         "model, tokenizer = read_checkpoint(lab_model('novice').folder, 'novice')\n"
         "assert tokenizer.decode(tokenizer.encode('two words')) == 'two words'\n"
     )

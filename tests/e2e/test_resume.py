@@ -17,7 +17,7 @@ from agentlearn import LearnReport, LearnSettings
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import BudgetExceeded, ConfigError
 from agentlearn.learning.lessons.run_learning import run_learning
-from agentlearn.learning.resume import settings_of
+from agentlearn.learning.open_run import settings_of
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store import Store, check_store, read_store
 from agentlearn.store import journal_file as journal_file

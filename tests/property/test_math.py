@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from agentlearn.answers.reply import boxed
 from agentlearn_demo.math.families import FAMILIES
 from agentlearn_demo.math.problem import Problem
-from agentlearn_math.answers import answer_key, rational
-from agentlearn_math.verify import judge_exactly
+from agentlearn_math.verify import answer_key, judge_exactly, rational
 
 integers = st.integers(min_value=-(10**40), max_value=10**40)
 fractions = st.fractions(max_denominator=10**6)

@@ -13,8 +13,7 @@ from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import EndpointState, Limiter
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.rollout.runner import RolloutSlot, open_rollouts
 from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening

@@ -24,7 +24,7 @@ from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, WorkUnit
 from agentlearn.models.endpoint import open_endpoint
 from agentlearn.models.outage import RetryPolicy
-from agentlearn.models.price import cost_usd
+from agentlearn.models.token_estimate import cost_usd
 from agentlearn.types.ids import new_run_id
 from tests.support.openai_script import Reply
 from tests.support.openai_stub import OpenAIStub

@@ -27,8 +27,7 @@ from agentlearn.config import BudgetOptions
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.client import ModelClient
-from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import EndpointState, Limiter
 from agentlearn.models.token_estimate import request_bytes
 from agentlearn.types.ids import CallId
 from tests.support.stages import RUN, ListJournal

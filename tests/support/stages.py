@@ -12,8 +12,7 @@ from agentlearn.learning.lessons.stages import Stages
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import EndpointState, Limiter
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.group import Group

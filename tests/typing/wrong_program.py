@@ -7,7 +7,7 @@ from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
 from agentlearn import Task, compare, compare_sync, solve, solve_sync
-from agentlearn.learning.lessons.learn import learn, learn_sync
+from agentlearn.learning.lessons.run_learning import learn, learn_sync
 
 
 class Ticket(BaseModel):

@@ -10,9 +10,9 @@ import pytest
 
 from agentlearn.errors import BudgetExceeded, ConfigError
 from agentlearn.formats import import_file
+from agentlearn.learning.solve import SolveSettings, run_solving
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Rollouts
-from agentlearn.rollout.solve import SolveSettings, run_solving
 from agentlearn.store import Store, open_store, read_store
 from agentlearn.types.ids import new_run_id
 from agentlearn.types.run_event import RunEvent, RunKind

@@ -33,8 +33,7 @@ from agentlearn.library.shown import Shown, shown_in
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import EndpointState, Limiter
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts, sandbox_for
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of

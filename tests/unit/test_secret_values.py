@@ -11,7 +11,7 @@ from agentlearn.config import learn_settings
 from agentlearn.config.endpoint_address import credentials_of, endpoint_name, has_login, without_credentials
 from agentlearn.config.settings import SolveSettings, given_settings
 from agentlearn.errors import ConfigError, EndpointError
-from agentlearn.learning.resume import keep_credentials
+from agentlearn.learning.open_run import keep_credentials
 from agentlearn.text import visible_line
 from agentlearn.text.secret_values import (
     HIDDEN,

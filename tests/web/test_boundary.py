@@ -20,14 +20,15 @@ import pytest
 from agentlearn.errors import ConfigError
 from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening
 from agentlearn_web.boundary.access_policy import (
+    FLAGS,
     AccessPolicy,
     HostPort,
     RefusedConnection,
     read_allowed_host,
+    scheme_allowed,
     walk_policy,
 )
 from agentlearn_web.boundary.proxy import ProxySession, open_proxy
-from agentlearn_web.boundary.proxy_session import FLAGS, scheme_allowed
 from agentlearn_web.boundary.upstream import Streams
 from agentlearn_web.browser.chromium import find_chromium
 from tests.support.attacks import HAS_IPV6, PUBLISHED, Case, cases, respond

@@ -18,7 +18,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from agentlearn.config import SiteOptions, SolveSettings, given_settings
 from agentlearn.domain.base import RolloutContext
 from agentlearn.errors import ConfigError
-from agentlearn.rollout.solve import Solved, SolveGiven, run_solving
+from agentlearn.learning.solve import Solved, SolveGiven, run_solving
 from agentlearn.types.task import Task
 from agentlearn_web import WebDomain
 from agentlearn_web.browser.walk import Walk

@@ -15,7 +15,7 @@ from agentlearn.domain.custom.own_functions import names_object
 from agentlearn.domain.custom.reward import FunctionReward, GymReward, Reward, find_reward
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, DataError, ToolError
-from agentlearn.sandbox.protocol import CodeSandbox
+from agentlearn.sandbox import CodeSandbox
 from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict

@@ -13,8 +13,7 @@ from agentlearn.errors import EndpointError
 from agentlearn.learning.batch_runner import TEACHING, TeachingRules
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, RolledBack, Update
 from agentlearn.learning.lessons.candidates import Candidates, UpdateTrial
-from agentlearn.learning.lessons.look_up import TrajectoryFiles
-from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, shown_reason
+from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, TrajectoryFiles, shown_reason
 from agentlearn.learning.lessons.stages import Stages, labelled_operation
 from agentlearn.learning.lessons.trust import Acceptance, authors_read, unapproved
 from agentlearn.library.curate import CheckContext, OwnRule, next_version

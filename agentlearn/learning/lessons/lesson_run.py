@@ -40,9 +40,9 @@ from agentlearn.learning.report import (
 )
 from agentlearn.learning.run_stats import unprotected
 from agentlearn.library import LibraryStore
+from agentlearn.library.audit import leaks
 from agentlearn.library.curate import EndCounts
 from agentlearn.library.curate.answer_search import class_answers
-from agentlearn.library.curate.leaks import leaks
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.author import Author, strangers
 from agentlearn.types.experience import Library, counted_lessons

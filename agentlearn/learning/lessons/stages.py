@@ -20,14 +20,16 @@ from typing import Literal
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import ConfigError, EndpointError, ToolError
 from agentlearn.learning.batch import differ
-from agentlearn.learning.lessons.look_up import MOST_CALLS, MOST_PRINTED, TrajectoryFiles
 from agentlearn.learning.lessons.stage_agent import (
     MAX_RAW_CHARACTERS,
+    MOST_CALLS,
+    MOST_PRINTED,
     STAGE_PROMPTS,
     Fault,
     StageAgent,
     StagePrompts,
     StageReply,
+    TrajectoryFiles,
     quoted_reason,
     shown_reason,
 )

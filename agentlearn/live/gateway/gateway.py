@@ -39,8 +39,10 @@ from agentlearn.live.gateway.admission import (
     json_body,
     path_of,
 )
-from agentlearn.live.gateway.conversations import Conversations, GatewayTurn, SentMessages
-from agentlearn.live.gateway.dialects import (
+from agentlearn.live.gateway.conversations import (
+    Conversations,
+    GatewayTurn,
+    SentMessages,
     dialogue,
     is_counted,
     is_inference,
@@ -54,7 +56,7 @@ from agentlearn.live.recorder import Recorder
 from agentlearn.models.endings import UnusedReply, fault_in
 from agentlearn.models.reply import Reply, UnreadReply, read_reply
 from agentlearn.models.reply_stream import read_body
-from agentlearn.plugins.installed import version
+from agentlearn.plugins import version
 from agentlearn.store import read_store
 from agentlearn.text.log import get_log
 from agentlearn.text.secret_values import error_words, holds_secret, secrets_here

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn.formats.atif import to_atif
+from agentlearn.formats.export import to_atif
 from agentlearn.pages.figure import count, duration, large, money
 from agentlearn.pages.markup import Html, clipped, element, joined, prose
 from agentlearn.pages.records import end_words, operation_words

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 
 from agentlearn.config.command_words import command_words
 from agentlearn.config.options import SiteOptions, StoreOptions, TrustOptions
-from agentlearn.config.recipes import read_recipe
+from agentlearn.config.settings import read_recipe
 from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing
 from agentlearn.learning.costs import CostEstimate
 from agentlearn.learning.lessons.trust import PendingVersion, pending_versions

@@ -29,7 +29,7 @@ from agentlearn.library.store import open_source
 from agentlearn.live.recorder import Recorder
 from agentlearn.pages.web_app.mcp_runs import RunTools
 from agentlearn.pages.web_app.server import foreign, refused
-from agentlearn.plugins.installed import version
+from agentlearn.plugins import version
 from agentlearn.text import meant_or_known, short_repr, visible_line
 from agentlearn.types.author import Author
 from agentlearn.types.experience import Experience, Library

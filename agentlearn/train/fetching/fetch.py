@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from agentlearn.config.environment import variable_of
+from agentlearn.config.defaults import variable_of
 from agentlearn.config.model_folders import (
     KNOWN_MODELS,
     FetchedState,

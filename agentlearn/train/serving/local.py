@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.serving.chat_service import ChatService, serve_in_thread
-from agentlearn.train.engine.prompt_tokens import PromptTokens
+from agentlearn.train.engine.attention import PromptTokens
 from agentlearn.train.weights.loading import (
     LoadedModel,
     ModelSource,

@@ -19,7 +19,7 @@ from math import exp, log
 from pathlib import Path
 from random import Random
 
-from agentlearn.sandbox.protocol import CodeResult
+from agentlearn.sandbox import CodeResult
 from agentlearn.sandbox.python_tool import TOOL, render_result
 from agentlearn.serving.chat_request import CallInMessage, Message
 from agentlearn.types.experience import library_of

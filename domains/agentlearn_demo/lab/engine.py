@@ -14,8 +14,14 @@ from agentlearn.serving import chat_request as chatml
 from agentlearn.serving.chat_request import Message, ParsedAnswer, Tool
 from agentlearn.serving.chat_service import ChatService, Sampled, Sampling
 from agentlearn.serving.tool_calls import parse_calls
-from agentlearn_demo.lab.files import LabTokenizer, read_checkpoint
-from agentlearn_demo.lab.transformer import BatchCache, Floats, SequenceCache, Transformer
+from agentlearn_demo.lab.transformer import (
+    BatchCache,
+    Floats,
+    LabTokenizer,
+    SequenceCache,
+    Transformer,
+    read_checkpoint,
+)
 
 MAX_BATCH = 64
 """Largest number of requests answered at once."""

@@ -20,11 +20,11 @@ from agentlearn.serving.tool_calls import parse_calls
 from agentlearn.types.ids import derive_seed
 from agentlearn_demo.lab.corpus import PARAPHRASES, CorpusLesson, Teacher, lesson, system_with
 from agentlearn_demo.lab.engine import LabFormat, open_lab_engine
-from agentlearn_demo.lab.files import read_checkpoint
+from agentlearn_demo.lab.transformer import read_checkpoint
 from agentlearn_demo.math.families import FAMILIES
 from agentlearn_demo.math.novice import TRAPS
 from agentlearn_demo.math.problem import Problem
-from agentlearn_math.answers import answer_key
+from agentlearn_math.verify import answer_key
 
 CONDITIONS = ("none", "right", "paraphrase", "negation", "inverted", "shuffled", "sixty", "irrelevant")
 SHOWN = 8

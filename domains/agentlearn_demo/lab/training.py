@@ -35,7 +35,7 @@ from agentlearn.serving.chat_request import Message
 from agentlearn.train.weights.loading import no_progress_bars
 from agentlearn.types.ids import content_hash
 from agentlearn_demo.lab.corpus import MEANINGS, CorpusDialogue, TrainingExample, examples
-from agentlearn_demo.lab.files import CARD, SHIPPED, TOKENIZER, WEIGHTS, read_weights
+from agentlearn_demo.lab.transformer import CARD, SHIPPED, TOKENIZER, WEIGHTS, read_weights
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer

@@ -12,13 +12,20 @@ from http import HTTPStatus
 
 import h11
 
-from agentlearn_web.boundary.access_policy import AccessPolicy, RefusalCode
-from agentlearn_web.boundary.proxy_session import REFUSED_HEADER, NetworkLimits, ProxySession, RequestBlocked
-from agentlearn_web.boundary.route import ProxyTarget, Routes
+from agentlearn_web.boundary.access_policy import (
+    REFUSED_HEADER,
+    AccessPolicy,
+    NetworkLimits,
+    ProxySession,
+    RefusalCode,
+    RequestBlocked,
+)
 from agentlearn_web.boundary.upstream import (
     READ_BYTES,
     Dial,
+    ProxyTarget,
     Resolve,
+    Routes,
     Streams,
     UpstreamProxy,
     system_dial,

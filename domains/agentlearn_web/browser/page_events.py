@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agentlearn.errors import ConfigError
-from agentlearn_web.boundary.access_policy import RefusedConnection, host_port
-from agentlearn_web.boundary.proxy_session import ProxySession
+from agentlearn_web.boundary.access_policy import ProxySession, RefusedConnection, host_port
 from agentlearn_web.browser.walk_settings import browser_error
 from agentlearn_web.observation import Event, EventKind
 

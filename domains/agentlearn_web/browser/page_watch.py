@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from agentlearn_web.boundary.proxy_session import REFUSED_HEADER
+from agentlearn_web.boundary.access_policy import REFUSED_HEADER
 from agentlearn_web.browser.walk_settings import WalkSettings, browser_error, plural
 from agentlearn_web.reading.page_text import PageText
 from agentlearn_web.scripts import page_script

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
-from agentlearn_web.boundary.proxy_session import scheme_allowed
+from agentlearn_web.boundary.access_policy import scheme_allowed
 from agentlearn_web.browser.walk_settings import browser_error, load_failure_reason
 from agentlearn_web.reading.page_text import PageText, TextBlock, TextRun
 from agentlearn_web.reading.worker import BAD_INPUT, LOCKED, WorkerFailed, run_worker

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.text.log import get_log
-from agentlearn_web.boundary.access_policy import AccessPolicy
+from agentlearn_web.boundary.access_policy import FLAGS, AccessPolicy
 from agentlearn_web.boundary.proxy import NetworkLimits, open_proxy
-from agentlearn_web.boundary.proxy_session import FLAGS
 from agentlearn_web.boundary.upstream import UpstreamProxy
 from agentlearn_web.browser.chromium import Chromium, find_chromium, has_sandbox, require_playwright
 from agentlearn_web.browser.page_watch import BrowserLink

@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from agentlearn_web.boundary.proxy_session import scheme_allowed
+from agentlearn_web.boundary.access_policy import scheme_allowed
 from agentlearn_web.browser.page_events import Dialogs, PageEvents
 from agentlearn_web.browser.page_watch import BrowserLink, PageWatch
 from agentlearn_web.browser.pdf import PdfPage

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from agentlearn.errors import ToolLost
 from agentlearn.text.log import get_log
-from agentlearn_web.boundary.access_policy import HostPort
-from agentlearn_web.boundary.proxy_session import ProxySession
+from agentlearn_web.boundary.access_policy import HostPort, ProxySession
 from agentlearn_web.browser.acts.fields import FieldActs
 from agentlearn_web.browser.acts.navigation import BLOCKED, NavigationActs, Screenshot
 from agentlearn_web.browser.acts.pointer import ClickKind, PointerActs

@@ -18,10 +18,17 @@ from agentlearn.measure.score_table import Observation
 from agentlearn.store.parquet import ColumnType, write_parquet
 from agentlearn.text import storable
 from agentlearn.text.files import write_whole
-from agentlearn_evals.formats.content import Content, spreadsheet_cell
 from agentlearn_evals.formats.harbor import RESULT, read_jobs
 from agentlearn_evals.formats.inspect_ai import InspectReader
-from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, LogSet, ParsedLog, abbreviate
+from agentlearn_evals.formats.log_file import (
+    Content,
+    LogFile,
+    LoggedRollout,
+    LogSet,
+    ParsedLog,
+    abbreviate,
+    spreadsheet_cell,
+)
 from agentlearn_evals.formats.tables import COLUMNS, COUNTS, NUMBERS, LmEvalReader, PlainReader
 
 __all__ = ["LogFile", "LogSet", "read_logs", "write_observations"]

@@ -15,8 +15,8 @@ from agentlearn.errors import DataError, MissingExtra
 from agentlearn.plugins import cause_words
 from agentlearn.types.trajectory import RolloutOutcome
 from agentlearn.types.value import first_fault
-from agentlearn_evals.formats.content import Content, too_large
 from agentlearn_evals.formats.log_file import (
+    Content,
     LoggedRollout,
     LogReader,
     ParsedLog,
@@ -27,6 +27,7 @@ from agentlearn_evals.formats.log_file import (
     parse_texts,
     prompt_text,
     span,
+    too_large,
 )
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Any
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.measure.score_table import Observation
-from agentlearn_evals.formats.content import Content
 from agentlearn_evals.formats.log_file import (
+    Content,
     LoggedRollout,
     LogReader,
     ParsedLog,

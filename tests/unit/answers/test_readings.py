@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentlearn.answers.forms import Literal, Node, Symbol, exact_value
 from agentlearn.answers.formula import MAX_CHARACTERS, MAX_DEPTH, UnreadableFormula, parse
 from agentlearn.answers.latex import normalise
 from agentlearn.answers.numbers import number_key, same_number, single_number
 from agentlearn.answers.reply import MAX_BARE_CHARACTERS, boxed, final_answer_in, single_choice
-from agentlearn.answers.syntax import Literal, Node, Symbol, exact_value
 from tests.unit.answers.tables import rows
 
 LONG = "I looked at it from all sides. " * 20

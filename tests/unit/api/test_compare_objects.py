@@ -10,7 +10,7 @@ from pydantic_ai.models.test import TestModel
 
 from agentlearn import LibraryStore, Task, compare_sync, library_of, read_store
 from agentlearn.errors import ConfigError, LibraryError
-from agentlearn.learning.lessons.learn import learn_sync
+from agentlearn.learning.lessons.run_learning import learn_sync
 from agentlearn_evals import CompareSettings, Comparison
 from agentlearn_evals.compare_settings import CompareOptions
 from tests.support.desk import LESSON, TICKETS, desk_agent, desk_model, reply, right_team, right_text

@@ -10,7 +10,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.config.command_words import python_words
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks
-from agentlearn.learning.lessons.learn import learn_sync
+from agentlearn.learning.lessons.run_learning import learn_sync
 from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.compare_objects import compare_sync
 from tests.support.cases import cases

@@ -9,7 +9,7 @@ import pytest
 
 from agentlearn import LibraryStore, read_store
 from agentlearn.cli.app import run as command_line
-from agentlearn.learning.lessons.learn import learn_sync
+from agentlearn.learning.lessons.run_learning import learn_sync
 from agentlearn.library.formats.source_files import Form
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.types.experience import Library

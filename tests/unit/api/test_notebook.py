@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn import LearnReport, compare_sync, solve_sync
-from agentlearn.learning.lessons.learn import learn_sync
+from agentlearn.learning.lessons.run_learning import learn_sync
 from agentlearn.pages.notebook import CHARACTERS, MOST, result_html
 from agentlearn.pages.table import Column, Statement, Table, TableCell
 from agentlearn_evals import Comparison

@@ -14,13 +14,12 @@ from agentlearn.config import BudgetOptions, GivenSettings, LearnSettings
 from agentlearn.domain.chosen_settings import learn_fields
 from agentlearn.domain.custom import default_reward
 from agentlearn.errors import UnknownDomain
+from agentlearn.learning.solve import SolveSettings, run_solving
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import EndpointState, Limiter
 from agentlearn.models.outage import RetryPolicy
-from agentlearn.rollout.solve import SolveSettings, run_solving
 from agentlearn.types.ids import RunId
 from tests.support.cases import cases
 from tests.support.stages import ListJournal

@@ -15,8 +15,7 @@ from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.call_settings import CallSettings
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import EndpointState, Limiter
 from agentlearn.train.settings import train_settings
 from agentlearn.types.ids import RunId
 from agentlearn.types.task import Task

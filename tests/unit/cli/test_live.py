@@ -16,8 +16,7 @@ from agentlearn.learning.callbacks import Evidence, Held, Update
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import EndpointState, Limiter
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ProposalId, RunId
 from agentlearn.types.operation import Add, Dropped, Ended, Proposal

@@ -16,7 +16,7 @@ from agentlearn_demo.lab import lab
 from agentlearn_demo.lab.corpus import DIALOGUES, TrainingExample, examples
 from agentlearn_demo.lab.engine import LabFormat, open_lab_engine
 from agentlearn_demo.lab.evaluation import evaluate_lab_model, evaluation_tasks
-from agentlearn_demo.lab.files import TOKENIZER, WEIGHTS, check_present, read_checkpoint
+from agentlearn_demo.lab.transformer import TOKENIZER, WEIGHTS, check_present, read_checkpoint
 from agentlearn_demo.math.families import FAMILIES
 from agentlearn_demo.math.problem import Problem
 from agentlearn_demo.math.tasks import math_tasks

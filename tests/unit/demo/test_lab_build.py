@@ -18,8 +18,8 @@ from agentlearn.serving import chat_request as chatml  # noqa: E402
 from agentlearn.serving.chat_request import CallInMessage, Message  # noqa: E402
 from agentlearn.serving.tool_calls import parse_calls  # noqa: E402
 from agentlearn_demo.lab import lab  # noqa: E402
-from agentlearn_demo.lab.files import SHIPPED, TOKENIZER, read_checkpoint, read_tokenizer  # noqa: E402
 from agentlearn_demo.lab.training import ModelShape, Recipe, TrainingProgress, build_lab_model  # noqa: E402
+from agentlearn_demo.lab.transformer import SHIPPED, TOKENIZER, read_checkpoint, read_tokenizer  # noqa: E402
 
 SHAPE = ModelShape(hidden=16, layers=2, heads=2, groups=1, head=8, inner=16, context=4_096)
 RECIPE = Recipe(tokens=9_000, seed=3, scenes=2, shape=SHAPE, warmup_steps=2)

@@ -10,7 +10,7 @@ import pytest
 
 from agentlearn.answers.reply import boxed
 from agentlearn.domain.base import load_domain
-from agentlearn.sandbox.protocol import CodeResult
+from agentlearn.sandbox import CodeResult
 from agentlearn.sandbox.python_tool import render_result
 from agentlearn.types.task import Split, Task
 from agentlearn_demo.math.families import FAMILIES, LEARNING, UNSEEN
@@ -19,7 +19,7 @@ from agentlearn_demo.math.problem import Problem, combinations_of, printed
 from agentlearn_demo.sim.lessons import LessonReader
 from agentlearn_demo.sim.skills import Conversation, FinalMessage, FollowedLessons, Situation, ToolExchange, ToolUse
 from agentlearn_math import domain
-from agentlearn_math.answers import answer_key
+from agentlearn_math.verify import answer_key
 from tests.support.cases import cases
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")

@@ -17,7 +17,7 @@ from agentlearn.domain.custom import CustomTasks, custom_tasks, name_for
 from agentlearn.domain.custom.judge import judge_rubric
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.prompts import load_prompt
-from agentlearn.sandbox.protocol import CodeResult, SandboxReport, Session
+from agentlearn.sandbox import CodeResult, SandboxReport, Session
 from agentlearn.types.trajectory import Verdict
 from tests.support.cases import cases
 from tests.unit.domain.rollouts import own_task, rollout

@@ -16,7 +16,7 @@ from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Usage
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.plan import plan_comparison
-from agentlearn_evals.progress import CompareProgress
+from agentlearn_evals.terminal import CompareProgress
 from tests.support.stages import ListJournal, trajectory
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError, DataError
-from agentlearn_evals.formats import LogFile, content, read_logs
+from agentlearn_evals.formats import LogFile, log_file, read_logs
 from tests.support.cases import cases
 from tests.unit.evals import log_samples
 
@@ -168,7 +168,7 @@ def test_one_name_for_several_arms_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["plain.csv", "plain.jsonl", "plain.parquet", "inspect.json"])
 def test_a_file_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     file = log_samples.FORMS[form](tmp_path / form)
-    monkeypatch.setattr(content, "MOST_BYTES", 20)
+    monkeypatch.setattr(log_file, "MOST_BYTES", 20)
     with pytest.raises(DataError) as refused:
         read_logs([file])
     assert refused.value.code == "bad_data"
@@ -177,9 +177,9 @@ def test_a_file_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_table_may_not_have_rows_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = log_samples.plain_parquet(tmp_path / "log")
-    monkeypatch.setattr(content, "MOST_ROWS", 4)
+    monkeypatch.setattr(log_file, "MOST_ROWS", 4)
     assert len(read_logs([file]).observations) == 4
-    monkeypatch.setattr(content, "MOST_ROWS", 3)
+    monkeypatch.setattr(log_file, "MOST_ROWS", 3)
     with pytest.raises(DataError) as refused:
         read_logs([file])
     assert refused.value.code == "bad_data"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentlearn.measure.score_table import Observation
 from agentlearn_evals.formats import read_logs, write_observations
-from agentlearn_evals.formats.content import original_cell, spreadsheet_cell
+from agentlearn_evals.formats.log_file import original_cell, spreadsheet_cell
 from tests.support.cases import cases
 
 PAYLOADS = cases(__file__, "payloads")

@@ -22,7 +22,7 @@ from pydantic_ai.usage import RequestUsage
 from agentlearn import Recorder
 from agentlearn.cli.app import run
 from agentlearn.errors import DataError
-from agentlearn.formats.atif import to_atif
+from agentlearn.formats.export import to_atif
 from agentlearn.formats.session_files import AgentSession, Reading
 from agentlearn.live.sessions import record_whole
 from agentlearn.store import read_store

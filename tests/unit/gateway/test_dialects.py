@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from agentlearn.library.lessons import lessons, with_advice
 from agentlearn.live.gateway.admission import json_body
-from agentlearn.live.gateway.dialects import dialogue, messages_of, with_lessons
+from agentlearn.live.gateway.conversations import dialogue, messages_of, with_lessons
 from agentlearn.models.endings import fault_in
 from agentlearn.models.reply import DialogueMessage, Said, UnreadReply, read_reply
 from agentlearn.models.reply_stream import read_body

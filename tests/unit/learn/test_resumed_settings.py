@@ -8,7 +8,7 @@ import pytest
 
 from agentlearn.config import LearnSettings, endpoint_address
 from agentlearn.errors import ConfigError
-from agentlearn.learning.resume import settings_of
+from agentlearn.learning.open_run import settings_of
 from agentlearn.store import open_store
 from agentlearn.train.settings import resumed_train_settings
 from agentlearn.types.run_event import RunKind

@@ -16,7 +16,7 @@ from agentlearn.learning.callbacks import Callbacks, RunWarning
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.run_stats import RunSnapshot, fallen_reward, unprotected
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import Limiter
 from tests.support.openai_script import Malformed, Script, Solver
 from tests.support.openai_stub import OpenAIStub
 

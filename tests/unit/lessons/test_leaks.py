@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentlearn.library.curate.leaks import leaks
+from agentlearn.library.audit import leaks
 from agentlearn.types.experience import library_of
 from agentlearn.types.task import Task
 from tests.support.cases import cases

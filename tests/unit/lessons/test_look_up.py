@@ -13,7 +13,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.learning.callbacks import Update
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
-from agentlearn.learning.lessons.look_up import MOST_CALLS, TrajectoryFiles
+from agentlearn.learning.lessons.stage_agent import MOST_CALLS, TrajectoryFiles
 from agentlearn.learning.lessons.stages import Stages
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord

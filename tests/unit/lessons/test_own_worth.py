@@ -11,7 +11,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from agentlearn import LearnReport, LibraryStore, Task, read_store
 from agentlearn.cli.app import run as command
 from agentlearn.domain.base import Work
-from agentlearn.learning.lessons.learn import learn_sync
+from agentlearn.learning.lessons.run_learning import learn_sync
 from agentlearn.types.ids import derive_seed
 
 TRUE = "When a parcel is late, look up its number before you answer."

@@ -6,7 +6,7 @@ from pathlib import Path
 from agentlearn.cli.review import notifying
 from agentlearn.learning.evidence import EvidenceLabel, LessonBlock, LibraryEvidence, judge
 from agentlearn.library import LibraryStore
-from agentlearn.live.drift import LABELS_FILE, label_changes
+from agentlearn.live.waiting import LABELS_FILE, label_changes
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ExperienceId
 

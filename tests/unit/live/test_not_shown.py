@@ -29,7 +29,7 @@ from agentlearn.live.several_stores import merge_stores
 from agentlearn.pages.lesson_origins import find_library
 from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.teaching import library_to_distil
+from agentlearn.train.update.sequences import library_to_distil
 from agentlearn.types.experience import Experience, Origin
 from agentlearn.types.ids import ExperienceId, RunId, content_hash
 from agentlearn.types.run_event import RunInputs

@@ -13,7 +13,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
 from agentlearn.errors import ToolError
-from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport, Session
+from agentlearn.sandbox import CodeResult, CodeStatus, SandboxReport, Session
 from agentlearn.sandbox.python_tool import FAILED, CodeDeps, printed_value, render_result
 from agentlearn.types.task import Task
 from agentlearn_math import domain

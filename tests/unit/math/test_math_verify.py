@@ -3,8 +3,7 @@
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Verdict
 from agentlearn_math import domain
-from agentlearn_math.answers import answer_key, rational
-from agentlearn_math.verify import judge_exactly
+from agentlearn_math.verify import answer_key, judge_exactly, rational
 from tests.unit.domain.rollouts import rollout
 
 

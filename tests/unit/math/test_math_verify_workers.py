@@ -15,8 +15,8 @@ import pytest
 from agentlearn.answers import verifier as worker
 from agentlearn.answers import workers
 from agentlearn.answers.form_comparison import Algebra
+from agentlearn.answers.forms import Node
 from agentlearn.answers.match import Match
-from agentlearn.answers.syntax import Node
 from agentlearn.answers.workers import AlgebraWorkers, open_workers
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Verdict

@@ -18,8 +18,7 @@ from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord, Stage, WorkUnit
 from agentlearn.models.call_settings import call_settings
 from agentlearn.models.client import ModelClient
-from agentlearn.models.endpoint_state import FIRST, EndpointState
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import FIRST, EndpointState, Limiter
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.pages.groups import reply_text
 from agentlearn.types.ids import RunId

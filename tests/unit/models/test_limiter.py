@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import Limiter
 
 
 class Clock:
@@ -183,6 +183,6 @@ def test_after_refusals_no_request_is_sent_before_the_service_wants_it(monkeypat
             assert clock.now_s == 7.0
 
     with monkeypatch.context() as patched:
-        patched.setattr("agentlearn.models.limiter.asyncio.sleep", sleep)
+        patched.setattr("agentlearn.models.endpoint_state.asyncio.sleep", sleep)
         asyncio.run(main())
     assert slept == [7.0]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.models.price import ObservedPrice
+from agentlearn.models.token_estimate import ObservedPrice
 
 tokens = st.integers(1, 100_000)
 dollars = st.floats(1e-8, 1e-3)

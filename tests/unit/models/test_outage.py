@@ -16,8 +16,7 @@ from agentlearn.models import outage as outage_module
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, WorkUnit
 from agentlearn.models.client import ModelClient
-from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import EndpointState, Limiter
 from agentlearn.models.outage import Outage, RetryPolicy, duration_words
 from tests.support.stages import RUN, ListJournal
 

@@ -8,7 +8,7 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.usage import RequestUsage
 
 from agentlearn.learning.costs import known_price
-from agentlearn.models.price import cost_usd, price_of
+from agentlearn.models.token_estimate import cost_usd, price_of
 
 LLAMA, MINI = "llama-3.3-70b-versatile", "gpt-5-mini"
 PRICED = {

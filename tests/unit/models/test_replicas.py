@@ -18,8 +18,7 @@ from agentlearn.errors import ConfigError, EndpointError
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, WorkUnit
 from agentlearn.models.client import ModelClient
-from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.limiter import Limiter
+from agentlearn.models.endpoint_state import EndpointState, Limiter
 from agentlearn.models.outage import FIRST_WAIT_S, Outage, RetryPolicy
 from agentlearn.models.replicas import Replica, Replicas, refuse_other_models
 from agentlearn.models.service_record import service_notes, service_records

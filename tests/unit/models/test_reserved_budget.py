@@ -17,12 +17,12 @@ from agentlearn.config import BudgetOptions
 from agentlearn.errors import BudgetExceeded
 from agentlearn.models.budget import Budget
 from agentlearn.models.endings import is_at_limit
-from agentlearn.models.limiter import Limiter
-from agentlearn.models.price import Price
+from agentlearn.models.endpoint_state import Limiter
 from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
 from agentlearn.models.token_estimate import (
     BYTES_PER_TOKEN,
     FIRST_OUTPUT,
+    Price,
     TokenEstimates,
     request_bytes,
     text_bytes,

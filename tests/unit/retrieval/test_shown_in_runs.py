@@ -9,12 +9,12 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import SolveSettings
+from agentlearn.learning.solve import SolveGiven, run_solving
 from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import lessons
 from agentlearn.library.retrieval import Retrieval, Retriever
 from agentlearn.library.shown import shown_in
 from agentlearn.live.captured import captured, given_of, shown_of
-from agentlearn.rollout.solve import SolveGiven, run_solving
 from agentlearn.store import open_store
 from agentlearn.types.experience import Library
 from tests.unit.retrieval.test_retriever import ByMeaning

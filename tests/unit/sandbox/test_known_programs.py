@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from agentlearn.sandbox import CodeSandbox, open_sandbox
-from agentlearn.sandbox.known_programs import program_key
-from agentlearn.sandbox.protocol import CodeResult
+from agentlearn.sandbox import CodeResult, CodeSandbox, open_sandbox
+from agentlearn.sandbox.session import program_key
 
 FIRST = "from math import comb\nn = comb(6, 2)\nprint(n)"
 

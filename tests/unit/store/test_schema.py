@@ -19,7 +19,7 @@ import pytest
 
 from agentlearn.errors import AgentlearnError, StoreError, UnknownSchema
 from agentlearn.pages.runs import stored_report
-from agentlearn.plugins.installed import version
+from agentlearn.plugins import version
 from agentlearn.store import Store, check_store, database, open_store, read_store, repair_store
 from agentlearn.store.codec import DecisionEntry, FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.database import SCHEMA, Database, open_read_only

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentlearn.train.arguments import GradientArguments, gradient_arguments
-from agentlearn.train.signs import (
+from agentlearn.train.update.metrics import (
     DISTINCT,
     ENTROPY,
     HIGHEST,

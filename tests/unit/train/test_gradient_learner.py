@@ -12,10 +12,8 @@ from agentlearn.errors import WeightsDiffer
 from agentlearn.learning.callbacks import Advanced, Held, Update
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.settings import train_settings
-from agentlearn.train.signs import hints
-from agentlearn.train.teaching import PromptPair
-from agentlearn.train.update.metrics import UNEXPLAINED, UNEXPLAINED_ROW, StepMetrics
-from agentlearn.train.update.sequences import TrainingRow
+from agentlearn.train.update.metrics import UNEXPLAINED, UNEXPLAINED_ROW, StepMetrics, hints
+from agentlearn.train.update.sequences import PromptPair, TrainingRow
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.group import Group
 from agentlearn.types.task import Task

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import RolloutError
-from agentlearn.train.teaching import PromptPair, RolloutPrompts
-from agentlearn.train.update.sequences import training_rows
+from agentlearn.train.update.sequences import PromptPair, RolloutPrompts, training_rows
 from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory
 from tests.unit.store import nouns
 

@@ -17,7 +17,7 @@ from pydantic_ai.settings import ModelSettings  # noqa: E402
 from agentlearn.config import CallOptions  # noqa: E402
 from agentlearn.errors import AgentlearnError, ConfigError  # noqa: E402
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_service  # noqa: E402
-from agentlearn.train.engine.prompt_tokens import PromptTokens  # noqa: E402
+from agentlearn.train.engine.attention import PromptTokens  # noqa: E402
 from agentlearn.train.serving.local import local_endpoint  # noqa: E402
 from agentlearn.train.settings import train_settings  # noqa: E402
 from agentlearn.train.training_plan import plan_training  # noqa: E402

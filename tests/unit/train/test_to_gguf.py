@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import ConfigError
-from agentlearn.train.fetching.to_gguf import write_gguf
+from agentlearn.train.fetching.conversion import write_gguf
 from tests.support.tiny_model import saved, tiny_network
 
 CONVERTER = """

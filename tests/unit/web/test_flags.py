@@ -2,8 +2,8 @@
 
 import pytest
 
+from agentlearn_web.boundary.access_policy import FLAGS, scheme_allowed
 from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession
-from agentlearn_web.boundary.proxy_session import FLAGS, scheme_allowed
 from tests.support.cases import cases
 
 

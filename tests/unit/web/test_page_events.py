@@ -1,6 +1,6 @@
 """Events of a page: each is reported once, with a limit, and site text is kept apart from our own words."""
 
-from agentlearn_web.boundary.proxy_session import NetworkLimits, ProxySession
+from agentlearn_web.boundary.access_policy import NetworkLimits, ProxySession
 from agentlearn_web.browser.page_events import PageEvents
 
 

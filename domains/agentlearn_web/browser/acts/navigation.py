@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from agentlearn.errors import ConfigError
-from agentlearn_web.boundary.access_policy import SCHEMES, host_port
-from agentlearn_web.boundary.proxy_session import scheme_allowed
+from agentlearn_web.boundary.access_policy import SCHEMES, host_port, scheme_allowed
 from agentlearn_web.browser.acts.pointer import ActScope
 from agentlearn_web.browser.pdf import PdfPage, UnreadablePdf
 from agentlearn_web.browser.shown_snapshot import bare_ref

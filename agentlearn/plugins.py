@@ -1,21 +1,25 @@
-"""The commands of agentlearn, and plug-ins: what installed packages announce as entry points.
+"""The commands of agentlearn, and plug-ins: what is installed, and what installed packages announce as entry points.
 
 Plug-ins are found and loaded so that a broken one harms nothing else.
 
 A package can be broken in any way: its list of entry points cannot be read, its import fails, prints, or ends the
 process. Names that agentlearn itself uses are reserved, and a name that two packages announce belongs to neither.
+
+Using lessons needs less than learning, which needs the extra `learn`.
 """
 
 import contextlib
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from functools import lru_cache
-from importlib.metadata import Distribution, EntryPoint, EntryPoints, distributions
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
+from importlib.metadata import Distribution, EntryPoint, EntryPoints, PackageNotFoundError, distributions
+from importlib.metadata import version as installed_version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from agentlearn.errors import ConfigError, StopSignal
+from agentlearn.errors import ConfigError, MissingExtra, StopSignal
 
 OWN_PACKAGE = "agentlearn-lib"
 _PREFIX = "agentlearn."
@@ -418,3 +422,48 @@ def _name(package: Distribution) -> str:
         name = ""
     folder = str(getattr(package, "_path", "")).rpartition("/")[2]
     return (name or folder.partition("-")[0] or "?").strip().replace("_", "-").replace(".", "-").lower()
+
+
+@cache
+def version() -> str:
+    """Version of the distribution `agentlearn-lib`; `0+unknown` when it is not installed."""
+    try:
+        return installed_version("agentlearn-lib")
+    except PackageNotFoundError:
+        return "0+unknown"
+
+
+LEARN_MODULES = ("cyclopts", "duckdb", "markdown_it", "mpmath", "numpy", "openai", "rich", "sympy", "yaml")
+"""What only the extra installs, by the names under which Python imports it."""
+_INSTALL_LEARN = "pip install 'agentlearn-lib[learn]'"
+_SHOWN = 3
+
+
+def require_learn(feature: str) -> None:
+    """Raise MissingExtra when a package of the extra is not installed. feature: what needs it, for the sentence."""
+    if missing := _missing():
+        raise _missing_learn(feature, missing)
+
+
+def missing_learn_of(feature: str, error: ImportError) -> MissingExtra | None:
+    """Return the error for an import that failed because the extra is not installed; None for any other failure."""
+    missing = _missing()
+    return _missing_learn(feature, missing) if (error.name or "").partition(".")[0] in missing else None
+
+
+def _missing() -> list[str]:
+    missing = list[str]()
+    for name in LEARN_MODULES:
+        try:
+            if find_spec(name) is None:
+                missing.append(name)
+        except (ImportError, ValueError):  # another program hides the package
+            missing.append(name)
+    return missing
+
+
+def _missing_learn(feature: str, missing: Sequence[str]) -> MissingExtra:
+    more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+    return MissingExtra(
+        f"{feature} needs packages that are not installed ({', '.join(missing[:_SHOWN])}{more}): {_INSTALL_LEARN}"
+    )
