@@ -36,7 +36,7 @@ from agentlearn.types.experience import Library
 from agentlearn.types.ranking import LessonIndex, Retrieval, lesson_index
 from agentlearn.types.task import Task
 from agentlearn_demo.math.novice import skills
-from agentlearn_demo.sim.lessons import LessonReader
+from agentlearn_demo.sim.skills import LessonReader
 from agentlearn_demo.sim.solver import TrapModel
 from agentlearn_demo.sim.vocabulary import Vocabulary
 from agentlearn_math import MathDomain

@@ -26,8 +26,18 @@ from agentlearn.types.experience import library_of
 from agentlearn_demo.math.families import FAMILIES
 from agentlearn_demo.math.novice import TRAPS, skills
 from agentlearn_demo.math.problem import Problem, printed
-from agentlearn_demo.sim.lessons import LessonEffect, LessonReader, ReadLesson, experiences_in
-from agentlearn_demo.sim.skills import Conversation, FinalMessage, FollowedLessons, ToolExchange, ToolUse, Trap
+from agentlearn_demo.sim.skills import (
+    Conversation,
+    FinalMessage,
+    FollowedLessons,
+    LessonEffect,
+    LessonReader,
+    ReadLesson,
+    ToolExchange,
+    ToolUse,
+    Trap,
+    experiences_in,
+)
 from agentlearn_demo.sim.solver import TEMPERATURE, TrapModel
 from agentlearn_demo.sim.vocabulary import ADVICE, SITUATIONS, TAILS, Vocabulary, within_lesson_limits
 from agentlearn_math.agent import solve_prompt

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from random import Random
 from typing import Literal
 
-from agentlearn_demo.sim.lessons import ShownLesson, experiences_in, normalised_text
+from agentlearn_demo.sim.skills import ShownLesson, experiences_in, normalised_text
 from agentlearn_demo.sim.vocabulary import Vocabulary
 
 ReflectorStage = Literal["summarise", "compare", "consolidate"]

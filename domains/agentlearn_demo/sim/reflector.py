@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal, get_args
 
-from agentlearn_demo.sim.draws import fingerprint, random_stream, uniform
-from agentlearn_demo.sim.lessons import ShownLesson
+from agentlearn_demo.sim import fingerprint, random_stream, uniform
 from agentlearn_demo.sim.prompts import (
     ComparePrompt,
     ConsolidatePrompt,
@@ -24,7 +23,7 @@ from agentlearn_demo.sim.prompts import (
     summarise,
     without_reasons,
 )
-from agentlearn_demo.sim.skills import Skills, Trap
+from agentlearn_demo.sim.skills import ShownLesson, Skills, Trap
 from agentlearn_demo.sim.vocabulary import DEFECTS, Defect, Habit, Vocabulary, shorten_lesson, within_lesson_limits
 
 _Malformation = Literal["prose", "object", "single", "strings", "unknown_ids", "cut", "bad_neighbour"]

@@ -30,12 +30,18 @@ from agentlearn.serving.chat_request import (
 from agentlearn.serving.chat_service import LoopbackService
 from agentlearn.serving.http11 import ConnectionCut, HttpRequest, HttpResponse
 from agentlearn.types.experience import estimated_tokens
-from agentlearn_demo.sim import MODELS
-from agentlearn_demo.sim.draws import fingerprint, uniform
-from agentlearn_demo.sim.lessons import experiences_in, without_experiences
+from agentlearn_demo.sim import MODELS, fingerprint, uniform
 from agentlearn_demo.sim.prompts import refusals_in, stage_of
 from agentlearn_demo.sim.reflector import Reflector, ReflectorParameters, ReflectorRequest, StageAnswer
-from agentlearn_demo.sim.skills import Act, Conversation, FinalMessage, Skills, ToolExchange
+from agentlearn_demo.sim.skills import (
+    Act,
+    Conversation,
+    FinalMessage,
+    Skills,
+    ToolExchange,
+    experiences_in,
+    without_experiences,
+)
 from agentlearn_demo.sim.solver import IGNORANT, Novice, SolverInput
 
 FAILURES = ("rate_limited", "server_error", "reset", "stall", "garbled")

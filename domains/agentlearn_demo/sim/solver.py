@@ -8,9 +8,18 @@ judges the result. The trap model has no random draws. Given the library, traps 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentlearn_demo.sim.draws import random_stream, uniform
-from agentlearn_demo.sim.lessons import LessonReader, ReadLesson, ShownLesson
-from agentlearn_demo.sim.skills import Act, Conversation, FinalMessage, FollowedLessons, Situation, Skills
+from agentlearn_demo.sim import random_stream, uniform
+from agentlearn_demo.sim.skills import (
+    Act,
+    Conversation,
+    FinalMessage,
+    FollowedLessons,
+    LessonReader,
+    ReadLesson,
+    ShownLesson,
+    Situation,
+    Skills,
+)
 
 IGNORANT = FinalMessage("I do not know how to do this.")
 TEMPERATURE = 0.7

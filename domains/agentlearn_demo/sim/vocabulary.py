@@ -11,8 +11,7 @@ from typing import Literal
 
 from agentlearn.types.experience import lesson_limits, word_count
 from agentlearn.types.rendering import ASKED_LESSON_WORDS
-from agentlearn_demo.sim.lessons import LessonReader, normalised_text
-from agentlearn_demo.sim.skills import Skills, Trap
+from agentlearn_demo.sim.skills import LessonReader, Skills, Trap, normalised_text
 
 Defect = Literal["useless", "over_specific", "over_long", "duplicate", "harmful", "leaking"]
 DEFECTS: tuple[Defect, ...] = ("useless", "over_specific", "over_long", "duplicate", "harmful", "leaking")

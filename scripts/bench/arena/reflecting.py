@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agentlearn_demo.sim.lessons import experiences_in
 from agentlearn_demo.sim.prompts import ConsolidatePrompt
+from agentlearn_demo.sim.skills import experiences_in
 from scripts.bench.arena.proxy import Conclusion, Proxy
 
 _DOCUMENT = re.compile(r"<document>\n(.*?)</document>", re.DOTALL)

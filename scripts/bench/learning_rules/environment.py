@@ -18,11 +18,10 @@ from agentlearn.types.task import Task
 from agentlearn_demo.math.families import FAMILIES, LEARNING, UNSEEN
 from agentlearn_demo.math.novice import TRAPS
 from agentlearn_demo.math.novice import skills as math_skills
-from agentlearn_demo.sim.draws import random_stream, uniform
-from agentlearn_demo.sim.lessons import ShownLesson
+from agentlearn_demo.sim import random_stream, uniform
 from agentlearn_demo.sim.prompts import ComparedAttempt, ComparePrompt, ConsolidatePrompt, RefusedItem, Suggestion
 from agentlearn_demo.sim.reflector import Item, ReflectorState
-from agentlearn_demo.sim.skills import Skills, Trap
+from agentlearn_demo.sim.skills import ShownLesson, Skills, Trap
 from agentlearn_demo.sim.vocabulary import Vocabulary
 from scripts.bench.learning_rules.worlds import (
     ATTACK_SUCCEEDS,

@@ -11,11 +11,10 @@ from itertools import islice
 from math import prod
 
 from agentlearn.errors import ConfigError
-from agentlearn_demo.sim.draws import random_stream, uniform
-from agentlearn_demo.sim.lessons import LessonReader
+from agentlearn_demo.sim import random_stream, uniform
 from agentlearn_demo.sim.prompts import ConsolidatePrompt, Suggestion
 from agentlearn_demo.sim.reflector import FLAWLESS, Item, ReflectorParameters, ReflectorState
-from agentlearn_demo.sim.skills import Skills
+from agentlearn_demo.sim.skills import LessonReader, Skills
 from agentlearn_demo.sim.solver import CEILING, CONTRADICTED, TrapModel, temperature_scale
 from agentlearn_demo.sim.vocabulary import Vocabulary
 

@@ -16,8 +16,15 @@ from agentlearn.types.task import Split, Task
 from agentlearn_demo.math.families import FAMILIES, LEARNING, UNSEEN
 from agentlearn_demo.math.novice import TRAPS, skills
 from agentlearn_demo.math.problem import Problem, combinations_of, printed
-from agentlearn_demo.sim.lessons import LessonReader
-from agentlearn_demo.sim.skills import Conversation, FinalMessage, FollowedLessons, Situation, ToolExchange, ToolUse
+from agentlearn_demo.sim.skills import (
+    Conversation,
+    FinalMessage,
+    FollowedLessons,
+    LessonReader,
+    Situation,
+    ToolExchange,
+    ToolUse,
+)
 from agentlearn_math import domain
 from agentlearn_math.verify import answer_key
 from tests.support.cases import cases

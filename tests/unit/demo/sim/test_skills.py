@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from agentlearn_demo.sim.lessons import LessonReader, stance
-from agentlearn_demo.sim.skills import Skills, installed_skills
+from agentlearn_demo.sim.skills import LessonReader, Skills, installed_skills, stance
 from agentlearn_demo.sim.vocabulary import Vocabulary, within_lesson_limits
 
 ALL = pytest.mark.parametrize("skills", installed_skills(), ids=lambda skills: skills.domain)
