@@ -6,6 +6,7 @@ one cluster may share a part of their true difference; then more tasks of the sa
 """
 
 import math
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -56,15 +57,32 @@ def detectable_shift(degrees: float, *, power: float = 0.8, alpha: float = 0.05)
     between("degrees", degrees, 0, math.inf)
     between("alpha", alpha, 0, 1)
     between("power", power, alpha, 1)
-    critical = quantile(1 - alpha / 2, degrees)
+    critical, wanted = quantile(1 - alpha / 2, degrees), NormalDist().inv_cdf(power)
+
+    def excess(shift: float) -> float:  # as a quantile of the normal distribution, nearly a line in the shift
+        found = _power(shift, degrees, critical)
+        return NormalDist().inv_cdf(min(max(found, sys.float_info.min), 1 - sys.float_info.epsilon / 2)) - wanted
+
     low, high = 0.0, critical + 1
-    while _power(high, degrees, critical) < power:
-        low, high = high, 2 * high
+    too_little = NormalDist().inv_cdf(alpha) - wanted
+    while (too_much := excess(high)) < 0:
+        low, high, too_little = high, 2 * high, too_much
+    # The Illinois method: where the line between both ends is 0; an end that stays twice counts half.
+    moved = 0
     while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if middle in (low, high):
+        at = high - too_much * (high - low) / (too_much - too_little)
+        at = at if low < at < high else (low + high) / 2
+        if at in (low, high):
             break
-        low, high = (middle, high) if _power(middle, degrees, critical) < power else (low, middle)
+        found = excess(at)
+        if found < 0:
+            low, too_little, too_much = at, found, too_much / 2 if moved < 0 else too_much
+            moved = -1
+        elif found > 0:
+            high, too_much, too_little = at, found, too_little / 2 if moved > 0 else too_little
+            moved = 1
+        else:
+            return at
     return (low + high) / 2
 
 
