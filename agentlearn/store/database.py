@@ -118,6 +118,10 @@ class JournalState(NamedTuple):
 ABSENT = JournalState(exists=False, identity=None, last=0, entries={}, problem=f"{JOURNAL} is missing")
 
 
+_LAST_SEQ = 2**63 - 1
+"""No commit has a larger number."""
+
+
 class DatabaseState(NamedTuple):
     """What a database says about its commits."""
 
@@ -133,16 +137,18 @@ class DatabaseState(NamedTuple):
     @classmethod
     def read(cls, connection: duckdb.DuckDBPyConnection, acknowledged: Acknowledged | None) -> "DatabaseState":
         """The state of the attached database. Raises duckdb.Error."""
-        if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE database_name = 'store'").fetchone():
+        query = (
+            "SELECT (SELECT first(id) FROM store_identity), coalesce(max(seq), 0), coalesce(max(journal), 0),"
+            " count(*) FILTER (seq > ?) FROM commit_log"
+        )
+        since = _LAST_SEQ if acknowledged is None else acknowledged.commit
+        try:
+            identity, last, taken, later = connection.execute(query, [since]).fetchall()[0]
+        except duckdb.CatalogException:
+            if _tables(connection):
+                raise
             return cls(None, 0, 0, 0)
-        query = "SELECT coalesce(max(seq), 0), coalesce(max(journal), 0) FROM commit_log"
-        last, taken = connection.execute(query).fetchall()[0]
-        identity = connection.execute("SELECT id FROM store_identity").fetchone()
-        later = 0
-        if acknowledged is not None:
-            query = "SELECT count(*) FROM commit_log WHERE seq > ?"
-            later = connection.execute(query, [acknowledged.commit]).fetchall()[0][0]
-        return cls(None if identity is None else str(identity[0]), int(last), int(taken), int(later))
+        return cls(None if identity is None else str(identity), int(last), int(taken), int(later))
 
 
 class _Contradiction(NamedTuple):
@@ -326,6 +332,8 @@ class Database:
         The journal keeps the entries that are in the log until then: a damaged log costs none of them.
         """
         self._watch.verify()
+        if not self.log_bytes and not self.journal.last():
+            return  # as after a read
         if shutil.disk_usage(self.directory).free <= 4 * self.log_bytes:
             return
         self._watch.forget(self._log)
@@ -435,12 +443,15 @@ class Database:
 
 def has_schema(connection: duckdb.DuckDBPyConnection, directory: Path) -> bool:
     """Whether the attached database has our tables; False for an empty one. Raises UnknownSchema, duckdb.Error."""
-    tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'store'").fetchall()
-    if not tables:
-        return False
     found = None
-    if ("schema_version",) in tables:
-        found = connection.execute("SELECT version, agentlearn FROM schema_version").fetchone()
+    try:
+        found = connection.execute("SELECT version, agentlearn FROM store.schema_version").fetchone()
+    except duckdb.CatalogException:
+        tables = _tables(connection)
+        if not tables:
+            return False
+        if "schema_version" in tables:
+            raise
     if found is None or found[0] != SCHEMA:
         said = "an unknown schema" if found is None else f"schema {found[0]}, written by agentlearn {found[1]}"
         raise UnknownSchema(
@@ -448,6 +459,12 @@ def has_schema(connection: duckdb.DuckDBPyConnection, directory: Path) -> bool:
             " with the agentlearn that wrote it, or pass another --store DIR"
         )
     return True
+
+
+def _tables(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Names of the tables of the attached database. Raises duckdb.Error."""
+    found = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'store'").fetchall()
+    return frozenset(str(name) for (name,) in found)
 
 
 def _make_schema(connection: duckdb.DuckDBPyConnection) -> None:

@@ -38,8 +38,8 @@ def refuse_links(root: Path) -> None:
     folder, which may itself be a link that a person made, and which need not exist.
     """
     for folder, folders, files in os.walk(root, followlinks=False):
-        for name in (*folders, *files):
-            own(Path(folder, name), root)
+        for name in (*folders, *files):  # a folder was looked at before what is in it
+            _refuse_link(f"{folder}/{name}")
 
 
 def own(path: Path, root: Path) -> Path:
@@ -50,16 +50,21 @@ def own(path: Path, root: Path) -> Path:
     for part in (path, *path.parents):
         if part == root:
             break
-        with suppress(FileNotFoundError, NotADirectoryError):
-            mode = part.lstat().st_mode
-            if stat.S_ISLNK(mode) or (stat.S_IFMT(mode) in _KINDS and not stat.S_ISSOCK(mode)):
-                what = f"a symbolic link to {str(part.readlink())!r}" if stat.S_ISLNK(mode) else "a device or a pipe"
-                raise OSError(
-                    errno.ELOOP,
-                    f"it is {what}, which nothing in a store may be; remove it, or put a file or a folder in its place",
-                    str(part),
-                )
+        _refuse_link(part)
     return path
+
+
+def _refuse_link(part: Path | str) -> None:
+    """Raise OSError for a symbolic link, a device or a pipe."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        mode = os.lstat(part).st_mode
+        if stat.S_ISLNK(mode) or (stat.S_IFMT(mode) in _KINDS and not stat.S_ISSOCK(mode)):
+            what = f"a symbolic link to {str(Path(part).readlink())!r}" if stat.S_ISLNK(mode) else "a device or a pipe"
+            raise OSError(
+                errno.ELOOP,
+                f"it is {what}, which nothing in a store may be; remove it, or put a file or a folder in its place",
+                str(part),
+            )
 
 
 def own_folder(folder: Path, root: Path) -> Path:
