@@ -168,11 +168,11 @@ async def _attempt(
 
 @contextmanager
 def viewing(store: Path, *, read_only: bool = False) -> Iterator[tuple[Site, TestClient]]:
-    """A started site and a client that opened its printed address."""
+    """A started site and a client that opened its printed address, but not yet the page behind it."""
     site = Site(store, PORT, read_only=read_only)
     with TestClient(app_of(site), base_url=f"http://127.0.0.1:{PORT}") as client:
-        opened = client.get(site.link("/runs").removeprefix(f"http://127.0.0.1:{PORT}"))
-        assert opened.status_code == 200
+        opened = client.get(site.link("/runs").removeprefix(f"http://127.0.0.1:{PORT}"), follow_redirects=False)
+        assert (opened.status_code, opened.headers["location"]) == (303, f"{site.base}/runs")
         yield site, client
 
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -20,9 +22,15 @@ from tests.support.markup import Read
 from tests.support.viewed import HELD, LEARN, LESSONS, Recorded, recorded, viewing
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return recorded(tmp_path_factory.mktemp("made"))
+
+
 @pytest.fixture
-def of(tmp_path: Path) -> Recorded:
-    return recorded(tmp_path)
+def of(made: Recorded, tmp_path: Path) -> Recorded:
+    """A store of the test's own, copied from one that nothing changes."""
+    return replace(made, store=Path(shutil.copytree(made.store, tmp_path / "store")))
 
 
 def sent(of: Recorded, page: str, act: str, **fields: str) -> str:

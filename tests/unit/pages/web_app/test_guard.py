@@ -123,6 +123,15 @@ def test_the_printed_address_gives_a_cookie_that_no_other_path_or_script_gets(st
     assert site.start not in cookie
 
 
+def test_the_printed_address_opens_the_list_of_runs(store: Recorded) -> None:
+    site = Site(store.store, PORT)
+    with TestClient(app_of(site), base_url=f"http://{HOST}") as client:
+        answer = client.get(site.link("/runs").removeprefix(f"http://{HOST}"))
+    assert answer.status_code == 200
+    assert answer.url.path == f"{site.base}/runs"
+    assert "<h1" in answer.text
+
+
 @pytest.mark.parametrize("target", ["//evil.example/", "http://evil.example", "/\\evil.example", "javascript:alert(1)"])
 def test_the_start_sends_nobody_to_another_site(store: Recorded, target: str) -> None:
     site = Site(store.store, PORT)
