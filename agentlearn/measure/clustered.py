@@ -43,6 +43,8 @@ def between(name: str, value: float, low: float, high: float) -> float:
 
 # Decimal digits of precision: enough for exact rounding to a double.
 _DIGITS = 30
+_LAST_STEP = 1e-11
+"""A relative step of this size is the last one: the error behind it is about its square."""
 
 
 def cdf(t: float, degrees: float) -> float:
@@ -74,15 +76,16 @@ def quantile(p: float, degrees: float) -> float:
     context = _context()
     wanted = min(context.mpf(p), 1 - context.mpf(p))
 
-    def excess(log_t: Any) -> Any:  # nearly linear in log t, even for heavy tails
-        return context.log(_tail(context, context.exp(log_t), context.mpf(degrees)) / wanted)
-
-    # The normal quantile is a lower bound, because t has the heavier tails; the margin covers its rounding.
-    low = context.log(-NormalDist().inv_cdf(float(wanted))) - 1e-6
-    high = low + 0.5
-    while excess(high) > 0:
-        low, high = high, high + 1
-    size = context.exp(context.findroot(excess, (low, high), solver="illinois", tol=1e-36, maxsteps=200))
+    # Newton's method for log P(T > t) in log t, which is concave and falls: it converges from any start, here from the
+    # quantile of the normal distribution, and a step doubles the number of right digits.
+    half = context.mpf(degrees) / 2
+    scale = context.sqrt(2 * half) * context.beta(0.5, half)
+    size, step = context.mpf(-NormalDist().inv_cdf(float(wanted))), context.inf
+    while abs(step) > _LAST_STEP:
+        tail = _tail(context, size, context.mpf(degrees))
+        density = (1 + size * size / (2 * half)) ** (-half - 0.5) / scale
+        step = context.log(tail / wanted) * tail / (size * density)
+        size *= context.exp(step)
     return float(size if p > 0.5 else -size)
 
 
