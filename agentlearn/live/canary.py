@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -344,9 +345,10 @@ def canary_risk(
     )  # fmt: skip
 
 
+@lru_cache(maxsize=64)
 def _simulated(
     share: float, users: tuple[float, float], difference: float, margin: float, needed: float, kind: str
-) -> list[float]:
+) -> tuple[float, ...]:
     """Blocks until each simulated canary is decided on, sorted; infinite where it is not.
 
     users: the mean reward without the canary, and the share of users who answer.
@@ -367,7 +369,7 @@ def _simulated(
                 sides[at] = sides[at].after(bets[some])
             n += more
         found.append(n if min(one.log_e for one in sides) >= needed else math.inf)
-    return sorted(found)
+    return tuple(sorted(found))
 
 
 def simulated_blocks(
