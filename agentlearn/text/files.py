@@ -47,10 +47,12 @@ def own(path: Path, root: Path) -> Path:
 
     root: the folder. The path need not exist. Raises OSError.
     """
-    for part in (path, *path.parents):
-        if part == root:
-            break
+    part = path
+    while part != root:
         _refuse_link(part)
+        if part == part.parent:
+            break
+        part = part.parent
     return path
 
 
