@@ -29,7 +29,7 @@ _HOMES = {
     "Observation": "agentlearn.measure.score_table",
     "PowerReport": "designing",
     "PowerSettings": "compare_settings",
-    "CompareCallbacks": "progress",
+    "CompareCallbacks": "terminal",
     "compare": "compare_objects",
     "compare_logs": "log_comparison",
     "compare_sync": "compare_objects",
