@@ -251,8 +251,9 @@ class StoreReader:
         head = self.head(prefix)
         treatment, task = head.treatment, self.tasks([head.task]).get(head.task)
         return SelectedText(
-            head.id, head.run, head.phase, head.batch, head.task, head.reward, treatment.model, treatment.library,
-            treatment.arm, treatment.weights_step, head.answer, task.answer if task else None, self.messages(head.id),
+            id=head.id, run=head.run, phase=head.phase, batch=head.batch, task=head.task, reward=head.reward,
+            model=treatment.model, library=treatment.library, arm=treatment.arm, weights_step=treatment.weights_step,
+            answer=head.answer, expected=task.answer if task else None, messages=self.messages(head.id),
         )  # fmt: skip
 
     def finished(self, run: RunId, phase: str, batch: int) -> dict[RolloutId, Trajectory]:
