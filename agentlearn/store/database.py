@@ -214,6 +214,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 
 
 _MEMORY_MB = 2_000
+"""What DuckDB may use, unless less is asked for."""
 SCHEMA = 1
 """Number of the schema in `schema.sql`. A store of another schema is refused."""
 DATABASE = "store.duckdb"
