@@ -35,7 +35,7 @@ from pydantic_ai.messages import (
 
 from agentlearn.config import LearnSettings
 from agentlearn.domain.custom.judge import judge_agent, last_object
-from agentlearn.errors import ConfigError, EndpointError
+from agentlearn.errors import ConfigError, root_cause
 from agentlearn.formats.session_files import MAX_TEXT, AgentSession, Entry, Reading, json_object
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.run_learning import run_learning
@@ -444,8 +444,8 @@ async def _judge(
     try:
         async with TaskGroup() as group:
             tasks = [group.create_task(ask(one)) for one in attempts]
-    except* EndpointError as errors:
-        raise errors.exceptions[0] from None
+    except BaseExceptionGroup as errors:
+        raise root_cause(errors) from None
     return [task.result() for task in tasks]
 
 

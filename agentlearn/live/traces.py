@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.usage import RequestUsage
 
-from agentlearn.errors import AgentlearnError, ConfigError, DataError, StoreError, StoreMissing
+from agentlearn.errors import ConfigError, DataError, StoreError, StoreMissing, root_cause
 from agentlearn.formats.openai_chat import model_messages
 from agentlearn.formats.traces import Trace, TracedConversation, TraceFormat, TraceScore, read_traces
 from agentlearn.live.captured import clean, user_speaks
@@ -142,8 +142,8 @@ async def import_traces(
                     async with TaskGroup() as group:
                         for trace in batch:
                             group.create_task(found.take(trace))
-                except* AgentlearnError as errors:
-                    raise errors.exceptions[0] from None
+                except BaseExceptionGroup as errors:
+                    raise root_cause(errors) from None
     if names and not score:
         found.left_out[f"scores as rewards, as there are several; choose with --score: {', '.join(names)}"] = len(names)
     counts = {name: found.counts[name] for name in _TOLD}

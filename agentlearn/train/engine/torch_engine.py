@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agentlearn.errors import EndpointError
+from agentlearn.errors import EndpointError, root_cause
 from agentlearn.serving.chat_service import Sampled, Sampling
 from agentlearn.train.engine.active_batch import ActiveBatch, SamplingRequest, products_in
 from agentlearn.train.engine.attention import AttentionLayout, class_name, original_contexts, unsupported
@@ -307,11 +307,11 @@ class TorchEngine:
                 running = [tasks.create_task(self.sample(*one)) for one in zip(prompts, how, strict=True)]
             answers = [one.result() for one in running]
             difference = await asyncio.to_thread(self._difference, prompts, answers)
-        except* _OF_A_MODEL as errors:
-            inner: BaseException = errors
-            while isinstance(inner, BaseExceptionGroup):
-                inner = inner.exceptions[0]
-            raise unsupported(class_name(self._model), " ".join(str(inner).split())[:200]) from errors
+        except (*_OF_A_MODEL, BaseExceptionGroup) as error:
+            cause = root_cause(error)
+            if not isinstance(cause, _OF_A_MODEL):
+                raise
+            raise unsupported(class_name(self._model), " ".join(str(cause).split())[:200]) from error
         half = self._bf16 or next(self._model.parameters()).dtype != torch.float32
         found, limit = (difference.mean(), MEAN_OF_HALF) if half else (difference.max(), LARGEST)
         if not found <= limit:

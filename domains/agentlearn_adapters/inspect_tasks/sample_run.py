@@ -60,7 +60,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from agentlearn.domain.base import Work
-from agentlearn.errors import ToolError, VerifierError
+from agentlearn.errors import ToolError, VerifierError, root_cause
 from agentlearn.types.task import Task
 from agentlearn_adapters.foreign_domain import ModelCalls, joined, reply_text
 
@@ -260,7 +260,8 @@ class _Eval(SampleSource):
             raise
         if job.result.done():
             return state
-        error = None if job.running.cancelled() else _innermost(job.running.exception())
+        failed = None if job.running.cancelled() else job.running.exception()
+        error = failed and root_cause(failed)
         if error is None and not job.running.cancelled():
             job.result.set_result(job.running.result())
         elif error is None or isinstance(error, LimitExceededError):
@@ -419,10 +420,3 @@ async def scored(
 
     async with running_eval(name, task) as held:
         return await calls.run(held.done(sample, _Job(calls, score, lambda _: scores)))
-
-
-def _innermost(error: BaseException | None) -> BaseException | None:
-    """The error inside groups of one error, which task groups make."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
