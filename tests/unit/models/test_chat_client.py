@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import re
+from contextlib import closing, suppress
 from typing import Any
 
 import httpx2
@@ -120,16 +121,18 @@ def test_a_reply_that_a_service_sends_twice_is_not_taken_for_the_answer_to_the_n
     """The second copy waits in the connection when the next request is sent."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while header := await reader.readuntil(b"\r\n\r\n"):
-            size = int(re.findall(rb"(?i)content-length: (\d+)", header)[0])
-            asked = json.loads(await reader.readexactly(size))["messages"][-1]["content"]
-            message = {"role": "assistant", "content": f"answer to {asked}"}
-            choices = [{"index": 0, "finish_reason": "stop", "message": message}]
-            body = json.dumps({**ANSWER, "id": f"id of {asked}", "choices": choices}).encode()
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-            writer.write(head + body)
-            await asyncio.sleep(0.005)
-            writer.write(head + body if asked == "q1" else b"")
+        with closing(writer), suppress(asyncio.IncompleteReadError):
+            while header := await reader.readuntil(b"\r\n\r\n"):
+                size = int(re.findall(rb"(?i)content-length: (\d+)", header)[0])
+                asked = json.loads(await reader.readexactly(size))["messages"][-1]["content"]
+                message = {"role": "assistant", "content": f"answer to {asked}"}
+                choices = [{"index": 0, "finish_reason": "stop", "message": message}]
+                body = json.dumps({**ANSWER, "id": f"id of {asked}", "choices": choices}).encode()
+                kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
+                head = f"HTTP/1.1 200 OK\r\n{kind}\r\n\r\n".encode()
+                writer.write(head + body)
+                await asyncio.sleep(0.005)
+                writer.write(head + body if asked == "q1" else b"")
 
     async def ask() -> list[str]:
         heard: list[str] = []

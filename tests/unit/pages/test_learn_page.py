@@ -3,7 +3,6 @@
 import asyncio
 import json
 import shlex
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from tests.support.markup import Read
 from tests.support.small_math import few_math_tasks
 from tests.support.snapshot import assert_snapshot
 from tests.unit.store import nouns
-from tests.unit.store.test_schema import GOLDEN
+from tests.unit.store.test_schema import unpack
 
 SECTIONS = [
     "Held-out result", "Lessons", "Versions of the library", "Where the calls went", "Groups", "Proposals", "Cost",
@@ -130,8 +129,7 @@ def test_a_page_is_written_whatever_is_missing(subtests: pytest.Subtests) -> Non
 
 def stored(directory: Path, report: str = "") -> Path:
     """The golden store; report: what its run has in place of a report."""
-    with tarfile.open(GOLDEN) as packed:
-        packed.extractall(directory, filter="data")
+    unpack(directory)
     if report:
 
         async def write() -> None:

@@ -1,13 +1,12 @@
 """What the commands that look at a store print of a run with everything in it."""
 
-import tarfile
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import output
 from tests.support.snapshot import assert_snapshot
-from tests.unit.store.test_schema import GOLDEN
+from tests.unit.store.test_schema import unpack
 
 RUN = "01jd0000000000000000000000"
 COMMANDS = [
@@ -25,7 +24,6 @@ COMMANDS = [
 
 
 def test_the_golden_store_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with tarfile.open(GOLDEN) as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(tmp_path)
     shown = [line for one in COMMANDS for line in (f"$ agentlearn {' '.join(one)}", output(capsys, tmp_path, *one))]
     assert_snapshot(__file__, "golden_store", "\n".join(shown).replace(str(tmp_path), "STORE"))

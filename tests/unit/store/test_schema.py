@@ -117,7 +117,8 @@ def check(directory: Path) -> None:
 
 def unpack(directory: Path) -> None:
     with tarfile.open(GOLDEN) as packed:
-        packed.extractall(directory, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
+        packed.extractall(directory)
 
 
 def columns(directory: Path) -> list[tuple[str, str, str]]:
