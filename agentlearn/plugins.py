@@ -49,7 +49,7 @@ COMMANDS = {
     "learn": CommandEntry("agentlearn.cli.learn:learn", "Learn lessons from rollouts and measure them."),
     "live": CommandEntry("agentlearn.cli.passes:live", "Learn from live traffic, again and again."),
     "train": CommandEntry("agentlearn.cli.train:train", "Train a local model's weights on rollouts (gradient GRPO)."),
-    "solve": CommandEntry("agentlearn.cli.solve:solve", "Solve one problem and show each step."),
+    "solve": CommandEntry("agentlearn.cli.learn:solve", "Solve one problem and show each step."),
     "doctor": CommandEntry("agentlearn.cli.setup:doctor", "Check what works here, and print how to fix what does not."),
     "trace": CommandEntry("agentlearn.cli.runs:trace", "Show one rollout, step by step."),
     "view": CommandEntry("agentlearn.cli.serve:view", "Look at runs, attempts and lessons in a browser."),
@@ -89,7 +89,7 @@ _LIBRARY = {
         "effects": "Show what each lesson does to the reward.",
         "prune": "Park the lessons that are shown to be harmful.",
     },
-    "agentlearn_evals.survive": {
+    "agentlearn_evals.command": {
         "survive": "Measure which lessons still help with another model.",
     },
     "sharing": {

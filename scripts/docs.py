@@ -175,8 +175,8 @@ def update_settings() -> str:
 
 def simulated_problems() -> str:
     """The wordings of problems that the simulated model and the lab model know, one example of each."""
+    from agentlearn_demo.demos import templates
     from agentlearn_demo.math.families import FAMILIES
-    from agentlearn_demo.tasks import templates
 
     parts = list[str]()
     for family in FAMILIES:

@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from agentlearn.answers.answer_text import QuestionHints
 from agentlearn.answers.match import OTHER_VALUE, SAME_VALUE, Match
-from agentlearn.answers.question import QuestionHints
 from agentlearn.answers.times import Day
 from agentlearn.answers.units import MeasureUnit
 

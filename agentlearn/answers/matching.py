@@ -9,11 +9,10 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentlearn.answers.answer_text import normal_lines, normal_text
+from agentlearn.answers.answer_text import NO_HINTS, QuestionHints, normal_lines, normal_text
 from agentlearn.answers.codes import CodeComparator, is_flag
 from agentlearn.answers.match import Match
 from agentlearn.answers.numbers import leading_number, parse_number
-from agentlearn.answers.question import NO_HINTS, QuestionHints
 from agentlearn.answers.times import ClockTime, Day, calendar_name
 from agentlearn.answers.units import MAGNITUDES, MeasureUnit
 from agentlearn.answers.values import YES, ValueComparator, is_value

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from agentlearn.answers.answer_text import NO_HINTS, QuestionHints
 from agentlearn.answers.codes import CodeComparator
 from agentlearn.answers.match import OTHER_VALUE, SAME_VALUE, SEVERAL_READINGS, Match
 from agentlearn.answers.numbers import NumberWithUnit, parse_number
-from agentlearn.answers.question import NO_HINTS, QuestionHints
 from agentlearn.answers.times import ClockTime, Day, calendar_name
 from agentlearn.answers.units import NO_UNIT, PERCENT
 

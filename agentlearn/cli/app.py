@@ -15,8 +15,18 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
-from agentlearn.cli.ending import DEBUG, UNREAD, Ending, ending_of, print_traceback, print_waiting, report_ending
-from agentlearn.cli.output import HELP_ALL, console, restart_output
+from agentlearn.cli.output import (
+    DEBUG,
+    HELP_ALL,
+    UNREAD,
+    Ending,
+    console,
+    ending_of,
+    print_traceback,
+    print_waiting,
+    report_ending,
+    restart_output,
+)
 from agentlearn.cli.stop_signals import nobody_reads
 from agentlearn.errors import ConfigError
 from agentlearn.plugins import (

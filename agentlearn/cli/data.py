@@ -89,7 +89,7 @@ def data_split(
 ) -> None:
     """Split a source of tasks into files. Questions alike stay together, and no file is replaced."""
     from agentlearn.data import Columns
-    from agentlearn.data.split import parse_parts, split_source
+    from agentlearn.data.overlap import parse_parts, split_source
 
     chosen = Columns(chosen=None if columns is None else parse_columns(columns))
     parts = split_source(source, parse_parts(into), seed=seed, columns=chosen, out=out)

@@ -20,7 +20,7 @@ from agentlearn.cli.options import (
 )
 from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE, RetrievalOptions, given_settings
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.errors import LibraryError
 from agentlearn.library.formats.source_files import Form
 from agentlearn.pages.figure import count_words
@@ -263,10 +263,10 @@ def library_export(
     """Write a library to a file that `--from`, `--library` and other programs can read, or to a folder as a skill."""
     from agentlearn.cli.library_checks import asked_model
     from agentlearn.library import LibraryStore
+    from agentlearn.library.card import written_description
     from agentlearn.library.formats import loss_sentence, write_form
     from agentlearn.library.formats.markdown import AgentSkill
     from agentlearn.library.history.change_log import names_file
-    from agentlearn.library.model_checks import written_description
     from agentlearn.pages.learn_record import learned_from
     from agentlearn.pages.lesson_origins import find_library
 

@@ -12,7 +12,7 @@ from agentlearn.cli.interrupt import run_async
 from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
 from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
 from agentlearn.library.audit import DEFAULT_THRESHOLD
 from agentlearn.pages.figure import count_words
@@ -53,7 +53,7 @@ def library_audit(
     """Audit the lessons of a library. The exit status is 1 when a lesson scores below the threshold."""
     from agentlearn.data import read_tasks
     from agentlearn.library.audit import KnownTasks, LibraryAudit
-    from agentlearn.library.model_checks import model_findings
+    from agentlearn.library.card import model_findings
     from agentlearn.pages.lesson_origins import audit_lines
 
     if not 0 <= threshold <= 100:

@@ -13,7 +13,7 @@ from agentlearn.cli.library import caution_of_key
 from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, print_json, print_result
 from agentlearn.config import DEFAULT_STORE
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.formats.source_files import SourceFiles

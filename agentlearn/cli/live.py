@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentlearn.config import RunSettings
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.errors import Interrupted, ProcessLost, may_go_on
 from agentlearn.learning.callbacks import RunWarning, Update
 from agentlearn.learning.costs import CostEstimate

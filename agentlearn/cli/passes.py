@@ -14,7 +14,7 @@ from cyclopts.validators import Number
 from agentlearn.cli.options import JsonOption, LogOption, NotifyOption, StoreOption, YesOption, setting_options
 from agentlearn.cli.output import console, print_json, print_result, show_logs
 from agentlearn.config import DEFAULT_STORE, LEARN_OPTION_NAMES, GivenSettings, LearnSettings, learn_settings
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.errors import BudgetExceeded, ConfigError, RolloutError
 from agentlearn.text.printing import print_line
 
@@ -68,8 +68,8 @@ def live(
     A pass without anything new calls no model. A pass that fails is reported, and the next one goes on with it.
     --max-cost-usd, --max-tokens and --max-minutes limit one pass. --json prints one object per pass.
     """
-    from agentlearn.cli.ask import ask_before_spending, require_extras
     from agentlearn.cli.interrupt import run_to_end
+    from agentlearn.cli.options import ask_before_spending, require_extras
     from agentlearn.cli.review import notifying
     from agentlearn.live.passes import LiveLearning
 

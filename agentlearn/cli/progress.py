@@ -10,7 +10,7 @@ from rich.console import Console
 from agentlearn.cli.live import ProgressLines, Traffic
 from agentlearn.cli.output import console
 from agentlearn.config import SIMULATED_MODEL, LearnSettings, default_model, is_lab
-from agentlearn.config.command_words import python_words
+from agentlearn.config.defaults import python_words
 from agentlearn.learning.batch import Allocation
 from agentlearn.learning.callbacks import Callbacks, RolledBack, Update
 from agentlearn.learning.costs import estimate, measured_size

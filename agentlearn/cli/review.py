@@ -16,7 +16,7 @@ from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import print_result
 from agentlearn.cli.sharing import open_proposals
 from agentlearn.config import DEFAULT_STORE
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.errors import LibraryError, StoreError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.codes import ACCEPTABLE

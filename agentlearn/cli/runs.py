@@ -9,7 +9,7 @@ from cyclopts.validators import Number
 from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, print_result
 from agentlearn.config import DEFAULT_STORE
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.text.printing import columns_of
 
 

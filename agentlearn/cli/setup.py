@@ -55,9 +55,9 @@ def _waits_for(what: str) -> None:
 
 
 def _probe(model: str, *, yes: bool) -> "tuple[CheckResult, ...]":
-    from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_async
     from agentlearn.cli.model_probe import probe, probe_words
+    from agentlearn.cli.options import ask
     from agentlearn.domain.base import CheckResult
     from agentlearn.models.endpoint import check_endpoint, is_paid
 

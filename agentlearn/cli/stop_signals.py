@@ -203,7 +203,7 @@ def run_command(arguments: Sequence[str]) -> NoReturn:
                 os.write(2, b"agentlearn: interrupted\n")
             status = SIGNALS.status
         else:
-            from agentlearn.cli.ending import report_bug
+            from agentlearn.cli.output import report_bug
 
             status = report_bug(error)
     _leave(status)
@@ -230,7 +230,7 @@ def _status(arguments: Sequence[str]) -> int:
     try:
         require_learn("the command agentlearn")
     except MissingExtra as missing:
-        from agentlearn.cli.ending import Ending, report_ending
+        from agentlearn.cli.output import Ending, report_ending
 
         return report_ending(Ending(missing.code, missing.message, missing.exit_status), json="--json" in arguments)
     from agentlearn.cli.app import run
@@ -257,7 +257,7 @@ def _leave(status: int) -> NoReturn:
     modules print lines such as "nanobind: leaked" there.
     """
     SIGNALS.ignore()
-    from agentlearn.cli.ending import flush_output
+    from agentlearn.cli.output import flush_output
 
     status = flush_output(status)
     run_exit_functions = cast("Callable[[], None]", vars(atexit)["_run_exitfuncs"])

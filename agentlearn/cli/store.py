@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import print_json, print_result
 from agentlearn.config import DEFAULT_STORE
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.errors import ConfigError, StoreDamaged
 from agentlearn.store.erasure_intent import LessonChoice
 from agentlearn.text.printing import ask_line, print_line

@@ -11,7 +11,7 @@ from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, ResumeOp
 from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
 from agentlearn.cli.stop_signals import END_S, SIGNALS
 from agentlearn.config import DEFAULT_STORE, LAB, GivenSettings, default_model, is_source, packaged_recipe, read_recipe
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.pages.figure import count_words
 from agentlearn.train.arguments import GradientArguments

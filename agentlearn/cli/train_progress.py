@@ -8,7 +8,7 @@ from rich.console import Console
 
 from agentlearn.cli.live import ProgressLines, Traffic
 from agentlearn.config import LAB
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.learning.callbacks import Update
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint

@@ -31,9 +31,8 @@ from pydantic import (
 from agentlearn.config.defaults import SIMULATED_MODEL, default_store
 from agentlearn.config.endpoint_address import endpoint_name, has_login, one_model
 from agentlearn.errors import ConfigError
-from agentlearn.types.author import TrustedAuthor
 from agentlearn.types.rendering import ASKED_LESSON_WORDS, MAX_LESSON_WORDS
-from agentlearn.types.value import Value
+from agentlearn.types.value import TrustedAuthor, Value
 
 ONLINE = ("hf:", "gym:")
 """Prefixes of task sources that are not files."""

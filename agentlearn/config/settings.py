@@ -55,7 +55,7 @@ from agentlearn.config.options import (
     WorkerOptions,
     as_tuple,
 )
-from agentlearn.config.own_code import OwnPartOptions
+from agentlearn.config.solve_options import OwnPartOptions
 from agentlearn.errors import ConfigError
 from agentlearn.plugins import announced, guarded
 from agentlearn.text import meant_or_known, nearest_name

@@ -22,11 +22,9 @@ from agentlearn.errors import ConfigError, StopSignal, UnknownDomain
 from agentlearn.plugins import Plugin, announced, cause_words, load, place_in
 from agentlearn.sandbox import CodeSandbox
 from agentlearn.text import nearest_name
-from agentlearn.types.author import Author, AuthorKind
-from agentlearn.types.reward import OptionalReward
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
-from agentlearn.types.value import Value
+from agentlearn.types.value import Author, AuthorKind, OptionalReward, Value
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent

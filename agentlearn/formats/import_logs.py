@@ -31,11 +31,10 @@ from agentlearn.store import Store, open_store
 from agentlearn.text import storable
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, TaskId, new_run_id, rollout_id
-from agentlearn.types.reward import OptionalReward
 from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import IMPORTED, Failure, Trajectory, Treatment, Verdict
-from agentlearn.types.value import Value, first_fault
+from agentlearn.types.value import OptionalReward, Value, first_fault
 
 FOREIGN = "foreign"
 """Model of a rollout whose log names none."""

@@ -28,7 +28,7 @@ from agentlearn.learning.stored_groups import StoredGroups
 from agentlearn.library.capability import Experiences
 from agentlearn.library.retrieval import Retriever
 from agentlearn.library.shown import masks
-from agentlearn.rollout.first_rollouts import FirstRollouts
+from agentlearn.rollout.recorded_run import FirstRollouts
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
 from agentlearn.store import ExposedRow, Store
 from agentlearn.types.experience import Library

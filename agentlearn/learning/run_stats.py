@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentlearn.config import GroupOptions, RunSettings
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.learning.batch import Batch
 from agentlearn.learning.callbacks import Callbacks, Held, RunWarning, Update
 from agentlearn.learning.lessons.stage_agent import FAULTS

@@ -8,7 +8,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar, cast
 
-from agentlearn.config.command_words import python_words
+from agentlearn.config.defaults import python_words
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.types.value import Value
 

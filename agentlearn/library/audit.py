@@ -13,9 +13,8 @@ from typing import Self
 from agentlearn.library.curate.answer_search import class_answers
 from agentlearn.library.curate.codes import RejectionCode
 from agentlearn.library.curate.hostile import screened
-from agentlearn.library.curate.lesson_text import checked_lesson
+from agentlearn.library.curate.lesson_text import NearIndex, checked_lesson, refusal_key
 from agentlearn.library.curate.library_draft import CheckContext
-from agentlearn.library.curate.similarity import NearIndex, refusal_key
 from agentlearn.text.secret_values import key_caution, without_keys
 from agentlearn.types.experience import (
     MAX_LESSON_CHARACTERS,

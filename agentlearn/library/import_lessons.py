@@ -14,9 +14,8 @@ from pathlib import Path
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate.codes import RejectionCode, reject
 from agentlearn.library.curate.hostile import screened, wrong_form
-from agentlearn.library.curate.lesson_text import checked_lesson, too_long
+from agentlearn.library.curate.lesson_text import SAME_LESSON, LessonWords, NearIndex, checked_lesson, too_long
 from agentlearn.library.curate.operations import tags_of
-from agentlearn.library.curate.similarity import SAME_LESSON, LessonWords, NearIndex
 from agentlearn.library.formats import format_of, library_format, shown_value
 from agentlearn.library.formats.source_files import (
     WHOLE,
@@ -30,7 +29,6 @@ from agentlearn.library.formats.source_files import (
 from agentlearn.library.history.three_way import Ancestry
 from agentlearn.library.shown import NotShown
 from agentlearn.library.store import LibraryStore
-from agentlearn.types.author import Author
 from agentlearn.types.experience import (
     EMPTY_LIBRARY,
     MAX_LESSON_WORDS,
@@ -45,6 +43,7 @@ from agentlearn.types.experience import (
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Rejected
 from agentlearn.types.rendering import in_sections, is_section
+from agentlearn.types.value import Author
 
 _POINT = re.compile(
     r"(?<=[^\W\d]{2}[.!?;])\s+|(?<=[)\]\"'`][.!?;])\s+|(?<=[。！？；])\s*"  # the end of a sentence

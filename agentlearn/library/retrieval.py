@@ -423,7 +423,7 @@ async def near_duplicates(
             by = embedder.name
             found = VectorTable(vectors).near_pairs(_NEAR_BY_EMBEDDING if similarity is None else similarity)
     if found is None:
-        from agentlearn.library.curate.similarity import LessonWords  # here: agents that read lessons compare none
+        from agentlearn.library.curate.lesson_text import LessonWords  # here: agents that read lessons compare none
 
         least, words = (
             _NEAR_BY_WORDS if similarity is None else similarity,

@@ -40,10 +40,10 @@ from agentlearn.library.history.change_log import (
 from agentlearn.library.shown import ERASED_FILE, NotShown, in_canary
 from agentlearn.text import nearest_name
 from agentlearn.text.files import own, own_folder, readable, write_whole
-from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, KeptFile, Library, Origin, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 from agentlearn.types.ranking import lower_case_words
+from agentlearn.types.value import Author
 
 if TYPE_CHECKING:  # applications that use lessons do not ask where they come from
     from agentlearn.library.history.three_way import Ancestry, HeldLesson

@@ -24,7 +24,7 @@ from agentlearn.learning.lessons.trust import (
     acceptance,
 )
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate.similarity import refusal_key
+from agentlearn.library.curate.lesson_text import refusal_key
 from agentlearn.library.history import MAIN, Change, History
 from agentlearn.library.history.change_log import ParkLesson, RejectLesson, UnparkLesson, account_name
 from agentlearn.library.history.hand_edits import HandEdits

@@ -43,10 +43,10 @@ from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.group import Groups
 from agentlearn.types.ids import RolloutId, RunId, content_hash, new_run_id
 from agentlearn.types.operation import Feedback
-from agentlearn.types.reward import UNIT, Scale, number_range, reward_of
 from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import LIVE, Trajectory, Treatment, Verdict
+from agentlearn.types.value import UNIT, Scale, number_range, reward_of
 
 MAX_GROUP = 256
 """Largest number of jobs in one durable write."""

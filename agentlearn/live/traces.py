@@ -17,8 +17,7 @@ from agentlearn.live.captured import clean, user_speaks
 from agentlearn.live.recorder import Recorder
 from agentlearn.store import Selection, StoreReader, read_store
 from agentlearn.types.ids import RolloutId, content_hash
-from agentlearn.types.reward import UNIT, Scale, reward_of
-from agentlearn.types.value import Value
+from agentlearn.types.value import UNIT, Scale, Value, reward_of
 
 
 class TracesImported(Value):

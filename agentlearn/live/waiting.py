@@ -30,14 +30,13 @@ from agentlearn.learning.lessons.trust import (
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.curate.codes import RejectionCode
+from agentlearn.library.curate.lesson_text import LessonWords
 from agentlearn.library.curate.operations import targets_of
-from agentlearn.library.curate.similarity import LessonWords
 from agentlearn.library.history import MAIN, Change, History
 from agentlearn.library.history.hand_edits import LibraryDiff
 from agentlearn.store import StoreReader
 from agentlearn.text import estimated_tokens
 from agentlearn.text.files import own, write_whole
-from agentlearn.types.author import Author, strangers
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId
 from agentlearn.types.operation import (
@@ -48,7 +47,7 @@ from agentlearn.types.operation import (
     Quarantined,
     Rejected,
 )
-from agentlearn.types.value import Value
+from agentlearn.types.value import Author, Value, strangers
 
 ItemKind = Literal["version", "lesson", "foreign", "rollback"]
 """version: of a run; lesson: of a run, held back by a rule; foreign: a lesson that came with a file or another library;

@@ -7,8 +7,24 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from agentlearn.pages.figure import Tone, decimal, figure, finite, fold, glyph, interval, named, shape, signed, small
-from agentlearn.pages.markup import Html, clipped, element, joined, shown
+from agentlearn.pages.figure import (
+    Html,
+    Tone,
+    clipped,
+    decimal,
+    element,
+    figure,
+    finite,
+    fold,
+    glyph,
+    interval,
+    joined,
+    named,
+    shape,
+    shown,
+    signed,
+    small,
+)
 from agentlearn.types.value import Value
 
 MOST_TICKS = 5

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.learning.batch import Allocation
 from agentlearn.models.call_context import CallRecord
 from agentlearn.pages.figure import score_words

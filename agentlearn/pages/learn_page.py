@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.learning.report import HeldOut, HeldOutScore, Taught, VersionLine
@@ -15,6 +15,7 @@ from agentlearn.pages.figure import (
     DASH,
     TONES,
     Tone,
+    clipped,
     clock_time,
     count,
     count_words,
@@ -25,7 +26,6 @@ from agentlearn.pages.figure import (
 from agentlearn.pages.learn_record import LearnRecord
 from agentlearn.pages.learn_tables import LearnTables
 from agentlearn.pages.lines import LineChart, Point, Series, one_line_chart
-from agentlearn.pages.markup import clipped
 from agentlearn.pages.page import HtmlPage, PagePart, Section, render_page
 from agentlearn.pages.records import ENDS
 from agentlearn.pages.runs import delta_verdict, learn_end, size_words

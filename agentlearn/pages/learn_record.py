@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentlearn.config import LEARN_OPTION_NAMES, GivenSettings, LearnSettings, is_lab, learn_settings
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.domain.base import installed_domains, load_domain
 from agentlearn.domain.chosen_settings import learn_fields
 from agentlearn.errors import AgentlearnError, StoreError

@@ -5,13 +5,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.learning.batch import differ
 from agentlearn.learning.report import StageLine
 from agentlearn.pages.charts import Bar, BarGroup, Bars
-from agentlearn.pages.figure import Tone, clock_time, count, count_words, decimal, large, money
+from agentlearn.pages.figure import Tone, clipped, clock_time, count, count_words, decimal, large, money, shown
 from agentlearn.pages.learn_record import EPOCH, LearnRecord, run_command
-from agentlearn.pages.markup import clipped, shown
 from agentlearn.pages.page import Details, PagePart, Section
 from agentlearn.pages.records import ENDS, SHORT_ID, GroupRow, counted_ends, end_words, group_address, operation_parts
 from agentlearn.pages.runs import phase_table

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.errors import LibraryError, StoreError, StoreMissing
 from agentlearn.library import LibraryStore
 from agentlearn.library.audit import LibraryAudit

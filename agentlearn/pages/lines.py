@@ -8,8 +8,21 @@ from typing import Literal, Self
 from pydantic import Field
 
 from agentlearn.pages.charts import Picture, Scale, percent, placed, scale_of, words_at
-from agentlearn.pages.figure import DASH, Tone, decimal, figure, finite, fold, interval, named, shape
-from agentlearn.pages.markup import Html, clipped, element, joined
+from agentlearn.pages.figure import (
+    DASH,
+    Html,
+    Tone,
+    clipped,
+    decimal,
+    element,
+    figure,
+    finite,
+    fold,
+    interval,
+    joined,
+    named,
+    shape,
+)
 from agentlearn.pages.table import Column, Table, TableCell
 from agentlearn.types.value import Value
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from agentlearn.pages.figure import TONES, Tone
-from agentlearn.pages.markup import Html, clipped, element
+from agentlearn.pages.figure import TONES, Html, Tone, clipped, element
 from agentlearn.pages.runs import learn_end
 from agentlearn.pages.table import Note, Paragraph, Statement, Table
 from agentlearn.pages.terminal import EndPart, parts_text, table_rows

@@ -12,9 +12,8 @@ from importlib.resources import files
 from itertools import count
 
 from agentlearn.pages.charts import Bars, Dumbbell, Forest, words_at
-from agentlearn.pages.figure import fold, marked, named
+from agentlearn.pages.figure import Html, element, fold, joined, marked, named, raw
 from agentlearn.pages.lines import LineChart, Scatter
-from agentlearn.pages.markup import Html, element, joined, raw
 from agentlearn.pages.table import CodeBlock, KeyFigures, Note, Paragraph, Statement, Table
 from agentlearn.types.value import Value
 

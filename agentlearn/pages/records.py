@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_never
 
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.domain.base import installed_domains
 from agentlearn.errors import ConfigError
 from agentlearn.library.history.three_way import HeldLesson

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.errors import ConfigError
 from agentlearn.learning.report import (
     FIRST_LESSONS,

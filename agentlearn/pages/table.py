@@ -6,8 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from agentlearn.pages.figure import Tone, figure, finite, glyph, named, scrolling, small
-from agentlearn.pages.markup import Html, element
+from agentlearn.pages.figure import Html, Tone, element, figure, finite, glyph, named, scrolling, small
 from agentlearn.types.rendering import headline, is_section
 from agentlearn.types.value import Value
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agentlearn.pages.figure import DASH, MINUS, clock_time, count, large, money
-from agentlearn.pages.markup import clipped
+from agentlearn.pages.figure import DASH, MINUS, clipped, clock_time, count, large, money
 from agentlearn.pages.table import Note, Paragraph, Statement, Table, TableCell, box, number_cells, sheet
 from agentlearn.text import Block, block, visible_line, wrapped
 from agentlearn.text.printing import columns_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from agentlearn.config.own_code import OwnPrompt
+from agentlearn.config.solve_options import OwnPrompt
 from agentlearn.errors import ConfigError
 from agentlearn.types.trajectory import PromptRef
 
@@ -56,8 +56,12 @@ def own_prompt(released: Prompt, name: str, own: OwnPrompt) -> Prompt:
 
 @cache
 def load_prompt(name: str, version: int, *, package: str = "agentlearn.prompts") -> Prompt:
-    """Return the prompt in the file `NAME/vVERSION.md` of `package`. Raises ConfigError when there is no such file."""
-    file = files(package).joinpath(name, f"v{version}.md")
+    """Return the prompt in the file `NAME/vVERSION.md` of `package`, a folder inside a package of ours.
+
+    Raises ConfigError when there is no such file.
+    """
+    top, *folders = package.split(".")
+    file = files(top).joinpath(*folders, name, f"v{version}.md")
     if not file.is_file():
         raise ConfigError(f"there is no prompt {name!r} version {version} in {package}")
     body = file.read_bytes()

@@ -8,7 +8,7 @@ What a file says about itself can only add tasks here, never remove any.
 
 from collections.abc import Collection, Iterable, Mapping
 
-from agentlearn.library.curate.similarity import SAME_LESSON, NearIndex
+from agentlearn.library.curate.lesson_text import SAME_LESSON, NearIndex
 from agentlearn.library.history.three_way import Ancestry
 from agentlearn.library.store import LibraryStore
 from agentlearn.store import StoreReader

@@ -64,9 +64,8 @@ from agentlearn.library.capability import Experiences
 from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.endings import without_tokens
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.rollout.dialogue import Dialogue
-from agentlearn.rollout.first_rollouts import cause_of
-from agentlearn.rollout.request_texts import NotedModel, RequestTexts
+from agentlearn.rollout.dialogue import Dialogue, NotedModel, RequestTexts
+from agentlearn.rollout.recorded_run import cause_of
 from agentlearn.rollout.tool_journal import ToolJournal
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.sandbox import open_sandbox
@@ -74,9 +73,9 @@ from agentlearn.store import Store
 from agentlearn.text.log import get_log
 from agentlearn.text.secret_values import without_keys
 from agentlearn.types.ids import ExperienceId, RolloutId, derive_seed, rollout_id
-from agentlearn.types.reward import reward_of
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import VERIFY_RAISED, Failure, PromptRef, Trajectory, Treatment, Usage, Verdict
+from agentlearn.types.value import reward_of
 
 SHORTAGES = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.EIO, errno.EROFS)

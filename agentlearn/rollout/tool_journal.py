@@ -15,7 +15,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from agentlearn.library.capability import Experiences
 from agentlearn.models.call_context import CallRecord, WorkUnit
-from agentlearn.rollout.request_texts import RequestTexts
+from agentlearn.rollout.dialogue import RequestTexts
 from agentlearn.text import storable
 from agentlearn.types.ids import content_hash
 from agentlearn.types.trajectory import STATUS, TOOLS, PromptRef

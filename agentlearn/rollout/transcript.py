@@ -24,11 +24,11 @@ from agentlearn.library.shown import text_of
 from agentlearn.models.call_context import CallRecord
 from agentlearn.models.endings import tokens_of
 from agentlearn.text import storable
-from agentlearn.types.author import strangers
 from agentlearn.types.trajectory import STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage, UserTurn
+from agentlearn.types.value import strangers
 
 if TYPE_CHECKING:
-    from agentlearn.rollout.request_texts import RequestTexts
+    from agentlearn.rollout.dialogue import RequestTexts
 
 
 def steps_of(

@@ -21,7 +21,6 @@ from agentlearn.errors import ConfigError, ToolLost
 from agentlearn.library.capability import Experiences
 from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.rollout.first_rollouts import cause_of
 from agentlearn.rollout.link import (
     Answered,
     Ask,
@@ -37,6 +36,7 @@ from agentlearn.rollout.link import (
     WorkerPlan,
     sendable,
 )
+from agentlearn.rollout.recorded_run import cause_of
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, stored_messages
 from agentlearn.text.log import get_log
 from agentlearn.types.ids import CallId

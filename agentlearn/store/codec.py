@@ -17,7 +17,6 @@ from pydantic_core import PydanticSerializationError
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.models.call_context import CallRecord
-from agentlearn.types.author import Author
 from agentlearn.types.experience import Experience, KeptFile, Library, Origin, Withheld
 from agentlearn.types.group import Summary, SummaryStep
 from agentlearn.types.ids import RunId, content_hash
@@ -36,7 +35,7 @@ from agentlearn.types.operation import (
 from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Failure, ModelTurn, PromptRef, Step, Trajectory, Treatment, Usage, Verdict
-from agentlearn.types.value import Value
+from agentlearn.types.value import Author, Value
 
 T = TypeVar("T")
 V = TypeVar("V", bound=BaseModel)

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import duckdb
 from pydantic import ValidationError
 
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store.codec import (

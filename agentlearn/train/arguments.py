@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from agentlearn.config import OptionGroup, given_settings
-from agentlearn.config.own_code import FunctionName, function_name
+from agentlearn.config.solve_options import FunctionName, function_name
 from agentlearn.domain.custom.own_functions import OwnKind, check_function
 from agentlearn.errors import ConfigError
 

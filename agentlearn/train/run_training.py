@@ -46,8 +46,7 @@ from agentlearn.train.engine.attention import PromptTokens
 from agentlearn.train.engine.chat_template import TemplateFormat
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.report import TrainCallbacks, TrainedWeights, TrainReport, UpdateLine
-from agentlearn.train.settings import TrainSettings
-from agentlearn.train.trackers import MetricsWriter, metrics_writers, require_trackers
+from agentlearn.train.settings import MetricsWriter, TrainSettings, metrics_writers, require_trackers
 from agentlearn.train.trainable import open_trainable
 from agentlearn.train.training_plan import (
     context_note,

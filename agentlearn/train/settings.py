@@ -1,11 +1,15 @@
-"""Settings of a training run: those of every run, how weights are updated, and the vLLM server that it starts.
+"""Settings of a training run: those of every run, how weights are updated, its vLLM server, its trackers of metrics.
 
-Importing this module needs neither torch nor vLLM.
+Importing this module needs neither torch nor vLLM. Weights & Biases and Trackio have the same interface. Keys and
+addresses are theirs to find: `WANDB_MODE=offline` keeps all here.
 """
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -15,14 +19,18 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from agentlearn.config import LAB, OptionGroup, RunSettings, default_model, given_settings
 from agentlearn.config.defaults import name_of_result
 from agentlearn.config.options import as_tuple
-from agentlearn.errors import ConfigError
+from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.library import NO_LIBRARY
+from agentlearn.text.printing import stdout_for_results
 from agentlearn.train.arguments import GradientArguments, gradient_arguments, with_groups
-from agentlearn.train.trackers import Tracker
 from agentlearn.train.weights.loading import is_adapter
 from agentlearn.types.ids import RunId
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+_Tracker = Literal["tensorboard", "wandb", "trackio", "none"]
+MetricsWriter = Callable[[int, Mapping[str, float]], None]
+"""Takes the number of an update and its metrics."""
+_PROJECT = "agentlearn"
 
 
 def _devices(given: str | None) -> str | None:
@@ -147,7 +155,7 @@ class TrainSettings(VllmOptions, RunSettings):
     """Updates between two checkpoints that a run can resume from. The last update is always saved."""
     keep_checkpoints: int = Field(default=2, ge=1)
     """Number of newest checkpoints to keep."""
-    report_to: Annotated[tuple[Tracker, ...], BeforeValidator(as_tuple)] = ("tensorboard",)
+    report_to: Annotated[tuple[_Tracker, ...], BeforeValidator(as_tuple)] = ("tensorboard",)
     """Also write the metrics of each update for tensorboard, wandb or trackio; may be repeated. none: for no program.
     Default: tensorboard."""
 
@@ -283,3 +291,64 @@ def resumed_train_settings(prefix: str, store: Path, given: Mapping[str, Any]) -
     with of_this_version(run):
         fields = TrainSettings.model_validate_json(begun).model_dump(exclude=NOT_KEPT)
     return run, train_settings({**fields, "store": store, **given})
+
+
+def require_trackers(trackers: Sequence[_Tracker]) -> None:
+    """Raises MissingExtra for a tracker whose package is not installed."""
+    for name in trackers:
+        if name != "none" and find_spec(name) is None:
+            raise MissingExtra(f"--report-to {name} needs {name}, which is not installed: pip install {name}")
+
+
+@contextmanager
+def metrics_writers(
+    trackers: Sequence[_Tracker], *, run: RunId, store: Path, settings: Mapping[str, Any], done: int
+) -> Generator[Sequence[MetricsWriter]]:
+    """Open the trackers for a run, and close them after the block.
+
+    settings: shown with the run. done: updates of a resumed run; TensorBoard no longer shows what was written of later
+    ones, and the others keep it. Raises ConfigError where a tracker cannot be opened, as without its key.
+    """
+    with ExitStack() as stack:
+        yield [
+            _tensorboard(stack, store / "tensorboard" / run, done)
+            if name == "tensorboard"
+            else _tracked(stack, name, run, settings)
+            for name in trackers
+            if name != "none"
+        ]
+
+
+def _tensorboard(stack: ExitStack, folder: Path, done: int) -> MetricsWriter:
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = stack.enter_context(SummaryWriter(str(folder), purge_step=done + 1))
+
+    def write(update: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            writer.add_scalar(name, value, update)
+
+    return write
+
+
+def _tracked(stack: ExitStack, name: str, run: RunId, settings: Mapping[str, Any]) -> MetricsWriter:
+    package: Any = import_module(name)
+    same = {"id": run} if name == "wandb" else {}
+    try:
+        with stdout_for_results():  # with --json, stdout has one object
+            tracked: Any = package.init(project=_PROJECT, name=run, config=dict(settings), resume="allow", **same)
+    except Exception as error:
+        why = " ".join(str(error).split())[:300]
+        raise ConfigError(
+            f"{name} cannot be opened ({why}); set it up as its documentation says, or leave --report-to {name} out"
+        ) from error
+
+    @stack.callback
+    def finish() -> None:  # pyright: ignore[reportUnusedFunction]  the stack calls it
+        with stdout_for_results():
+            tracked.finish()
+
+    def write(update: int, values: Mapping[str, float]) -> None:
+        tracked.log(dict(values), step=update)
+
+    return write

@@ -32,8 +32,7 @@ from agentlearn.train.engine.attention import AttentionLayout, PromptTokens
 from agentlearn.train.memory import size_words, stored_size
 from agentlearn.train.serving.local import need_extra
 from agentlearn.train.serving.vllm import require_vllm
-from agentlearn.train.settings import TrainSettings
-from agentlearn.train.trackers import require_trackers
+from agentlearn.train.settings import TrainSettings, require_trackers
 from agentlearn.train.update.sequences import library_to_distil
 from agentlearn.train.weights.loading import (
     ModelSource,

@@ -14,7 +14,6 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from agentlearn.errors import LibraryError
 from agentlearn.text import estimated_tokens
-from agentlearn.types.author import Author
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
 from agentlearn.types.ranking import Retrieval, lesson_index
 from agentlearn.types.rendering import (
@@ -27,7 +26,7 @@ from agentlearn.types.rendering import (
     render_document,
     render_lines,
 )
-from agentlearn.types.value import Value
+from agentlearn.types.value import Author, Value
 
 DEFAULT_RETRIEVAL = Retrieval.model_construct()  # unlike `Retrieval()` it builds no schema while this is imported
 _MOST_ROWS = 100

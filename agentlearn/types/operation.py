@@ -8,11 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from agentlearn.types.author import Author
 from agentlearn.types.experience import Lesson
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId, RolloutId, RunId, TaskId
 from agentlearn.types.trajectory import PromptRef
-from agentlearn.types.value import Value
+from agentlearn.types.value import Author, Value
 
 
 class Add(Value):

@@ -9,9 +9,8 @@ from typing_extensions import Unpack
 
 from agentlearn.errors import ConfigError
 from agentlearn.text import short_repr
-from agentlearn.types.author import Author
 from agentlearn.types.ids import TaskId, content_hash
-from agentlearn.types.value import Value
+from agentlearn.types.value import Author, Value
 
 Split = Literal["train", "validation", "test"]
 OWN = "own"

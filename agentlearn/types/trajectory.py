@@ -8,9 +8,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from agentlearn.types.author import Author
 from agentlearn.types.ids import CallId, ExperienceId, LibraryVersion, RolloutId, RunId, TaskId, content_hash
-from agentlearn.types.value import Value
+from agentlearn.types.value import Author, Value
 
 MAIN_ARM = "main"
 

@@ -30,10 +30,10 @@ from agentlearn.data.overlap import hold_out
 from agentlearn.domain.base import Answer, Domain, RolloutContext, Work, checked_limit
 from agentlearn.errors import ConfigError, MissingExtra, VerifierError
 from agentlearn.plugins import cause_words
-from agentlearn.types.author import Author
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import ModelTurn, PromptRef, Step, Trajectory, UserTurn, Verdict
+from agentlearn.types.value import Author
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Self
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, RolloutShape, checked_limit
 from agentlearn.domain.demo import demo_of, find_demo
 from agentlearn.errors import ConfigError, ToolError
-from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdict
+from agentlearn.types.value import Author, AuthorKind
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -181,7 +181,7 @@ class WebDomain(Domain):
 
     def question(self, task: Task) -> str:
         """Return the start page, the files that may be uploaded, and the question."""
-        from agentlearn_web.task_files import task_files
+        from agentlearn_web.browser.walk_settings import task_files
 
         files = ", ".join(task_files(task.fields))
         known = (f"Start page: {task.start}" if task.start else "", f"Files to upload: {files}" if files else "")
@@ -191,7 +191,7 @@ class WebDomain(Domain):
     async def open(self, context: RolloutContext) -> AsyncGenerator["WalkDeps"]:
         """Open a walk in a fresh browser context. Raises ToolError when no browser is running or it opens none."""
         from agentlearn_web.act_tools import WalkDeps
-        from agentlearn_web.task_files import task_files
+        from agentlearn_web.browser.walk_settings import task_files
 
         if self.browsers is None:
             raise ToolError("the web domain has no browser; open rollouts inside `domain.running()`")

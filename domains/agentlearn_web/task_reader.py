@@ -16,7 +16,7 @@ from agentlearn.data.reading import PUBLISHED
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Split, Task
 from agentlearn_web.boundary.access_policy import host_port
-from agentlearn_web.task_files import name_files
+from agentlearn_web.browser.walk_settings import name_files
 
 _STARTS = ("root_url", "start", "url")
 """Columns that can hold the start address."""

@@ -26,7 +26,7 @@ from agentlearn.learning.costs import (
 )
 from agentlearn.learning.open_run import TaskSize
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate.similarity import words_line
+from agentlearn.library.curate.lesson_text import words_line
 from agentlearn.measure.clustered import text_clusters
 from agentlearn.measure.contrasts import estimate_contrasts, with_verdicts
 from agentlearn.measure.score_table import Observation, tabulate

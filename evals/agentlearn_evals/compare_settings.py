@@ -26,7 +26,7 @@ from agentlearn.config.options import ModelName, as_tuple
 from agentlearn.config.solve_options import RolloutKeywords
 from agentlearn.errors import ConfigError
 from agentlearn.measure.contrast import Correction
-from agentlearn.types.reward import number_range
+from agentlearn.types.value import number_range
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 

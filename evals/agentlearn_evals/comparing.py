@@ -26,8 +26,7 @@ from agentlearn.models.endpoint import Endpoint, open_endpoint
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
 from agentlearn.plugins import version
 from agentlearn.rollout.executor import lost_workers_note, open_executor
-from agentlearn.rollout.first_rollouts import FirstRollouts
-from agentlearn.rollout.recorded_run import recorded_run, started_event
+from agentlearn.rollout.recorded_run import FirstRollouts, recorded_run, started_event
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
 from agentlearn.store import EvaluatedRow, RunRow, Store, open_store
 from agentlearn.types.experience import Library

@@ -13,13 +13,19 @@ from cyclopts import Parameter
 from pydantic import BeforeValidator, Field
 
 from agentlearn import config
-from agentlearn.cli.ask import ask_before_spending, require_extras
 from agentlearn.cli.learn import learn_shown
-from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, YesOption, setting_options
+from agentlearn.cli.options import (
+    DryRunOption,
+    JsonOption,
+    LogOption,
+    YesOption,
+    ask_before_spending,
+    require_extras,
+    setting_options,
+)
 from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
 from agentlearn.cli.train import train_shown
-from agentlearn.config.command_words import command_words
-from agentlearn.config.defaults import default_reflector, name_of_result
+from agentlearn.config.defaults import command_words, default_reflector, name_of_result
 from agentlearn.domain.chosen_settings import with_domain
 from agentlearn.errors import ConfigError
 from agentlearn.learning.lessons.run_learning import run_learning

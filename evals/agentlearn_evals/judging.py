@@ -17,15 +17,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from agentlearn.cli.ask import require_extras
-from agentlearn.cli.options import JsonOption, StoreOption
+from agentlearn.cli.options import JsonOption, StoreOption, require_extras
 from agentlearn.cli.output import print_result
 from agentlearn.config import DEFAULT_STORE
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.data.reading import rows
 from agentlearn.errors import ConfigError, DataError
-from agentlearn.measure.agreement import Agreement, JudgeCorrected, Pair, agreement, judge_corrected
-from agentlearn.measure.contrast import Contrast
+from agentlearn.measure.contrast import Agreement, Contrast, JudgeCorrected, Pair, agreement, judge_corrected
 from agentlearn.pages.figure import count_words
 from agentlearn.store import read_store
 

@@ -17,7 +17,7 @@ from agentlearn.learning.costs import refuse_unpriced
 from agentlearn.library import LibraryStore
 from agentlearn.library.audit import leaks
 from agentlearn.library.shown import masks
-from agentlearn.measure.agreement import Pair
+from agentlearn.measure.contrast import Pair
 from agentlearn.measure.contrasts import Rules
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
 from agentlearn.models.endpoint import check_endpoint

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from agentlearn.cli.live import RunDisplay
 from agentlearn.cli.output import same_command
 from agentlearn.config import DEFAULT_STORE
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.measure.contrasts import signed_difference
 from agentlearn.models.call_context import CallContext
 from agentlearn.pages.figure import TONES, decimal, money
@@ -24,8 +24,8 @@ from agentlearn.pages.table import Paragraph
 from agentlearn.pages.terminal import EndPart, parts_text, print_parts, print_table
 from agentlearn.text import number_text, visible_line
 from agentlearn.types.trajectory import Trajectory
+from agentlearn_evals.analysis import worst_first
 from agentlearn_evals.comparison import Comparison, Flip
-from agentlearn_evals.comparison_words import worst_first
 from agentlearn_evals.designing import PowerReport
 from agentlearn_evals.page.number_sections import NumberSections
 

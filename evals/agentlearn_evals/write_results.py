@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.pages.terminal import table_rows

@@ -37,7 +37,7 @@ GROUP = 5
 ROUNDS = ("solve", "summarise", "compare", "consolidate")
 """Stages of a batch, in the order in which they run."""
 
-OWN_IMPORTS = ("agentlearn.learning.lessons.run_learning", "agentlearn_math.agent")
+OWN_IMPORTS = ("agentlearn.learning.lessons.run_learning", "agentlearn_math")
 OWN_PACKAGES = ("agentlearn", "agentlearn_math")
 
 

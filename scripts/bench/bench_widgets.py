@@ -30,8 +30,8 @@ from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.chromium import find_chromium
 from agentlearn_web.browser.pool import BrowserOptions, open_browsers
 from agentlearn_web.browser.walk import Walk
+from agentlearn_web.browser.walk_settings import TaskFile
 from agentlearn_web.observation import render_observation
-from agentlearn_web.task_files import TaskFile
 from scripts.bench.found import Found, Row, Target
 from scripts.bench.widgets.six_tasks import SIX
 from scripts.bench.widgets.tasks import TASKS, Step

@@ -12,10 +12,10 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.formats import write_form
 from agentlearn.library.import_lessons import import_lessons
-from agentlearn.types.author import Author, strangers
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
 from agentlearn.types.ids import ExperienceId, ProposalId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation, Proposal
+from agentlearn.types.value import Author, strangers
 
 AUTHORS = (
     Author(kind="sandbox"),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-from agentlearn.pages.markup import TAGS
+from agentlearn.pages.figure import TAGS
 
 ATTRIBUTES = frozenset(
     {"aria-hidden", "aria-label", "aria-labelledby", "charset", "class", "content", "cx", "cy", "d", "data-value"}

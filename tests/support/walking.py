@@ -12,9 +12,8 @@ from pathlib import Path
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
 from agentlearn_web.browser.walk import Walk
-from agentlearn_web.browser.walk_settings import WalkSettings
+from agentlearn_web.browser.walk_settings import TaskFile, WalkSettings
 from agentlearn_web.observation import ElementLine, PageObservation
-from agentlearn_web.task_files import TaskFile
 
 NONCE = "n0nce7"
 BRISK = WalkSettings(act_s=30, action_s=2.5, load_s=4, hung_s=5, settle_s=1)

@@ -8,7 +8,7 @@ import pytest
 
 from agentlearn.domain.contract import rollout_ending_in
 from agentlearn.errors import AllFailed, EndpointError, VerifierError
-from agentlearn.rollout.first_rollouts import FIRST, FirstRollouts, cause_of
+from agentlearn.rollout.recorded_run import FIRST, FirstRollouts, cause_of
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Verdict
 

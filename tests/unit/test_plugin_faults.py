@@ -9,7 +9,7 @@ import pytest
 
 from agentlearn import plugins
 from agentlearn.cli.app import run
-from agentlearn.cli.ending import ending_of, report_bug
+from agentlearn.cli.output import ending_of, report_bug
 from agentlearn.plugins import Plugin, load
 from tests.support.broken_packages import group, package
 

@@ -72,12 +72,11 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 PRINTING = {
     "agentlearn.text.printing": "the module that prints",
-    "agentlearn.cli.output": "makes the console, from the guarded streams",
-    "agentlearn.cli.ending": "flushes what is left at the end",
+    "agentlearn.cli.output": "makes the console, from the guarded streams, and flushes what is left at the end",
     "agentlearn.cli.stop_signals": "replaces a stream that nobody reads any more",
     "agentlearn.cli.machine": "keeps what a check prints from the report",
     "agentlearn.plugins": "sends to stderr what a plug-in prints",
-    "agentlearn.cli.ask": "asks whether stdin is a terminal",
+    "agentlearn.cli.options": "asks whether stdin is a terminal",
     "agentlearn.sandbox.inside.session": "runs in the sandbox: its output is a result",
     "agentlearn_web.reading.worker": "a process of its own: its output is a result",
 }

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from agentlearn_web.browser.walk import Walk
+from agentlearn_web.browser.walk_settings import TaskFile
 from agentlearn_web.observation import PageObservation
-from agentlearn_web.task_files import TaskFile
 from tests.support.walking import Site, Walking, doc, event_lines, line, ref, words
 from tests.web.browsers import needs_browser
 

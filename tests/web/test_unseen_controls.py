@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("playwright")
 
 from agentlearn_web.browser.walk import Walk
+from agentlearn_web.browser.walk_settings import TaskFile
 from agentlearn_web.observation import ElementLine, PageObservation
-from agentlearn_web.task_files import TaskFile
 from tests.support.walking import Site, Walking, doc, ref
 from tests.web.browsers import needs_browser
 

@@ -17,9 +17,9 @@ from agentlearn.domain.custom.own_functions import check_function, find_object
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, VerifierError
 from agentlearn.text import seen, short_repr, storable
-from agentlearn.types.reward import reward_of
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
+from agentlearn.types.value import reward_of
 
 _DECIMAL_COMMA = re.compile(r"\D*\d[\d. ]*,\d+\D*")
 

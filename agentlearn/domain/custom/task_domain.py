@@ -16,9 +16,9 @@ from agentlearn.domain.custom.reward import FunctionReward, GymReward, Reward, f
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.sandbox import CodeSandbox
-from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
+from agentlearn.types.value import Author, AuthorKind
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent

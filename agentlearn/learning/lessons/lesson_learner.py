@@ -21,7 +21,6 @@ from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import Store
 from agentlearn.text.log import get_log
-from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, GroupUse, Summary, differ
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, derive_seed
@@ -29,6 +28,7 @@ from agentlearn.types.operation import Applied, Ended, Proposal, Quarantined, Re
 from agentlearn.types.rendering import Rendered
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import DEMONSTRATION, ModelTurn, ToolResult, Trajectory, Treatment, UserTurn
+from agentlearn.types.value import Author, AuthorKind, strangers
 
 _MOST_TRIED = 20
 """Largest number of changes of a document that did not stay which the stages are told of."""

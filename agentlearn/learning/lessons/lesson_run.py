@@ -44,13 +44,13 @@ from agentlearn.library.audit import leaks
 from agentlearn.library.curate import EndCounts
 from agentlearn.library.curate.answer_search import class_answers
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.types.author import Author, strangers
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.group import GROUP_KINDS
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ROLLOUT_OUTCOMES, TRIAL, Trajectory
+from agentlearn.types.value import Author, strangers
 
 _SHARE_ALONE = 10
 """Lessons that strangers could have shaped are measured by themselves with at most one rollout for ten of the run."""

@@ -34,7 +34,7 @@ from agentlearn.learning.subject import NOTHING_GIVEN, Given, agent_of, director
 from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.library.curate.hostile import wrong_form
-from agentlearn.library.curate.similarity import refusal_key
+from agentlearn.library.curate.lesson_text import refusal_key
 from agentlearn.library.history.change_log import MAIN, is_library_name, names_file
 from agentlearn.library.store import GivenLibrary, library_from
 from agentlearn.models.call_context import CallContext, open_tracing

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.learning.batch import VALIDATION_ROUND
 from agentlearn.learning.batch_runner import BatchRunner, by_majority, typical
 from agentlearn.learning.evaluate import ArmNames, Scores, held_out, score_of

@@ -34,7 +34,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_core import from_json
 
 from agentlearn.answers.thoughts import split_thoughts
-from agentlearn.config.own_code import OwnPrompt, StageName
+from agentlearn.config.solve_options import OwnPrompt, StageName
 from agentlearn.errors import EndpointError, ToolError
 from agentlearn.models.call_context import WorkUnit
 from agentlearn.models.endpoint import Endpoint

@@ -23,13 +23,12 @@ from agentlearn.errors import LibraryError
 from agentlearn.learning.lessons.stage_agent import shown_reason
 from agentlearn.learning.report import LessonWorth
 from agentlearn.library import LibraryStore
+from agentlearn.library.curate.lesson_text import refusal_key
 from agentlearn.library.curate.operations import lesson_of
-from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history import History
 from agentlearn.library.history.change_log import ApproveLesson
 from agentlearn.library.shown import NotShown
 from agentlearn.store import ProposalRow, RunRow, StoreReader
-from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, held_lessons
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId
@@ -37,7 +36,7 @@ from agentlearn.types.operation import OF_EVIDENCE, Modify, Operation, Quarantin
 from agentlearn.types.ranking import lower_case_words
 from agentlearn.types.task import SESSION
 from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, ModelTurn, ToolResult, Trajectory, UserTurn
-from agentlearn.types.value import Value
+from agentlearn.types.value import Author, AuthorKind, Value, strangers
 
 _RECORDED = frozenset({LIVE, DEMONSTRATION, IMPORTED})
 _MOST_READ = 16

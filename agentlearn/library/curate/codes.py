@@ -2,8 +2,8 @@
 
 from enum import StrEnum
 
-from agentlearn.types.author import Author
 from agentlearn.types.operation import Quarantined, Rejected
+from agentlearn.types.value import Author
 
 
 class RejectionCode(StrEnum):

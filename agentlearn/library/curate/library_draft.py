@@ -12,9 +12,8 @@ from pydantic import Field
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import ConfigError
 from agentlearn.library.curate.answer_search import AnswerSearch
+from agentlearn.library.curate.lesson_text import COPIED_WORDS, LessonWords, Shingle, shingles, words_line
 from agentlearn.library.curate.operations import MAX_TAGS, lesson_of, targets_of
-from agentlearn.library.curate.similarity import COPIED_WORDS, LessonWords, Shingle, shingles, words_line
-from agentlearn.types.author import Author, strangers
 from agentlearn.types.experience import (
     Experience,
     Library,
@@ -39,7 +38,7 @@ from agentlearn.types.operation import (
 )
 from agentlearn.types.ranking import lower_case_words
 from agentlearn.types.task import Task
-from agentlearn.types.value import Value
+from agentlearn.types.value import Author, Value, strangers
 
 
 @dataclass(slots=True)

@@ -20,10 +20,17 @@ from agentlearn.library.curate.codes import (
     reject,
 )
 from agentlearn.library.curate.hostile import screened
-from agentlearn.library.curate.lesson_text import checked_lesson, too_long
+from agentlearn.library.curate.lesson_text import (
+    FEWEST_COPIED_WORDS,
+    LessonWords,
+    checked_lesson,
+    refusal_key,
+    too_long,
+    word_runs,
+    words_line,
+)
 from agentlearn.library.curate.library_draft import CheckContext, LibraryDraft
 from agentlearn.library.curate.operations import lesson_of, sound_operation, tags_of, targets_of
-from agentlearn.library.curate.similarity import FEWEST_COPIED_WORDS, LessonWords, refusal_key, word_runs, words_line
 from agentlearn.text import storable
 from agentlearn.types.experience import Library
 from agentlearn.types.operation import (

@@ -30,9 +30,9 @@ from agentlearn.library.history.change_log import (
 from agentlearn.library.policy import Policy
 from agentlearn.library.shown import RESTS_ON_ERASED, NotShown
 from agentlearn.text import clock, storable
-from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+from agentlearn.types.value import Author
 
 if TYPE_CHECKING:  # applications that use lessons do not change them
     from agentlearn.config.options import LessonOptions
@@ -152,7 +152,7 @@ class History:
 
     def refused_words(self, before: datetime | None = None) -> frozenset[str]:
         """Lessons that persons refused, as `refusal_key` returns them. before: only those of changes before a time."""
-        from agentlearn.library.curate.similarity import refusal_key
+        from agentlearn.library.curate.lesson_text import refusal_key
 
         decided = (one for _, one in self.decisions(before))
         return frozenset(refusal_key(one.lesson) for one in decided if isinstance(one, RejectLesson))

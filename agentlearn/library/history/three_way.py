@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.curate.similarity import NEAR, LessonWords
+from agentlearn.library.curate.lesson_text import NEAR, LessonWords
 from agentlearn.library.history.change_log import Change, ChangeLog, VersionFiles, is_library_name
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, LessonStatus, Library, held_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId

@@ -1,4 +1,4 @@
-"""Who may ask a gateway, for what, and how much. What is not allowed is answered here and goes nowhere."""
+"""Who may ask a gateway, for what, and how much; and the libraries that it shows as skills."""
 
 import asyncio
 import json
@@ -14,10 +14,12 @@ from typing import Any
 from unicodedata import normalize
 from urllib.parse import unquote, urlsplit
 
-from agentlearn.errors import ConfigError
+from agentlearn.errors import ConfigError, LibraryError
+from agentlearn.library.formats import library_format
 from agentlearn.library.shown import Choose, LessonPlace, share_of, showing
 from agentlearn.live.personal_data import PersonalDataMode
 from agentlearn.text.secret_values import know_secret
+from agentlearn.types.experience import Library
 
 AsgiScope = MutableMapping[str, Any]
 AsgiMessage = MutableMapping[str, Any]
@@ -226,3 +228,34 @@ async def content_of(receive: Receive, settings: GatewaySettings) -> bytes:
 def body_part(body: bytes, *, more: bool) -> AsgiMessage:
     """A piece of a reply's body, as ASGI sends it."""
     return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+SKILLS = "/.well-known/skills/"
+"""Begin of their paths."""
+
+
+def skill_file(libraries: Mapping[str, Library], wanted: str) -> tuple[bytes, str]:
+    """Return the index of the libraries that hold lessons, or a file of one, and its media type. Raises GatewayRefusal.
+
+    wanted: `index.json`, or NAME/FILE.
+    """
+    try:
+        known = {name: library_format("skill").write(one, name) for name, one in libraries.items() if len(one)}
+    except LibraryError as error:
+        raise GatewayRefusal(503, error.code, error.message) from error
+    if wanted == "index.json":
+        entries = [
+            {"name": name, "description": _description(files["SKILL.md"]), "files": list(files)}
+            for name, files in known.items()
+        ]
+        return json.dumps({"skills": entries}).encode(), "application/json"
+    name, _, file = wanted.partition("/")
+    if name not in known or file not in known[name]:
+        raise GatewayRefusal(404, "no_such_path", f"there is no such file; see {SKILLS}index.json")
+    return known[name][file].encode(), "text/markdown; charset=utf-8"
+
+
+def _description(skill: str) -> str:
+    """The description in the front matter of a skill that we wrote, as a JSON string."""
+    line = next((one for one in skill.splitlines() if one.startswith("description:")), "")
+    return json.loads(line.partition(":")[2] or '""')

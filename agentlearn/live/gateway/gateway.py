@@ -27,6 +27,7 @@ from agentlearn.library.store import LibraryStore, things_waiting
 from agentlearn.library.tenants import open_tenant_source, tenant_store
 from agentlearn.live.captured import user_speaks
 from agentlearn.live.gateway.admission import (
+    SKILLS,
     Admission,
     AsgiScope,
     GatewayRefusal,
@@ -38,6 +39,7 @@ from agentlearn.live.gateway.admission import (
     headers_of,
     json_body,
     path_of,
+    skill_file,
 )
 from agentlearn.live.gateway.conversations import (
     Conversations,
@@ -50,7 +52,6 @@ from agentlearn.live.gateway.conversations import (
     output_limit,
     with_lessons,
 )
-from agentlearn.live.gateway.skills import SKILLS, skill_file
 from agentlearn.live.gateway.upstream import OURS, Headers, Upstream
 from agentlearn.live.recorder import Recorder
 from agentlearn.models.endings import UnusedReply, fault_in

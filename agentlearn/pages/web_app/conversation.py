@@ -8,8 +8,7 @@ from typing import Any
 
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.formats.export import to_atif
-from agentlearn.pages.figure import count, duration, large, money
-from agentlearn.pages.markup import Html, clipped, element, joined, prose
+from agentlearn.pages.figure import Html, clipped, count, duration, element, joined, large, money, prose
 from agentlearn.pages.records import end_words, operation_words
 from agentlearn.pages.rollouts import feedback_words, stored_library, treatment_words, verdict_words
 from agentlearn.pages.table import KeyFigures, keys

@@ -5,8 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentlearn.pages.figure import count, count_words, decimal, score_words, signed
-from agentlearn.pages.markup import Html, clipped, element
+from agentlearn.pages.figure import Html, clipped, count, count_words, decimal, element, score_words, signed
 from agentlearn.pages.page import Details
 from agentlearn.pages.runs import command_of, result_words
 from agentlearn.pages.table import Paragraph, Statement, TableCell, box, number_cells, sheet

@@ -13,7 +13,7 @@ from agentlearn.live.canary import step_canary
 from agentlearn.live.inbox import Inbox
 from agentlearn.live.waiting import Item, WaitingItems, WaitingLesson
 from agentlearn.pages.charts import Forest, ForestRow
-from agentlearn.pages.figure import Tone, count, count_words, decimal, fold
+from agentlearn.pages.figure import Html, Tone, clipped, count, count_words, decimal, element, fold, joined, markdown
 from agentlearn.pages.learn_record import library_card
 from agentlearn.pages.lesson_origins import (
     audit_lines,
@@ -24,7 +24,6 @@ from agentlearn.pages.lesson_origins import (
     held_words,
     origins_in,
 )
-from agentlearn.pages.markup import Html, clipped, element, joined, markdown
 from agentlearn.pages.records import how_to_measure
 from agentlearn.pages.rollouts import reward_words
 from agentlearn.pages.table import Paragraph, Statement, Table, TableCell, box, keys, lesson_box, number_cells, sheet

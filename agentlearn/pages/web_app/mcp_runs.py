@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from agentlearn.config.command_words import command_words
+from agentlearn.config.defaults import command_words
 from agentlearn.config.options import SiteOptions, StoreOptions, TrustOptions
 from agentlearn.config.settings import read_recipe
 from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from agentlearn.errors import AgentlearnError, LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.codes import RejectionCode
-from agentlearn.library.curate.similarity import refusal_key
+from agentlearn.library.curate.lesson_text import refusal_key
 from agentlearn.library.history import MAIN
 from agentlearn.library.history.change_log import checked_name
 from agentlearn.library.import_lessons import ImportedLessons, propose_lesson
@@ -31,10 +31,9 @@ from agentlearn.pages.web_app.mcp_runs import RunTools
 from agentlearn.pages.web_app.server import foreign, refused
 from agentlearn.plugins import version
 from agentlearn.text import meant_or_known, short_repr, visible_line
-from agentlearn.types.author import Author
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.ranking import Retrieval, lesson_index
-from agentlearn.types.reward import UNIT
+from agentlearn.types.value import UNIT, Author
 
 PATH = "/mcp"
 MAX_REQUEST = 256 * 1024

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentlearn.errors import ConfigError, LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.store import things_waiting
-from agentlearn.pages.markup import Html, clipped, element, joined
+from agentlearn.pages.figure import Html, clipped, element, joined
 from agentlearn.pages.page import CHARTS, HtmlPage, PagePart, svg_file
 from agentlearn.pages.table import Paragraph, Table
 from agentlearn.store import StoreReader

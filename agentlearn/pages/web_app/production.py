@@ -23,9 +23,8 @@ from agentlearn.library.history.three_way import HeldLesson
 from agentlearn.library.store import things_waiting
 from agentlearn.library.tenants import tenants_of
 from agentlearn.live.forgetting import forget
-from agentlearn.pages.figure import Tone, count, count_words, fold
+from agentlearn.pages.figure import Html, Tone, clipped, count, count_words, element, fold, joined
 from agentlearn.pages.lesson_origins import share_words
-from agentlearn.pages.markup import Html, clipped, element, joined
 from agentlearn.pages.records import erasure_lines
 from agentlearn.pages.rollouts import reward_words
 from agentlearn.pages.table import (

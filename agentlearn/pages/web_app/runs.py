@@ -11,11 +11,13 @@ from agentlearn.learning.report import FIRST_LESSONS, VersionLine
 from agentlearn.pages.charts import Bar, BarGroup, Bars
 from agentlearn.pages.figure import (
     TONES,
+    Html,
     Tone,
     count,
     count_words,
     decimal,
     duration,
+    element,
     fold,
     interval,
     large,
@@ -26,7 +28,6 @@ from agentlearn.pages.groups import reply_text
 from agentlearn.pages.learn_page import LearnPage, versions_table
 from agentlearn.pages.learn_record import LearnRecord
 from agentlearn.pages.lines import LineChart, Point, Series
-from agentlearn.pages.markup import Html, element
 from agentlearn.pages.page import HtmlPage
 from agentlearn.pages.runs import PAGES, RunRecord, command_of, end_reason, held_out_verdict, next_step, result_words
 from agentlearn.pages.table import (

@@ -34,9 +34,8 @@ from agentlearn.live.canary import step_canary
 from agentlearn.live.forgetting import forget
 from agentlearn.live.inbox import Inbox, ReviewDecision
 from agentlearn.live.recorder import Recorder
-from agentlearn.pages.figure import count_words
+from agentlearn.pages.figure import count_words, element
 from agentlearn.pages.lesson_origins import version_to_try
-from agentlearn.pages.markup import element
 from agentlearn.pages.table import Paragraph
 from agentlearn.pages.web_app.page import ASSETS, Page, View, asset, checked_version, link, rendered
 from agentlearn.pages.web_app.routes import CLOSED, file_of

@@ -40,7 +40,7 @@ from agentlearn_demo.sim.skills import (
 )
 from agentlearn_demo.sim.solver import TEMPERATURE, TrapModel
 from agentlearn_demo.sim.vocabulary import ADVICE, SITUATIONS, TAILS, Vocabulary, within_lesson_limits
-from agentlearn_math.agent import solve_prompt
+from agentlearn_math import solve_prompt
 
 DIALOGUES = 3
 """Dialogues per training example."""

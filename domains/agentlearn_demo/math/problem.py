@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split
-from agentlearn_demo.tasks import pattern_of, templates
+from agentlearn_demo.demos import pattern_of, templates
 from agentlearn_math.verify import answer_key
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from agentlearn_demo.tasks import pattern_of, templates
+from agentlearn_demo.demos import pattern_of, templates
 
 TemplateParams = Mapping[str, str]
 """The values of a template's placeholders, by name."""

@@ -7,7 +7,7 @@ from random import Random
 from agentlearn.errors import ConfigError
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Split, Task
-from agentlearn_demo.tasks import SOURCE, generated
+from agentlearn_demo.demos import SOURCE, generated
 from agentlearn_demo.web.documentation import documentation_site
 from agentlearn_demo.web.questions import TEMPLATES
 from agentlearn_demo.web.shop import shop_site

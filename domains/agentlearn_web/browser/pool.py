@@ -20,8 +20,7 @@ from agentlearn_web.boundary.upstream import UpstreamProxy
 from agentlearn_web.browser.chromium import Chromium, find_chromium, has_sandbox, require_playwright
 from agentlearn_web.browser.page_watch import BrowserLink
 from agentlearn_web.browser.walk import Walk, WalkSettings
-from agentlearn_web.browser.walk_settings import BrowserLost, browser_error
-from agentlearn_web.task_files import TaskFile
+from agentlearn_web.browser.walk_settings import BrowserLost, TaskFile, browser_error
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright

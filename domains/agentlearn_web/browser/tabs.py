@@ -9,11 +9,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from agentlearn_web.boundary.access_policy import scheme_allowed
-from agentlearn_web.browser.page_events import Dialogs, PageEvents
 from agentlearn_web.browser.page_watch import BrowserLink, PageWatch
 from agentlearn_web.browser.pdf import PdfPage
 from agentlearn_web.browser.shown_snapshot import PagedLine, ShownSnapshot, parse_snapshot
-from agentlearn_web.browser.walk_settings import ActResult, BrowserLost, WalkSettings, browser_error, is_timeout, plural
+from agentlearn_web.browser.walk_settings import (
+    ActResult,
+    BrowserLost,
+    Dialogs,
+    PageEvents,
+    WalkSettings,
+    browser_error,
+    is_timeout,
+    plural,
+)
 from agentlearn_web.observation import TabLine
 from agentlearn_web.reading.page_text import PageText, TextBlock, TextRun, dense
 from agentlearn_web.scripts import page_script

@@ -18,14 +18,20 @@ from agentlearn_web.boundary.access_policy import HostPort, ProxySession
 from agentlearn_web.browser.acts.fields import FieldActs
 from agentlearn_web.browser.acts.navigation import BLOCKED, NavigationActs, Screenshot
 from agentlearn_web.browser.acts.pointer import ClickKind, PointerActs
-from agentlearn_web.browser.page_events import PageEvents, refusal_reason
 from agentlearn_web.browser.page_reader import PageReader
 from agentlearn_web.browser.page_watch import BrowserLink, PageHung
 from agentlearn_web.browser.shown_snapshot import PagedLine, ShownSnapshot
 from agentlearn_web.browser.tabs import Tab, Tabs
-from agentlearn_web.browser.walk_settings import ActResult, WalkSettings, browser_error, load_failure_reason
+from agentlearn_web.browser.walk_settings import (
+    ActResult,
+    PageEvents,
+    TaskFile,
+    WalkSettings,
+    browser_error,
+    load_failure_reason,
+    refusal_reason,
+)
 from agentlearn_web.observation import NEW, PageObservation
-from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page

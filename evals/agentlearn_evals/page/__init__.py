@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentlearn.pages.charts import Dumbbell, DumbbellRow, Forest, ForestRow
-from agentlearn.pages.figure import TONES, count, decimal, duration, finite, money, p_value, signed
+from agentlearn.pages.figure import TONES, clipped, count, decimal, duration, finite, money, p_value, signed
 from agentlearn.pages.lines import LineChart, Point, Series
-from agentlearn.pages.markup import clipped
 from agentlearn.pages.page import Details, HtmlPage, PagePart, Section, render_page
 from agentlearn.pages.table import (
     CodeBlock,
@@ -23,8 +22,8 @@ from agentlearn.pages.table import (
     sheet,
 )
 from agentlearn.pages.terminal import EndPart, labelled_table
+from agentlearn_evals.analysis import ComparisonWords, verdict_name
 from agentlearn_evals.comparison import Comparison, Flip, Slice, TaskLine
-from agentlearn_evals.comparison_words import ComparisonWords, verdict_name
 from agentlearn_evals.page.number_sections import EXPLORATORY, NumberSections, number, scale_limits
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from agentlearn.pages.figure import (
 from agentlearn.pages.lines import Scatter, ScatterPoint
 from agentlearn.pages.page import PagePart, Section
 from agentlearn.pages.table import Column, Note, Table, TableCell
+from agentlearn_evals.analysis import ComparisonWords, rollouts_words, verdict_name
 from agentlearn_evals.comparison import ArmLine, Slice
-from agentlearn_evals.comparison_words import ComparisonWords, rollouts_words, verdict_name
 
 _N = TypeVar("_N", int, float)
 _score, _change, _interval = (partial(words, digits=3) for words in (decimal, signed, interval))

@@ -27,11 +27,11 @@ from agentlearn.serving.chat_request import CallInMessage, Message
 from agentlearn.serving.chat_service import Sampling
 from agentlearn.serving.tool_calls import parse_calls
 from agentlearn.types.ids import derive_seed
+from agentlearn_demo.demos import math_tasks
 from agentlearn_demo.lab.corpus import system_with
 from agentlearn_demo.lab.engine import LabFormat, open_lab_engine
 from agentlearn_demo.lab.transformer import read_checkpoint
 from agentlearn_demo.math.novice import skills
-from agentlearn_demo.math.tasks import math_tasks
 from agentlearn_demo.sim.vocabulary import Vocabulary
 from agentlearn_math.verify import answer_key
 from scripts.bench.arena.proxy import Conclusion, Ground, Task

@@ -7,7 +7,7 @@ import pytest
 
 from agentlearn import Task
 from agentlearn.config import LearnSettings
-from agentlearn.config.command_words import python_words
+from agentlearn.config.defaults import python_words
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.run_learning import learn_sync

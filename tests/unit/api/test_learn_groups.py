@@ -13,7 +13,7 @@ from pydantic_ai.models.test import TestModel
 from agentlearn import Experiences, Groups, LearnReport, LibraryStore, Recorder, Task, learn, open_store
 from agentlearn.cli.app import run as command
 from agentlearn.errors import ConfigError
-from agentlearn.types.author import Author
+from agentlearn.types.value import Author
 
 LESSON = "When somebody asks about an invoice, send the question to the billing team."
 WHY = "the words about money were overlooked"

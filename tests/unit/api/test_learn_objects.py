@@ -30,7 +30,7 @@ from agentlearn.domain.base import Work
 from agentlearn.errors import AgentlearnError, AllFailed, BudgetExceeded, ConfigError, DataError
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.run_learning import learn, learn_sync
-from agentlearn.rollout.first_rollouts import FIRST
+from agentlearn.rollout.recorded_run import FIRST
 from tests.support.desk import LESSON, TICKETS, Ticket, desk_agent, desk_model, reply, right_team, right_text
 from tests.support.loose_options import LOOSE
 

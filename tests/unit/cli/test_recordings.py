@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agentlearn.cli.ask import recording_words
+from agentlearn.cli.options import recording_words
 
 
 def test_recordings_are_counted_with_their_size(tmp_path: Path) -> None:

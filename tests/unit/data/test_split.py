@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.data.split import parse_parts, split_source
+from agentlearn.data.overlap import parse_parts, split_source
 from agentlearn.errors import ConfigError, DataError
 from tests.support.command import agentlearn_here
 

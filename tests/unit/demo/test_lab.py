@@ -11,6 +11,7 @@ import pytest
 from agentlearn.errors import ConfigError
 from agentlearn.serving.chat_request import Message, Tool
 from agentlearn.serving.chat_service import Sampling
+from agentlearn_demo.demos import math_tasks
 from agentlearn_demo.endpoints import lab_endpoint
 from agentlearn_demo.lab import lab
 from agentlearn_demo.lab.corpus import DIALOGUES, TrainingExample, examples
@@ -19,7 +20,6 @@ from agentlearn_demo.lab.evaluation import evaluate_lab_model, evaluation_tasks
 from agentlearn_demo.lab.transformer import TOKENIZER, WEIGHTS, check_present, read_checkpoint
 from agentlearn_demo.math.families import FAMILIES
 from agentlearn_demo.math.problem import Problem
-from agentlearn_demo.math.tasks import math_tasks
 
 TOOL = Tool("run_python", {}, "{}")
 

@@ -77,7 +77,7 @@ def test_no_site_is_in_two_splits() -> None:
 def test_the_solver_imports_no_sites_and_no_answers() -> None:
     known = {
         "agentlearn_demo.sim.skills", "agentlearn_demo.web.questions",
-        "agentlearn_demo.tasks", "agentlearn_web.observation",
+        "agentlearn_demo.demos", "agentlearn_web.observation",
     }  # fmt: skip
     folder = Path(agentlearn_demo.web.novice.__file__).parent
     for name in ("novice", "questions"):

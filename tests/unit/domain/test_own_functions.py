@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.config import LearnSettings, learn_settings
-from agentlearn.config.own_code import function_name
+from agentlearn.config.solve_options import function_name
 from agentlearn.domain.custom import find_reward
 from agentlearn.domain.custom.own_functions import check_function, find_object
 from agentlearn.errors import ConfigError

@@ -3,6 +3,7 @@
 import pytest
 
 from agentlearn.measure.contrast import Contrast, Missing
+from agentlearn_evals.analysis import worst_first
 from agentlearn_evals.comparison import (
     ArmFlag,
     ArmLine,
@@ -15,7 +16,6 @@ from agentlearn_evals.comparison import (
     TaskLine,
     VersionPoint,
 )
-from agentlearn_evals.comparison_words import worst_first
 from agentlearn_evals.page import TRACE, TRACES, comparison_page
 from tests.support.comparisons import rich
 from tests.support.hostile import HOSTILE

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.cli.ask import ask_before_spending
+from agentlearn.cli.options import ask_before_spending
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
 from agentlearn.learning.costs import estimate

@@ -14,12 +14,12 @@ from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.store import open_store
-from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.group import Group
 from agentlearn.types.operation import Rejected
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
+from agentlearn.types.value import Author
 from tests.support.stages import RUN, group, scripted, task
 
 RULES = [

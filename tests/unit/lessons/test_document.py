@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from agentlearn.library.curate import CheckContext, next_version, parse_item
 from agentlearn.library.formats.document import document_of, sections_of
-from agentlearn.types.author import Author
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Applied, Proposal, Rejected
 from agentlearn.types.rendering import document_text
+from agentlearn.types.value import Author
 from tests.support.cases import cases
 
 TEXT = """---

@@ -27,9 +27,9 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_core import PydanticCustomError
 
 from agentlearn import Task, User, Work, learn_sync, solve_sync
-from agentlearn.rollout.request_texts import RequestTexts
-from agentlearn.types.author import strangers
+from agentlearn.rollout.dialogue import RequestTexts
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, UserTurn
+from agentlearn.types.value import strangers
 from tests.support.gullible import PARCELS, quoting_model
 from tests.support.stages import last_user_text
 from tests.support.toy_domain import ToyDomain

@@ -8,7 +8,6 @@ from agentlearn.config.options import LessonOptions
 from agentlearn.errors import ConfigError
 from agentlearn.library.curate import CheckContext, NextVersion, next_version
 from agentlearn.library.curate.answer_search import class_answers
-from agentlearn.types.author import Author
 from agentlearn.types.experience import Library, estimated_tokens, experience_id, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId
 from agentlearn.types.operation import (
@@ -25,6 +24,7 @@ from agentlearn.types.operation import (
     Rejected,
 )
 from agentlearn.types.task import Task
+from agentlearn.types.value import Author
 from tests.support.cases import cases
 
 PAIRS = "When counting pairs, decide first whether order matters in the problem."

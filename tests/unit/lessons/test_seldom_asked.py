@@ -11,9 +11,9 @@ from agentlearn.learning.lessons.trust import Acceptance
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.store import open_store
-from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.group import Group
+from agentlearn.types.value import Author
 from tests.support.stages import RUN, group, scripted, task
 
 REASONS = Author(kind="reasons", name="math")

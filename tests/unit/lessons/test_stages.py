@@ -12,11 +12,11 @@ import pytest
 from agentlearn.config.options import LessonOptions
 from agentlearn.learning.lessons.stages import Proposed, Summarised
 from agentlearn.library.curate import CheckContext
-from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.group import Summary, SummaryStep
 from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Add, Dropped, Ended, Folded, Merge, Proposal, Rejected
+from agentlearn.types.value import Author
 from tests.support.stages import RUN, Arguments, ListJournal, Reply, group, scripted, stage_context, task, trajectory
 
 GOOD = "When counting integers in a range, count both endpoints."

@@ -7,10 +7,10 @@ import pytest
 from agentlearn.config import learn_settings
 from agentlearn.errors import ConfigError
 from agentlearn.learning.lessons.trust import authors_read
-from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.group import Group
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, ModelTurn, Step, ToolResult, UserTurn, Verdict
+from agentlearn.types.value import Author, AuthorKind
 from tests.support.stages import group
 
 SANDBOX = ToolResult(call="1", tool="run_python", content="4", ok=True, author=Author(kind="sandbox"))

@@ -60,7 +60,7 @@ from agentlearn import (
     open_store,
 )
 from agentlearn.live.several_stores import merge_stores
-from agentlearn.types.author import Author
+from agentlearn.types.value import Author
 from tests.support.command import agentlearn_here
 from tests.support.desk import reflecting
 from tests.support.gullible import (

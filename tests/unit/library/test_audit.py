@@ -10,7 +10,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.errors import LibraryError
 from agentlearn.library.audit import AuditCode, AuditedLesson, Finding, KnownTasks, LibraryAudit
-from agentlearn.library.model_checks import model_findings, written_description
+from agentlearn.library.card import model_findings, written_description
 from agentlearn.text.secret_values import without_keys
 from agentlearn.types.experience import Library, Withheld, library_of
 from agentlearn.types.task import Task

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate.similarity import LessonWords, NearIndex
+from agentlearn.library.curate.lesson_text import LessonWords, NearIndex
 from agentlearn.library.formats import library_format, write_form
 from agentlearn.library.formats.source_files import Form, FoundLesson, ImportLimits, ReadLessons, SourceFiles
 from agentlearn.library.import_lessons import ImportedLessons, checked_lessons, import_lessons

@@ -16,11 +16,11 @@ from agentlearn.live.inbox import Inbox
 from agentlearn.pages.lesson_origins import version_to_try
 from agentlearn.store import open_store, read_store
 from agentlearn.store.journal_file import JournalFile
-from agentlearn.types.author import Author
 from agentlearn.types.experience import Library, Origin, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId
 from agentlearn.types.operation import Add, Ended, Merge, Modify, Operation, Proposal, Quarantined
 from agentlearn.types.run_event import RunInputs
+from agentlearn.types.value import Author
 from tests.unit.store import nouns
 
 HELD = "Tell the judge which cases were checked."

@@ -150,7 +150,7 @@ def gateway(desk: Desk, *names: str, path: str = "", **headers: str) -> str:
     made = Gateway(GatewaySettings("http://127.0.0.1:9/v1", libraries=names, store=desk.store, name=""))
     tenant = made._tenants[""]  # pyright: ignore[reportPrivateUsage]
     if path:
-        from agentlearn.live.gateway.skills import skill_file
+        from agentlearn.live.gateway.admission import skill_file
 
         return skill_file({name: one.library for name, one in tenant.lessons.items() if name in names}, path)[
             0

@@ -24,7 +24,7 @@ from agentlearn.live.sessions import (
     reward_of,
     survey,
 )
-from agentlearn.types.author import Author
+from agentlearn.types.value import Author
 from tests.support.agent_sessions import CORRECTION, FORMS, REPOSITORY, STORY, Ran, Said, Story, claude_code, write
 
 LESSON = "Install packages with uv add in this repository, and not with pip."

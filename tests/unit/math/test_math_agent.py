@@ -16,8 +16,7 @@ from agentlearn.errors import ToolError
 from agentlearn.sandbox import CodeResult, CodeStatus, SandboxReport, Session
 from agentlearn.sandbox.python_tool import FAILED, CodeDeps, printed_value, render_result
 from agentlearn.types.task import Task
-from agentlearn_math import domain
-from agentlearn_math.agent import boxed_answer, math_agent, solve_prompt
+from agentlearn_math import boxed_answer, domain, math_agent, solve_prompt
 
 CONTEXT = RolloutContext(task=Task.of("math", "What is 6 times 7?", "42"), seed=9)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.measure.agreement import Pair, agreement, judge_corrected
+from agentlearn.measure.contrast import Pair, agreement, judge_corrected
 from tests.support.cases import cases
 
 pairs = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=60)

@@ -13,9 +13,9 @@ from agentlearn.cli.app import build, run
 from agentlearn.config import GivenSettings, LearnSettings, learn_settings
 from agentlearn.domain.chosen_settings import learn_fields
 from agentlearn.pages import learn_tables
+from agentlearn.pages.figure import shown
 from agentlearn.pages.learn_page import learn_page, page_at_the_end, write_learn_page
 from agentlearn.pages.learn_record import LearnRecord, run_command
-from agentlearn.pages.markup import shown
 from agentlearn.store import open_store
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId

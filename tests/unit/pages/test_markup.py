@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 
-from agentlearn.pages.markup import clipped, element, markdown, prose, raw, shown
+from agentlearn.pages.figure import clipped, element, markdown, prose, raw, shown
 from tests.support.hostile import texts
 from tests.support.markup import Read
 

@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 
 from agentlearn.pages.charts import Bar, BarGroup, Bars, Dumbbell, DumbbellRow, Forest, ForestRow
+from agentlearn.pages.figure import shown
 from agentlearn.pages.lines import LineChart, Point, Scatter, ScatterPoint, Series
-from agentlearn.pages.markup import shown
 from agentlearn.pages.page import Details, HtmlPage, PagePart, Section, render_page
 from agentlearn.pages.table import (
     CodeBlock,

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.pages.charts import Bar, BarGroup, Bars, Dumbbell, DumbbellRow, Forest, ForestRow
+from agentlearn.pages.figure import Html
 from agentlearn.pages.lines import (
     HEIGHT,
     NARROWEST,
@@ -18,7 +19,6 @@ from agentlearn.pages.lines import (
     Series,
     labelled,
 )
-from agentlearn.pages.markup import Html
 from agentlearn.pages.table import Column, Statement, Table, TableCell, lesson_box
 from tests.support.markup import Read
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentlearn.learning.report import Delta, HeldOutScore
-from agentlearn.pages.markup import shown
+from agentlearn.pages.figure import shown
 from agentlearn.pages.train_page import TrainPage
 from agentlearn.train.report import TrainedWeights, TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import ConfigError, MissingExtra
-from agentlearn.train.settings import TrainSettings
-from agentlearn.train.trackers import metrics_writers, require_trackers
+from agentlearn.train.settings import TrainSettings, metrics_writers, require_trackers
 from agentlearn.types.ids import RunId
 
 RUN = RunId("01m8kfhf4ebs8mgd16g6rr9v4w")

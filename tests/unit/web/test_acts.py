@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 from agentlearn.errors import DataError
 from agentlearn_web import WebDomain
 from agentlearn_web.browser.acts.fields import MAX_KEYS, parse_keys
-from agentlearn_web.browser.walk_settings import ActResult
-from agentlearn_web.task_files import MAX_FILE_BYTES, MAX_FILES, FileChanged, name_files, task_files
+from agentlearn_web.browser.walk_settings import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    ActResult,
+    FileChanged,
+    name_files,
+    task_files,
+)
 from tests.support.cases import cases
 
 # keys

@@ -1,7 +1,7 @@
 """Events of a page: each is reported once, with a limit, and site text is kept apart from our own words."""
 
 from agentlearn_web.boundary.access_policy import NetworkLimits, ProxySession
-from agentlearn_web.browser.page_events import PageEvents
+from agentlearn_web.browser.walk_settings import PageEvents
 
 
 def test_events_are_reported_once_with_a_limit_per_kind() -> None:

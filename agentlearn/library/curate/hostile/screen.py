@@ -2,7 +2,7 @@
 
 It judges the text alone, so it works without the pages and tasks of a run, and for libraries that come as files. What a
 lesson means is not judged: words cannot tell that. Who wrote what its reflector read decides whether it waits for a
-person (`agentlearn.types.author`).
+person (`agentlearn.types.value`).
 
 A command that a lesson only names, such as `git reset --soft` or `curl -I`, is harmless.
 """

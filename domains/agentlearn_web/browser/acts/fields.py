@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentlearn_web.browser.acts.pointer import ActScope
-from agentlearn_web.browser.walk_settings import ActResult, browser_error, failure_reason, is_timeout
+from agentlearn_web.browser.walk_settings import ActResult, FileChanged, browser_error, failure_reason, is_timeout
 from agentlearn_web.scripts import page_script
-from agentlearn_web.task_files import FileChanged
 
 if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, FilePayload

@@ -8,12 +8,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from agentlearn_web.browser.page_events import PageEvents
 from agentlearn_web.browser.shown_snapshot import bare_ref, refs_in
 from agentlearn_web.browser.tabs import Tab, Tabs
-from agentlearn_web.browser.walk_settings import ActResult, WalkSettings, browser_error, failure_reason, is_timeout
+from agentlearn_web.browser.walk_settings import (
+    ActResult,
+    PageEvents,
+    TaskFile,
+    WalkSettings,
+    browser_error,
+    failure_reason,
+    is_timeout,
+)
 from agentlearn_web.scripts import page_script
-from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, FloatRect, Page, Position

@@ -1,1 +1,0 @@
-"""Versioned prompt files of the web domain."""
