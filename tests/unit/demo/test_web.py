@@ -84,3 +84,6 @@ def test_the_solver_imports_no_sites_and_no_answers() -> None:
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("agentlearn"):
                 assert node.module in known, (name, node.module)
+    for node in ast.parse((folder.parent / "demos.py").read_text("utf-8")).body:  # its functions import sites later
+        if isinstance(node, ast.ImportFrom):
+            assert not (node.module or "").startswith("agentlearn_demo"), node.module
