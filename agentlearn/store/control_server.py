@@ -63,7 +63,7 @@ class ControlReply(Value):
     rows: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
     drafts: TableDrafts | None = None
     live: tuple[RunId, ...] = ()
-    """Runs in progress in the process that has the store open."""
+    """Runs of the process that has the store open: one whose last event is `running` goes on."""
     code: str = ""
     """Code of the refusal; empty where the question was answered."""
     message: str = ""
@@ -253,7 +253,7 @@ class RemoteSource:
         self.directory = directory
         """Directory of the store."""
         self.live: frozenset[RunId] = frozenset()
-        """Runs in progress in that process, as of its last reply."""
+        """Runs of that process, as of its last reply."""
         try:
             question = Question(kind="query", dialect=DIALECT, query=Query.RUN.name, parameters=("",))
             self._ask(question, FIRST_ANSWER_TIMEOUT_S)

@@ -83,7 +83,7 @@ class QuerySource(Protocol):
 
     @property
     def live(self) -> frozenset[RunId]:
-        """Runs in progress in the process that has the store open, as of its last answer."""
+        """Runs of the process that has the store open, as of its last answer: those in progress and those it ended."""
         ...
 
     def rows(self, query: Query | PageQuery, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
@@ -152,7 +152,7 @@ class _RememberingSource:
 
     @property
     def live(self) -> frozenset[RunId]:
-        """Runs in progress in the process that has the store open."""
+        """Runs of the process that has the store open."""
         return self._source.live
 
     def rows(self, query: Query | PageQuery, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:

@@ -205,9 +205,8 @@ class Store(StoreReader):
 
     async def save_run(self, event: RunEvent) -> None:
         """Add an event to a run."""
+        self._local.live |= {event.run}  # first, or a reader could take a run that begins for an interrupted one
         await self._write(rows_of_entry(LiveRunEntry(event=event)))
-        live = self._local.live
-        self._local.live = live | {event.run} if event.state == "running" else live - {event.run}
 
     async def save_tasks(self, tasks: Sequence[Task]) -> None:
         """Store the tasks that are not stored yet."""
@@ -337,7 +336,7 @@ class _LentSource:
         self.directory = directory
         """Directory of the store."""
         self.live: frozenset[RunId] = frozenset()
-        """Runs in progress in the process that had the store open, as of the last answer."""
+        """Runs of the process that had the store open, as of the last answer."""
         self._asking, self._over = threading.Lock(), threading.Event()
         self._stack, self._source = ExitStack(), None
         self._lending: threading.Thread | None = None

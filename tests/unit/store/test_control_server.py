@@ -21,6 +21,7 @@ from agentlearn.store import Selection, Store, StoreReader, open_store, read_sto
 from agentlearn.store import control_server as wire
 from agentlearn.store.queries import Query
 from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.ids import RunId
 from tests.unit.store import nouns
 
 HOSTILE = "lone \ud800, zero \x00, sign \u241b, 🙂"
@@ -100,6 +101,27 @@ def test_commands_answer_while_another_process_writes(tmp_path: Path, capsys: py
     assert trace["task"]["problem"] == nouns.TASK.problem
     assert trace["trajectory"]["answer"] == HOSTILE
     assert run["rollouts"]
+
+
+def test_a_run_that_begins_or_ends_while_it_is_read_is_not_called_interrupted(tmp_path: Path) -> None:
+    seen, over = set[str](), threading.Event()
+
+    def look() -> None:
+        with read_store(tmp_path) as reader:
+            while not over.is_set():
+                seen.update(row.state for row in reader.runs(limit=2))
+
+    async def act(store: Store) -> None:
+        looking = asyncio.create_task(asyncio.to_thread(look))
+        for number in range(150):
+            run = RunId(f"01jl{number:04}" + "0" * 18)
+            await store.save_run(nouns.run_event(run=run))
+            await store.save_run(nouns.run_event(run=run, state="done"))
+        over.set()
+        await looking
+
+    while_held(tmp_path, act)
+    assert seen == {"running", "done"}
 
 
 def test_the_socket_is_private_takes_its_place_and_goes_with_the_store(tmp_path: Path) -> None:
