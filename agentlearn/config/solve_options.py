@@ -1,6 +1,6 @@
 """What a caller gives a run: keyword arguments, with their types, and own parts such as prompts and functions.
 
-A test compares them with the settings themselves, which say what they mean.
+A test compares the keyword arguments with the settings, which say what each means.
 """
 
 import hashlib
