@@ -123,6 +123,16 @@ class Inbox:
 
         return self._read(shown, reader)
 
+    def count(self, reader: StoreReader | None = None) -> int:
+        """Return how many things wait: as many as `items` lists. reader: the store, where it is open already."""
+
+        def counted(opened: StoreReader | None) -> int:
+            found = look(self.libraries, opened).found
+            self._note(found)
+            return len(found)
+
+        return self._read(counted, reader)
+
     def approve(
         self,
         item: Item | str,

@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
@@ -193,8 +193,9 @@ class LiveLearning:
             fields |= self._failed(root_cause(error))
         except (AgentlearnError, OSError) as error:
             fields |= self._failed(error)
-        with suppress(AgentlearnError, OSError):  # such as a locked store: the next pass looks again
-            fields |= await asyncio.to_thread(self._looked, fields.get("run"))
+        if "waiting" not in fields:
+            with suppress(AgentlearnError, OSError):  # such as a locked store: the next pass looks again
+                fields |= await asyncio.to_thread(self._looked, fields.get("run"))
         done = LivePass.model_validate({**fields, "number": len(self.passes) + 1, "at": clock.now()})
         self.passes.append(done)
         try:
@@ -229,7 +230,7 @@ class LiveLearning:
             given=replace(self.given, groups=work.groups, test=work.test),
         )
         with read_store(settings.store) as reader:
-            found = self._of_run(work, reader, reader.run(report.run))
+            found = self._of_run(work, reader, reader.run(report.run)) | self._looked(report.run, reader)
         words = _words(report, work.groups, nothing_read=not found["marks"])
         return {"outcome": "learned", "words": words} | found
 
@@ -364,12 +365,13 @@ class LiveLearning:
         canary = "" if step.outcome == "none" else f"{step.outcome}: {step.sentence}"
         return {"canary": canary, "alarms": step.alarms}
 
-    def _looked(self, run: RunId | None) -> dict[str, Any]:
-        """What waits, and what the run of the pass has spent beyond what is noted."""
-        found: dict[str, Any] = {"waiting": len(Inbox(self.settings.store / "libraries", self.settings.store).items())}
+    def _looked(self, run: RunId | None, reader: StoreReader | None = None) -> dict[str, Any]:
+        """What waits, and what the run of the pass has spent beyond what is noted. reader: where it is open already."""
+        store = self.settings.store
+        found: dict[str, Any] = {"waiting": Inbox(store / "libraries", store).count(reader)}
         if run is not None:
-            with read_store(self.settings.store) as reader:
-                found |= self._cost(reader, run)
+            with nullcontext(reader) if reader else read_store(store) as opened:
+                found |= self._cost(opened, run)
         return found
 
     def _cost(self, reader: StoreReader, run: RunId) -> dict[str, Any]:

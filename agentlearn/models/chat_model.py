@@ -36,6 +36,8 @@ from agentlearn.models.reply import UnreadReply, read_reply
 from agentlearn.models.reply_stream import read_body
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from aiohttp import ClientResponse, ClientSession
 
 _OPTIONS = {"extra_headers": "headers", "extra_query": "params", "timeout": "timeout"}
@@ -295,6 +297,7 @@ class _AiohttpTransport(httpx2.AsyncBaseTransport):
                 skip_auto_headers=_SET_BY_HTTPX,
                 allow_redirects=False,
                 timeout=timeout,
+                ssl=self._certificates if request.url.scheme == "https" else True,
             )
         connection = response.connection
         return httpx2.Response(
@@ -308,6 +311,11 @@ class _AiohttpTransport(httpx2.AsyncBaseTransport):
             },
         )
 
+    @cached_property
+    def _certificates(self) -> "SSLContext":
+        """Those that httpx2 trusts. Made when they are needed, because reading them takes a while."""
+        return httpx2.create_ssl_context()
+
     async def aclose(self) -> None:
         """Close all connections."""
         session, self._session = self._session, None
@@ -318,11 +326,8 @@ class _AiohttpTransport(httpx2.AsyncBaseTransport):
         """Return a session that adds nothing to a request."""
         from aiohttp import ClientSession, DummyCookieJar, TCPConnector
 
-        connector = TCPConnector(
-            limit=self._connections, keepalive_timeout=_KEEP_ALIVE_S, ssl=httpx2.create_ssl_context()
-        )
         return ClientSession(
-            connector=connector,
+            connector=TCPConnector(limit=self._connections, keepalive_timeout=_KEEP_ALIVE_S),
             cookie_jar=DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,

@@ -437,21 +437,22 @@ MOST_REMEMBERED = 100_000
 
 
 class _KnownRollouts:
-    """The ids of the stored rollouts. They are read once, and again after `forget`."""
+    """The ids of the stored rollouts. They are read with the second question, and again after `forget`."""
 
     def __init__(self) -> None:
         self._ids: set[str] | None = None
-        self._too_many = False
+        self._asked = self._too_many = False
 
     def among(self, connection: duckdb.DuckDBPyConnection, rollouts: AbstractSet[str]) -> set[str]:
         """Return those of the rollouts that the database holds. Raises duckdb.Error."""
         if not rollouts:
             return set()
-        if self._ids is None and not self._too_many:
+        if self._ids is None and self._asked and not self._too_many:
             found = connection.execute("SELECT id FROM trajectory LIMIT ?", [MOST_REMEMBERED + 1]).fetchall()
             self._keep({rollout for (rollout,) in found})
         if self._ids is not None:
             return self._ids & rollouts
+        self._asked = True
         places = ", ".join("?" * len(rollouts))
         query = f"SELECT id FROM trajectory WHERE id IN ({places})"  # noqa: S608
         return {rollout for (rollout,) in connection.execute(query, sorted(rollouts)).fetchall()}

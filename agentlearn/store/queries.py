@@ -94,10 +94,11 @@ _PROPOSALS = f"SELECT * FROM ({_ALL_PROPOSALS}) WHERE run = $1"
 def _whole(which: str) -> str:
     """Whole rollouts. Feedback is only looked up for these, and their texts are only read for these."""
     wanted = f"(SELECT id FROM trajectory WHERE {which})"
+    bodies = f"(SELECT rowid FROM trajectory_body WHERE rollout IN {wanted})"  # else many other texts are read too
     judged = _judged(f"(FROM trajectory WHERE {which})", f"(FROM live WHERE rollout IN {wanted})")
     return f"""
     SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps, b.format, b.messages
-    FROM ({judged}) t JOIN (FROM trajectory_body WHERE rollout IN {wanted}) b ON b.rollout = t.id
+    FROM ({judged}) t JOIN (FROM trajectory_body WHERE rowid IN {bodies}) b ON b.rollout = t.id
 """
 
 
