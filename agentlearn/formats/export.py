@@ -47,7 +47,7 @@ def export_lines(reader: StoreReader, selection: Selection, out: Path, form: Lin
     """
     draft = out.with_name(f".{out.name}.{os.getpid()}.draft")
     try:
-        with reader.texts(selection, out.parent) as texts, draft.open("w", encoding="ascii") as stream:
+        with reader.texts(selection, out.parent) as texts, draft.open("w", 2**20, "ascii") as stream:
             count = 0
             for line in _lines(texts, form):
                 stream.write(json.dumps(line, allow_nan=False) + "\n")

@@ -9,6 +9,7 @@ rows.
 """
 
 import json
+import os
 import secrets
 import shutil
 from array import array
@@ -273,9 +274,8 @@ class _Pieces:
         self._end += len(piece)
 
     def get(self, number: int) -> bytes:
-        """Return a piece; empty when it was never put. Call it after the last `put`."""
-        self.file.seek(self._starts[number])
-        return self.file.read(self._sizes[number])
+        """Return a piece; empty when it was never put. Call it when the file is flushed."""
+        return os.pread(self.file.fileno(), self._sizes[number], self._starts[number])
 
 
 class SelectedTexts:
@@ -293,6 +293,8 @@ class SelectedTexts:
                 self._heads.put(int(str(row.pop("rank"))) - 1, json.dumps(row).encode())
             for row in parquet_rows(folder / f"{TEXTS}.parquet"):
                 self._texts.put(int(str(row["rank"])) - 1, unescape(str(row["messages"])).encode())
+            for pieces in (self._heads, self._texts):
+                pieces.file.flush()
             self.close = opened.pop_all().close
 
     def __iter__(self) -> Iterator[SelectedText]:
