@@ -230,7 +230,9 @@ class LiveLearning:
             given=replace(self.given, groups=work.groups, test=work.test),
         )
         with read_store(settings.store) as reader:
-            found = self._of_run(work, reader, reader.run(report.run)) | self._looked(report.run, reader)
+            found = self._of_run(work, reader, reader.run(report.run))
+            with suppress(AgentlearnError, OSError):  # `run_pass` looks again
+                found |= self._looked(report.run, reader)
         words = _words(report, work.groups, nothing_read=not found["marks"])
         return {"outcome": "learned", "words": words} | found
 

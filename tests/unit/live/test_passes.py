@@ -12,7 +12,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn import LearnSettings, LibraryStore, Recorder, library_of
 from agentlearn.cli.app import run as command_line
-from agentlearn.errors import ConfigError, StoreLocked
+from agentlearn.errors import ConfigError, LibraryError, StoreLocked
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.evidence import EvidenceLabel, LessonEvidence, LibraryEvidence
 from agentlearn.learning.report import LearnReport
@@ -100,6 +100,18 @@ def test_a_lesson_on_trial_is_accepted_only_when_it_is_promoted(tmp_path: Path) 
     assert history.canary is not None, "nothing was published, which would have ended it"
     history.end_canary(promote=True)
     assert LESSON in [one.lesson for one in libraries.shown_lessons().values()]
+
+
+def test_a_pass_has_learned_though_what_waits_cannot_be_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> int:
+        raise LibraryError("library 'other' is damaged")
+
+    monkeypatch.setattr(Inbox, "count", damaged)
+    record(tmp_path, 1)
+    (done,) = passes(tmp_path, Reflector())
+    assert (done.outcome, done.waiting, bool(done.marks)) == ("learned", 0, True)
 
 
 @pytest.mark.slow
