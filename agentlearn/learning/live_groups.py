@@ -436,9 +436,9 @@ class KeptGroups:
         now = {"made": [_FORMAT, *self._sizes], "mark": asdict(mark), "numbers": dict(grouping.numbers)}
         asked = sorted({*grouping.led, *kept.get("new", ())})
         self._note(file, now | {"new": asked})
-        numbers, grouping = grouping.numbers, Grouping(*self._sizes)  # what was grouped is not needed in memory
+        grouping = Grouping(*self._sizes, numbers=grouping.numbers)  # the other one has everything in memory
         parts = (asked[at : at + _AT_ONCE] for at in range(0, len(asked), _AT_ONCE))
         found = (one for part in parts for one in Grouping(*self._sizes, file).found(part, reader.tasks))
         new = [one for one in found if is_new(one)]
         self._note(file, now | {"new": [one.task.id for one in new]})
-        return Grouping(*self._sizes, numbers=numbers).summed(reader, self._name, new)
+        return grouping.summed(reader, self._name, new)

@@ -229,12 +229,17 @@ class LiveLearning:
             resume=work.run,
             given=replace(self.given, groups=work.groups, test=work.test),
         )
-        with read_store(settings.store) as reader:
-            found = self._of_run(work, reader, reader.run(report.run))
-            with suppress(AgentlearnError, OSError):  # `run_pass` looks again
-                found |= self._looked(report.run, reader)
+        found = await asyncio.to_thread(self._of_finished, work, report.run)
         words = _words(report, work.groups, nothing_read=not found["marks"])
         return {"outcome": "learned", "words": words} | found
+
+    def _of_finished(self, work: _Work, run: RunId) -> dict[str, Any]:
+        """What a pass notes of its run, and what waits, in one look at the store."""
+        with read_store(self.settings.store) as reader:
+            found = self._of_run(work, reader, reader.run(run))
+            with suppress(AgentlearnError, OSError):  # `run_pass` looks again
+                found |= self._looked(run, reader)
+        return found
 
     def _of_run(self, work: _Work, reader: StoreReader, row: RunRow) -> dict[str, Any]:
         """What a pass notes of a finished run."""
