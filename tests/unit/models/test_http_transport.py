@@ -2,9 +2,13 @@
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -15,6 +19,7 @@ pytest.importorskip("aiohttp")
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 KINDS = ("aiohttp", "httpx2")
+DAY = timedelta(days=1)
 
 
 def request_of(connection: socket.socket) -> bytes:
@@ -171,6 +176,39 @@ def test_no_more_connections_are_open_than_allowed() -> None:
         threading.Thread(target=serve, args=(server,), daemon=True).start()
         asyncio.run(many(f"http://127.0.0.1:{server.getsockname()[1]}"))
     assert most == 2
+
+
+def test_https_trusts_the_certificates_that_httpx2_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, name, now = ec.generate_private_key(ec.SECP256R1()), x509.Name([]), datetime.now(UTC)
+    made = x509.CertificateBuilder().issuer_name(name).subject_name(name).public_key(key.public_key())
+    made = made.serial_number(x509.random_serial_number()).not_valid_before(now - DAY).not_valid_after(now + DAY)
+    named = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    signed = made.add_extension(named, critical=True).sign(key, hashes.SHA256())
+    file = tmp_path / "both.pem"
+    pem = serialization.Encoding.PEM
+    plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    file.write_bytes(signed.public_bytes(pem) + key.private_bytes(pem, *plain))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+
+    def serve(server: socket.socket) -> None:
+        for _ in range(2):
+            connection, _ = server.accept()
+            with suppress(OSError), context.wrap_socket(connection, server_side=True) as secret:
+                request_of(secret)
+                secret.sendall(OK)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        url = f"https://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(httpx2.ConnectError, match="certificate"):
+            ask("aiohttp", url)
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+        assert ask("aiohttp", url).text == "ok"
 
 
 def test_proxies_and_a_missing_aiohttp_leave_it_to_httpx2(monkeypatch: pytest.MonkeyPatch) -> None:
