@@ -453,9 +453,8 @@ class _KnownRollouts:
         if self._ids is not None:
             return self._ids & rollouts
         self._asked = True
-        places = ", ".join("?" * len(rollouts))
-        query = f"SELECT id FROM trajectory WHERE id IN ({places})"  # noqa: S608
-        return {rollout for (rollout,) in connection.execute(query, sorted(rollouts)).fetchall()}
+        query = "SELECT id FROM trajectory WHERE id IN (SELECT unnest($1::VARCHAR[]))"
+        return {rollout for (rollout,) in connection.execute(query, [sorted(rollouts)]).fetchall()}
 
     def add(self, rollouts: Iterable[str]) -> None:
         """Remember rollouts that the database holds now."""
