@@ -66,7 +66,7 @@ class Author(Value):
         return f"{words} ({self.name})" if self.name else words
 
     def is_trusted(self, trust: Collection[str]) -> bool:
-        """Whether the author is no stranger, or one of those that somebody means to trust."""
+        """Whether it is no stranger, or `trust` names it by kind, such as tools, or by kind and name: tools:search."""
         return not self.stranger or self.kind in trust or f"{self.kind}:{self.name}" in trust
 
 

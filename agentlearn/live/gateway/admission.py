@@ -251,7 +251,7 @@ def skill_file(libraries: Mapping[str, Library], wanted: str) -> tuple[bytes, st
         return json.dumps({"skills": entries}).encode(), "application/json"
     name, _, file = wanted.partition("/")
     if name not in known or file not in known[name]:
-        raise GatewayRefusal(404, "no_such_path", f"there is no such file; see {SKILLS}index.json")
+        raise GatewayRefusal(404, "no_such_path", f"there is no file {wanted!r:.80} here; see {SKILLS}index.json")
     return known[name][file].encode(), "text/markdown; charset=utf-8"
 
 

@@ -663,7 +663,9 @@ async def test_libraries_are_skills_for_coding_agents(tmp_path: Path) -> None:
         told = await here.ask(b"", "/.well-known/skills/math/SKILL.md", method="GET")
         assert LESSON.encode() in told.body
         for wrong in ("math/other.md", "other/SKILL.md", "math", ""):
-            assert (await here.ask(b"", f"/.well-known/skills/{wrong}", method="GET")).status == 404
+            refused = await here.ask(b"", f"/.well-known/skills/{wrong}", method="GET")
+            assert refused.status == 404
+            assert repr(wrong).encode() in refused.body
 
 
 async def test_health_and_metrics(tmp_path: Path) -> None:
